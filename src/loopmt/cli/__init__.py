@@ -1,0 +1,47 @@
+"""The command line: parses, calls the workflow, prints. `--help` never imports torch."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import typer
+
+from loopmt.cli import lab, paths, run, score, text, theory
+from loopmt.errors import LoopmtError
+
+app = typer.Typer(
+    name="loopmt",
+    help="Train translators among K languages from little parallel and much monolingual text, by closing loops.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run.prepare)
+app.command()(run.train)
+app.command()(text.translate)
+app.command()(text.evaluate)
+app.command()(score.score)
+app.command()(paths.paths)
+app.command()(theory.theory)
+app.command()(lab.lab)
+
+
+def main() -> None:
+    """Run a verb; what the user can mend is a sentence on standard error, never a traceback."""
+    warnings.showwarning = _warn
+    try:
+        app()
+    except LoopmtError as error:
+        print(f"loopmt: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("loopmt: interrupted.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    print(f"loopmt: warning: {message}", file=sys.stderr)

@@ -1,0 +1,32 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loopmt.errors import ConfigError
+
+ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).", metavar="EXPERIMENT")]
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
+RunOption = Annotated[Path | None, typer.Option("--run", help="The run's folder; default: runs/<experiment's name>.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a key: section.key=value; may be repeated.")
+]
+StageOption = Annotated[str | None, typer.Option("--stage", help="The stage; default: the last finished one.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(text: str | None) -> float | None:
+    """`90`, `90s`, `9m`, `1.5h` as seconds."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    if not match:
+        raise ConfigError(f"--stop-after {text}: write a time such as 90s, 9m or 1.5h.")
+    return float(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,44 @@
+"""`loopmt paths`: what a pattern comes to."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from loopmt.cli.options import JsonOption
+from loopmt.path import Pattern, Supply, expand_fed
+
+
+def paths(
+    pattern: Annotated[str, typer.Argument(help="A path or a pattern.")],
+    languages: Annotated[str, typer.Option("--languages", help="Languages, joined by commas.")],
+    bitext: Annotated[
+        str | None, typer.Option("--bitext", help="Pairs with bitext, joined by commas; default: all.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the paths that a pattern stands for.
+
+    With --bitext (as in en-fr,en-es) also what such data cannot feed, and why.
+
+    Example: loopmt paths "X>Y>Z>X" --languages en,fr,es
+    """
+    names = [name.strip() for name in languages.split(",") if name.strip()]
+    pairs = [(one, other) for one in names for other in names if one != other]
+    if bitext is not None:
+        pairs = [(one, other) for one, _, other in (pair.strip().partition("-") for pair in bitext.split(","))]
+    supply = Supply.of(pairs, names)
+    expansion = expand_fed([Pattern.parse(pattern)], names, supply, supply.bitext)[0]
+    if as_json:
+        rows = [{"path": str(p), "teaches": str(p.taught), "ends": p.ends, "closed": p.closed} for p in expansion.paths]
+        left = [{"path": str(out.path), "why": out.why} for out in expansion.left_out]
+        typer.echo(json.dumps({"pattern": pattern, "paths": rows, "left_out": left}))
+        return
+    for path in expansion.paths:
+        typer.echo(
+            f"{path}   teaches {path.taught}, needs {'monolingual ' + path.ends[1] if path.closed else 'bitext'}"
+        )
+    for out in expansion.left_out:
+        typer.echo(f"left out: {out.path} {out.why}")

@@ -1,0 +1,54 @@
+"""Verbs that work on an experiment: prepare and train."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loopmt.cli.options import ExperimentFile, RunOption, SetOption, seconds
+
+
+def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = None) -> None:
+    """Clean the text, learn the vocabulary, write the token store.
+
+    A second call with nothing changed does nothing.
+
+    Example: loopmt prepare examples/demo.toml --run runs/demo
+    """
+    from loopmt.progress import standard
+    from loopmt.workflow.train import Request, prepare_run
+
+    found, manifest = prepare_run(Request(file, run, override or ()), standard())
+    for corpus in manifest.corpora:
+        removed = ", ".join(f"{rule} {count:,}" for rule, count in corpus.removed.items() if count) or "none"
+        typer.echo(f"{corpus.kind} {corpus.name}: {corpus.kept:,} of {corpus.rows:,} rows kept (removed: {removed})")
+    typer.echo(f"prepared in {found.folder}; next: loopmt train {file} --run {found.folder}")
+
+
+def train(
+    file: ExperimentFile,
+    run: RunOption = None,
+    override: SetOption = None,
+    until: Annotated[str | None, typer.Option("--until", help="Train no further than this stage.")] = None,
+    stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained on what, and stop.")] = False,
+) -> None:
+    """Train the stages of an experiment; the same command resumes.
+
+    Prepares the text if that was not done. Under torchrun it trains on many GPUs.
+
+    Example: loopmt train examples/demo.toml --set train.tokens=2048 --stop-after 9m
+    """
+    from loopmt.progress import standard
+    from loopmt.workflow.train import Request, train
+
+    request = Request(file, run, override or (), until, seconds(stop_after))
+    if dry_run:
+        from loopmt.workflow.dry_run import describe
+
+        describe(request, standard())
+        return
+    if train(request, standard()):
+        folder = request.load()[1].folder
+        typer.echo(f"finished; next: loopmt evaluate {folder}")

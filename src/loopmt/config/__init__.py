@@ -1,0 +1,38 @@
+"""Experiment files: what may be said (`schema`), how it is read (`load`), what must agree (`check`)."""
+
+from loopmt.config.check import expansions, supervised_shares, trained_hops
+from loopmt.config.load import load, loads
+from loopmt.config.schema import (
+    Auto,
+    Clean,
+    Compare,
+    Data,
+    Experiment,
+    Generate,
+    MixEntry,
+    Model,
+    Stage,
+    Train,
+    Vocab,
+    WorldData,
+)
+
+__all__ = [
+    "Auto",
+    "Clean",
+    "Compare",
+    "Data",
+    "Experiment",
+    "Generate",
+    "MixEntry",
+    "Model",
+    "Stage",
+    "Train",
+    "Vocab",
+    "WorldData",
+    "expansions",
+    "load",
+    "loads",
+    "supervised_shares",
+    "trained_hops",
+]

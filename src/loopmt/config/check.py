@@ -1,0 +1,168 @@
+"""What no single key can say: languages, pairs, the tree of stages, fair comparisons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from loopmt.config.schema import Compare, Experiment, MixEntry, Stage
+from loopmt.errors import ConfigError
+from loopmt.path import Expansion, Hop, Pattern, expand_fed
+
+_LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
+
+
+def check(experiment: Experiment) -> None:
+    _check_languages(experiment)
+    _check_names(experiment)
+    for stage in experiment.stages:
+        expansions(experiment, stage)
+    for compare in experiment.compare:
+        _check_fair(experiment, compare)
+
+
+def _check_languages(experiment: Experiment) -> None:
+    languages = experiment.languages
+    for language in languages:
+        if not _LANGUAGE.fullmatch(language):
+            raise ConfigError(f"language '{language}': write a code such as en, fr or zh_Hans.")
+    if len(set(languages)) < len(languages):
+        raise ConfigError(f"languages: {', '.join(languages)} names one twice.")
+    data = experiment.data
+    if not (data.bitext or data.mono or data.world):
+        raise ConfigError("data has no text: give data.bitext and data.mono, or data.world.")
+    if data.world and (data.bitext or data.mono or data.valid or data.test):
+        raise ConfigError("data.world draws all text itself: remove data.bitext, data.mono, data.valid and data.test.")
+    for where, pair in _pairs(experiment):
+        one, _, other = pair.partition("-")
+        if one == other or one not in languages or other not in languages:
+            raise ConfigError(f'{where} "{pair}": write two of the languages {", ".join(languages)}, as in "en-fr".')
+    for language in data.monolingual():
+        if language not in languages:
+            raise ConfigError(f"data.mono.{language}: the experiment's languages are {', '.join(languages)}.")
+    if not data.world and data.valid is None:
+        raise ConfigError("data.valid is missing: the best checkpoint is chosen on it.")
+    _check_sharing(experiment)
+
+
+def _pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    data = experiment.data
+    if data.world:
+        yield from (("data.world.pairs", pair) for pair in data.world.pairs)
+    yield from (("data.bitext", pair) for pair in data.bitext)
+    sets = {"data.valid": data.valid} | {f"data.test.{name}": prefix for name, prefix in data.tests().items()}
+    for where, prefix in sets.items():
+        if isinstance(prefix, dict):
+            yield from ((where, pair) for pair in prefix)
+
+
+def _check_sharing(experiment: Experiment) -> None:
+    if experiment.model.sharing == "all" and experiment.vocab.sharing == "language":
+        raise ConfigError('model.sharing = "all" needs one vocabulary for all languages: set vocab.sharing = "joint".')
+
+
+def _check_names(experiment: Experiment) -> None:
+    seen: set[str] = set()
+    for stage in experiment.stages:
+        if stage.name in seen:
+            raise ConfigError(f'two stages are called "{stage.name}".')
+        if stage.from_ is not None and stage.from_ not in seen:
+            before = ", ".join(seen) or "none"
+            raise ConfigError(
+                f'stage "{stage.name}": from = "{stage.from_}" is not a stage before it; before it there are: {before}.'
+            )
+        seen.add(stage.name)
+
+
+def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
+    """A stage's mix on the experiment's data: each entry with the paths it comes to."""
+    entries = stage.entries() or _auto_entries(experiment, stage)
+    trained = trained_hops(experiment, stage.from_)
+    patterns = [Pattern.parse(entry.path) for entry in entries]
+    try:
+        expanded = expand_fed(patterns, experiment.languages, experiment.data.supply(), trained)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f'stage "{stage.name}": {error}') from None
+    pairs = list(zip(entries, expanded, strict=True))
+    for entry, expansion in pairs:
+        _check_entry(stage, entry, expansion, trained)
+    return pairs
+
+
+def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
+    """The candidates of `mix = "auto"`; a pattern over more languages than there are is no candidate."""
+    fits = [
+        pattern
+        for pattern in stage.auto.candidates
+        if len(Pattern.parse(pattern).variables) + len(Pattern.parse(pattern).named) <= len(experiment.languages)
+    ]
+    loops = [MixEntry(path=pattern, generate=stage.auto.generate) for pattern in fits]
+    return [MixEntry(path="X>Y"), *loops]
+
+
+def trained_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
+    """Every direction that a stage and its ancestors teach."""
+    if name is None:
+        return frozenset()
+    stage = experiment.stage(name)
+    here = {path.taught for _, expansion in expansions(experiment, stage) for path in expansion.paths}
+    return trained_hops(experiment, stage.from_) | here
+
+
+def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
+    settings = entry.hop_settings(len(expansion.paths[0].generating))
+    for path in expansion.paths:
+        for hop, setting in zip(path.generating, settings, strict=True):
+            if setting.by == "frozen" and hop not in trained:
+                raise ConfigError(
+                    f'stage "{stage.name}": path {path} asks for a frozen {hop}, but no stage before trains {hop}. '
+                    f'Start the stage `from` one that does, or use by = "live".'
+                )
+    if entry.combine == "logmeanexp" and entry.samples < 2:
+        raise ConfigError(f'stage "{stage.name}", path {entry.path}: combine = "logmeanexp" needs samples = 2 or more.')
+
+
+def _check_fair(experiment: Experiment, compare: Compare) -> None:
+    """A stage and its control may differ in the route of the synthetic text and in nothing else."""
+    of, against = experiment.stage(compare.of), experiment.stage(compare.against)
+    unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
+    if (of.updates, of.until) != (against.updates, against.until):
+        unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
+    one, other = experiment.training(of).model_dump(), experiment.training(against).model_dump()
+    unlike += [f"train.{key} ({one[key]} and {other[key]})" for key in one if one[key] != other[key]]
+    unlike += _unlike_shares(experiment, of, against)
+    if unlike:
+        raise ConfigError(
+            f'compare "{compare.of}" against "{compare.against}" is not fair: they differ in {"; ".join(unlike)}. '
+            "Give both the same settings."
+        )
+
+
+def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[str]:
+    """A control that has no synthetic text at all (more training only) is fair; unequal shares of it are not."""
+    shares = [supervised_shares(experiment, stage) for stage in (of, against)]
+    if any(share is None or set(share.values()) == {1.0} for share in shares):
+        return []
+    one, other = shares
+    assert one is not None and other is not None
+    return [
+        f"supervised share of {hop} ({one[hop]:.2f} and {other[hop]:.2f})"
+        for hop in sorted(one.keys() & other.keys())
+        if abs(one[hop] - other[hop]) > 1e-6
+    ][:1]
+
+
+def supervised_shares(experiment: Experiment, stage: Stage) -> dict[Hop, float] | None:
+    """Share of real pairs in each direction; None for `mix = "auto"`, which keeps it by construction."""
+    if stage.mix == "auto":
+        return None
+    total: dict[Hop, float] = {}
+    supervised: dict[Hop, float] = {}
+    for entry, expansion in expansions(experiment, stage):
+        for path in expansion.paths:
+            total[path.taught] = total.get(path.taught, 0.0) + entry.weight
+            if not path.generating:
+                supervised[path.taught] = supervised.get(path.taught, 0.0) + entry.weight
+    return {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}

@@ -1,0 +1,150 @@
+"""From a TOML file to a checked experiment, with errors a user can act on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from loopmt.config.check import check
+from loopmt.config.schema import Experiment, Train
+from loopmt.errors import ConfigError, LoopmtError
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def load(file: FilePath | str, overrides: Sequence[str] = ()) -> Experiment:
+    """Read an experiment file; `overrides` are `section.key=value` with TOML values."""
+    file = FilePath(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: there is no such experiment file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read as an experiment file: {error}.") from None
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", file.stem).lstrip("._-") or "experiment"
+    return loads(text, overrides, where=str(file), name=name)
+
+
+def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", name: str = "experiment") -> Experiment:
+    """The same from the file's text."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
+    for override in overrides:
+        _override(document, override)
+    document.setdefault("name", name)
+    experiment = _validated(Experiment, document, where)
+    for stage in experiment.stages:
+        _validated(Train, stage.train, f'{where}: stage "{stage.name}", train')
+    try:
+        check(experiment)
+    except LoopmtError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    return experiment
+
+
+def _override(document: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {text}: write section.key=value, such as --set train.tokens=2048.")
+    *sections, last = key.strip().split(".")
+    here: Any = document
+    for section in sections:
+        here = _step(here, section, text)
+    if not isinstance(here, dict):
+        raise ConfigError(f"--set {text}: '{key.strip()}' does not lead to a key.")
+    here[last] = _value(value)
+
+
+def _value(text: str) -> Any:
+    """A TOML value; what is not one is a string, so that quotes may be left out in a shell."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text.strip()
+
+
+def _step(here: Any, section: str, text: str) -> Any:
+    """Into a table by key, into the list of stages by a stage's name."""
+    if isinstance(here, list):
+        named = {item.get("name"): item for item in here if isinstance(item, dict)}
+        if section not in named:
+            raise ConfigError(f"--set {text}: there is no stage '{section}'; there are {', '.join(map(str, named))}.")
+        return named[section]
+    if not isinstance(here, dict):
+        raise ConfigError(f"--set {text}: '{section}' is not inside a section.")
+    return here.setdefault(section, {})
+
+
+def _validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        sentences = dict.fromkeys(_sentence(detail, kind, values) for detail in error.errors()[:5])
+        raise ConfigError(f"{where}: " + " ".join(sentences)) from None
+
+
+def _sentence(detail: ErrorDetails, kind: type[BaseModel], values: Any) -> str:
+    keys = [part for part in detail["loc"] if not _is_branch(part)]
+    place = _place(keys, values)
+    if detail["type"] == "extra_forbidden":
+        return _unknown(str(keys[-1]), _known(kind, keys[:-1]), _place(keys[:-1], values))
+    if detail["type"] == "missing":
+        return f"{place} is missing."
+    reason = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
+    shown = repr(detail["input"])
+    given = "" if isinstance(detail["input"], dict | list) else f" = {shown[:60]}"
+    return f"{place}{given}: {reason}."
+
+
+def _is_branch(part: object) -> bool:
+    """Pydantic puts the tried branch of a union into the location; it is no key of the file."""
+    return isinstance(part, str) and ("[" in part or "(" in part or part in {"str", "list", "Generate", "MixEntry"})
+
+
+def _place(keys: Sequence[int | str], values: Any) -> str:
+    shown: list[str] = []
+    here = values
+    for key in keys:
+        here = here[key] if isinstance(here, dict) and key in here else _item(here, key)
+        name = here.get("name") or here.get("path") if isinstance(here, dict) and isinstance(key, int) else None
+        shown.append(f'"{name}"' if name else str(key))
+    return ".".join(shown) or "the file"
+
+
+def _item(here: Any, key: int | str) -> Any:
+    return here[key] if isinstance(here, list) and isinstance(key, int) and key < len(here) else None
+
+
+def _unknown(key: str, known: list[str], place: str) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"unknown key '{key}' in {place}.{hint} Valid keys: {', '.join(known)}."
+
+
+def _known(kind: type[BaseModel], keys: Sequence[int | str]) -> list[str]:
+    """The valid keys of the section that the location leads to."""
+    here: Any = kind
+    for key in keys:
+        if isinstance(key, str):
+            fields = {field.alias or name: field for name, field in here.model_fields.items()}
+            found = _model_within(fields[key].annotation) if key in fields else None
+            here = found or here
+    return [field.alias or name for name, field in here.model_fields.items()]
+
+
+def _model_within(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for inner in get_args(annotation):
+        if found := _model_within(inner):
+            return found
+    return None

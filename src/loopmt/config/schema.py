@@ -1,0 +1,303 @@
+"""The keys of an experiment file, each declared here and nowhere else, with its default and its meaning.
+
+A section travels through the rooms; the whole experiment never does.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from loopmt.errors import ConfigError
+from loopmt.path import Supply
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+
+
+# -- data ----------------------------------------------------------------------------------------------------
+
+
+class Clean(Section):
+    """Cleaning rules, each switchable; what each removed is counted in the manifest."""
+
+    nfc: bool = Field(True, description="bring text to Unicode NFC")
+    control: bool = Field(True, description="replace control and format characters by spaces, squeeze white space")
+    empty: bool = Field(True, description="drop rows with an empty side")
+    identical: bool = Field(True, description="drop pairs whose two sides are identical")
+    duplicates: bool = Field(True, description="drop exact duplicates of a row within its corpus")
+    overlap: bool = Field(True, description="drop training rows that share a side with a valid or test set")
+    max_words: int | None = Field(200, ge=1, description="drop rows with a longer side, in white-space words")
+    max_characters: int | None = Field(2000, ge=1, description="drop rows with a longer side, in characters")
+    ratio: float | None = Field(
+        4.0, gt=1, description="drop pairs whose lengths differ by a larger factor (rows under 10 words are spared)"
+    )
+
+
+class WorldData(Section):
+    """Text drawn from the built-in languages instead of files."""
+
+    size: Literal["tiny", "small", "full"] = Field("tiny", description="how much lexicon and grammar")
+    pairs: dict[str, int] = Field({}, description='sentence pairs by language pair, as in {"en-fr" = 500}')
+    mono: dict[str, int] = Field({}, description="monolingual sentences by language")
+    valid: int = Field(300, ge=1, description="multi-way validation meanings")
+    test: int = Field(500, ge=1, description="multi-way test meanings")
+    seed: int | None = Field(None, description="seed of the draw; default: the experiment's seed")
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Files = Annotated[list[str], BeforeValidator(_listed)]
+
+
+class Data(Section):
+    """Which text there is. A file is PREFIX, PREFIX[from:to] (rows), a .tsv or a .tmx file."""
+
+    root: str | None = Field(None, description="folder of the files; default: the experiment's folder")
+    bitext: dict[str, Files] = Field({}, description='parallel text by language pair: {"en-fr" = "bi.en-fr"}')
+    mono: dict[str, Files] = Field({}, description='monolingual text by language: {en = "mono"}')
+    valid: str | dict[str, str] | None = Field(None, description="validation: one multi-way prefix, or one per pair")
+    test: str | dict[str, str | dict[str, str]] = Field({}, description="test sets by name: a prefix, or one per pair")
+    world: WorldData | None = Field(None, description="draw the text from the built-in languages instead")
+    clean: Clean = Field(Clean(), description="cleaning rules")
+    pretokenize: bool = Field(False, description="Moses tokenisation before subwords; output is detokenised")
+    lowercase: bool = Field(False, description="lower-case all text")
+
+    def tests(self) -> dict[str, str | dict[str, str]]:
+        return {"test": self.test} if isinstance(self.test, str) else dict(self.test)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        names = self.world.pairs if self.world else self.bitext
+        return [(one, other) for one, _, other in (name.partition("-") for name in names)]
+
+    def monolingual(self) -> list[str]:
+        return list(self.world.mono if self.world else self.mono)
+
+    def supply(self) -> Supply:
+        return Supply.of(self.pairs(), self.monolingual())
+
+
+class Vocab(Section):
+    """Subwords, learnt on training text only, balanced by language."""
+
+    size: int = Field(8000, ge=64, le=65536, description="pieces, tags and bytes included")
+    kind: Literal["bpe", "unigram"] = Field("bpe", description="subword model")
+    sharing: Literal["joint", "language"] = Field("joint", description="one vocabulary for all, or one per language")
+    sample: int = Field(1_000_000, ge=1, description="lines per language that the vocabulary is learnt from, at most")
+    byte_fallback: bool = Field(True, description="spell unknown characters in bytes, so that none is lost")
+
+
+# -- model ---------------------------------------------------------------------------------------------------
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": {"layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
+    "small": {"layers": 3, "width": 256, "feed_forward": 1024, "heads": 4, "dropout": 0.3},
+    "base": {"layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
+    "big": {"layers": 6, "width": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3},
+}
+PEAKS: dict[str, tuple[float, int]] = {
+    "tiny": (1e-3, 2000),
+    "small": (1e-3, 2000),
+    "base": (5e-4, 4000),
+    "big": (5e-4, 4000),
+}
+
+
+class Model(Section):
+    """The network: a preset, and any field beside it."""
+
+    preset: Literal["tiny", "small", "base", "big"] = Field("small", description="where the other fields start from")
+    sharing: Literal["none", "all"] = Field("none", description="one network per direction, or one with language tags")
+    norm: Literal["post", "pre"] = Field("post", description="layer norm after (Marian) or before (Pegasus) each block")
+    activation: Literal["relu", "gelu", "swish"] = Field("relu", description="of the feed-forward blocks")
+    layers: int = Field(3, ge=1, description="encoder layers, and decoder layers unless set")
+    decoder_layers: int | None = Field(None, ge=1, description="decoder layers, if other than the encoder's")
+    width: int = Field(256, ge=2, description="size of embeddings and states")
+    feed_forward: int = Field(1024, ge=1, description="inner size of the feed-forward blocks")
+    heads: int = Field(4, ge=1, description="attention heads; must divide the width")
+    dropout: float = Field(0.3, ge=0, lt=1, description="on embeddings, attention output and feed-forward output")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
+    activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward blocks")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _start_from_preset(cls, values: Any) -> Any:
+        preset = PRESETS.get(values.get("preset", "small"), {}) if isinstance(values, dict) else {}
+        return {**preset, **values} if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"heads = {self.heads} must divide width = {self.width}, which must be even")
+        return self
+
+    @property
+    def num_decoder_layers(self) -> int:
+        return self.decoder_layers or self.layers
+
+
+# -- training ------------------------------------------------------------------------------------------------
+
+
+class Schedule(Section):
+    """How the learning rate moves."""
+
+    learning_rate: float | None = Field(None, gt=0, description="peak; default: the preset's")
+    warmup: int | None = Field(None, ge=0, description="updates of linear warmup; default: the preset's")
+    schedule: Literal["inverse_sqrt", "constant"] = Field("inverse_sqrt", description="after the warmup")
+
+
+class Continued(Section):
+    """The same for a stage that starts from another one: fresh moments, a constant rate."""
+
+    learning_rate: float = Field(3e-4, gt=0, description="peak")
+    warmup: int = Field(100, ge=0, description="updates of linear warmup")
+    schedule: Literal["inverse_sqrt", "constant"] = Field("constant", description="after the warmup")
+
+
+class Train(Schedule):
+    """Training; any key may be overridden in a stage (`train = { ... }`)."""
+
+    tokens: int = Field(4096, ge=8, description="target tokens per direction per update, padding and all processes in")
+    accumulate: int = Field(1, ge=1, description="parts an update's batch is computed in; the result is the same")
+    max_length: int = Field(128, ge=4, description="rows with a longer side, in subwords, are not trained on")
+    shapes: int = Field(6, ge=1, le=16, description="how many fixed batch shapes")
+    round: int = Field(16, ge=1, description="updates between two generations: the generators' staleness")
+    adam: tuple[float, float, float] = Field((0.9, 0.98, 1e-9), description="beta1, beta2, epsilon")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW)")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target mass spread over the vocabulary")
+    dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's")
+    clip: float = Field(1.0, ge=0, description="largest gradient norm of each network; 0: no limit")
+    balance: float = Field(
+        0.0, ge=0, le=1, description="a direction's share of a shared network goes by pairs ** balance; 0: equal shares"
+    )
+    ema: float = Field(0.999, gt=0, lt=1, description='decay of the averaged weights behind `by = "ema"`')
+    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: bfloat16 on CUDA only")
+    compile: bool = Field(True, description="captured and compiled steps on CUDA; the CPU is always eager")
+    shard: bool = Field(False, description="FSDP2 under torchrun: one large shared network spread over the processes")
+    continued: Continued = Field(Continued(), description="learning rate of a stage with `from`")
+    validate_every: int = Field(500, ge=1, description="updates between validations, each with a checkpoint")
+    validate_sentences: int = Field(500, ge=1, description="validation rows translated for BLEU")
+    validate_beam: int = Field(1, ge=1, description="beam of validation BLEU; 1: greedy")
+    patience: int = Field(8, ge=1, description='validations without a better BLEU before `until = "patience"` ends')
+    max_updates: int = Field(200_000, ge=1, description='end of `until = "patience"` at the latest')
+    average: int = Field(5, ge=1, description="checkpoints averaged at the end; kept if validation says so")
+    on_collapse: Literal["warn", "stop", "rollback"] = Field("warn", description="what an alarm of a generator does")
+    log_every: int = Field(50, ge=1, description="updates between lines of the log")
+
+
+class Generate(Section):
+    """Who generates on a hop, and how."""
+
+    by: Literal["live", "frozen", "ema"] = Field("live", description="the weights now, at the start, or averaged")
+    how: Literal["sample", "greedy", "beam"] = Field("sample", description="decoding")
+    temperature: float = Field(1.0, gt=0, description="of sampling")
+    top_k: int = Field(0, ge=0, description="sample among the k likeliest; 0: all")
+    top_p: float = Field(1.0, gt=0, le=1, description="sample among the likeliest that hold this mass")
+    beam: int = Field(4, ge=1, description="beam width")
+    length_penalty: float = Field(1.0, ge=0, description="beam scores are divided by length to this power")
+
+
+class MixEntry(Section):
+    """One path or pattern of a mix."""
+
+    path: str = Field(description="a path or a pattern")
+    weight: float = Field(1.0, gt=0, description="share of the kept target tokens of the direction it teaches")
+    generate: Generate | list[Generate] = Field(Generate(), description="for all generating hops, or one per hop")
+    samples: int = Field(1, ge=1, description="generated sources per real sentence")
+    combine: Literal["mean", "logmeanexp"] = Field("mean", description="how the samples' likelihoods combine")
+    tag: bool = Field(False, description="mark generated sources with a tag")
+    from_update: int = Field(0, ge=0, description="the entry joins the mix at this update")
+    per_round: int | None = Field(
+        None, ge=1, description="how many of the pattern's paths to a direction a round draws; default: all"
+    )
+
+    def hop_settings(self, hops: int) -> list[Generate]:
+        settings = self.generate if isinstance(self.generate, list) else [self.generate] * hops
+        if len(settings) != hops:
+            raise ConfigError(
+                f"path {self.path} generates on {hops} hops, but its `generate` lists {len(settings)}. "
+                "Give one table for all hops or one for each."
+            )
+        return settings
+
+
+class Auto(Section):
+    """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
+
+    supervised: float = Field(0.5, ge=0, le=1, description="share of the bitext in a direction that has any")
+    candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
+    generate: Generate = Field(Generate(), description="for every hop of a candidate")
+    measure_every: int = Field(20, ge=1, description="rounds between two measurements")
+    sentences: int = Field(200, ge=10, description="validation rows measured")
+
+
+def _entry(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
+
+
+class Stage(Section):
+    """Follow a mix of paths for a budget, from fresh weights or from another stage."""
+
+    name: str = Field(pattern=_NAME, description="names the stage's folder")
+    from_: str | None = Field(None, alias="from", description="the stage whose result this one starts from")
+    mix: Literal["auto"] | list[Annotated[MixEntry, BeforeValidator(_entry)]] = Field(description="what to follow")
+    updates: int | None = Field(None, ge=1, description="budget")
+    until: Literal["patience"] | None = Field(None, description="train until validation BLEU stops rising")
+    train: dict[str, Any] = Field({}, description="keys of [train] that differ here")
+    auto: Auto = Field(Auto(), description='settings of `mix = "auto"`')
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if (self.updates is None) == (self.until is None):
+            raise ValueError('give either `updates = N` or `until = "patience"`')
+        if isinstance(self.mix, list) and not self.mix:
+            raise ValueError('`mix` is empty: name at least one path, such as "X>Y"')
+        return self
+
+    def entries(self) -> list[MixEntry]:
+        return [] if self.mix == "auto" else list(self.mix)
+
+
+class Compare(Section):
+    of: str = Field(description="the stage")
+    against: str = Field(description="its control")
+
+
+# -- the whole -----------------------------------------------------------------------------------------------
+
+
+class Experiment(Section):
+    """A small tree of stages over the same data."""
+
+    name: str = Field("experiment", pattern=_NAME, description="default: the file's name")
+    languages: list[str] = Field(min_length=2, description="codes such as en, fr, zh_Hans")
+    seed: int = Field(1, ge=0, description="every random number depends on it")
+    data: Data = Field(description="text")
+    vocab: Vocab = Field(Vocab(), description="subwords")
+    model: Model = Field(default_factory=lambda: Model.model_validate({}), description="network")
+    train: Train = Field(Train(), description="training")
+    stages: list[Stage] = Field(alias="stage", min_length=1, description="the tree")
+    compare: list[Compare] = Field([], description="which stage is measured against which control")
+
+    def stage(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
+
+    def training(self, stage: Stage) -> Train:
+        """[train] as it holds in a stage: its own keys, the continued schedule, the preset's peak."""
+        base = self.train.model_dump()
+        continued = {**base["continued"], **stage.train.get("continued", {})}
+        peak, warmup = PEAKS[self.model.preset]
+        defaults = continued if stage.from_ else {"learning_rate": peak, "warmup": warmup}
+        replaced = continued.keys() if stage.from_ else ()
+        set_here = {key: value for key, value in base.items() if value is not None and key not in replaced}
+        return Train.model_validate({**defaults, **set_here, **stage.train})

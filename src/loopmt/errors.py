@@ -1,0 +1,57 @@
+"""Every exception a user can meet, a tree on one page.
+
+A message says what is wrong, where, what exists, and the way out. The command line prints it on
+standard error and leaves with the class's exit code; it never shows a traceback for one of these.
+"""
+
+from __future__ import annotations
+
+
+class LoopmtError(Exception):
+    """Something the user can mend."""
+
+    exit_code = 2
+
+
+class PathError(LoopmtError):
+    """A path or a pattern that cannot be read, or that the data cannot feed."""
+
+
+class ConfigError(LoopmtError):
+    """An experiment file that is not valid."""
+
+
+class DataError(LoopmtError):
+    """Text that cannot be used: missing, unreadable, uneven, empty."""
+
+
+class TheoryError(LoopmtError):
+    """Numbers that are not probabilities, laws or counts."""
+
+
+class RunError(LoopmtError):
+    """A run's directory that is not what it should be."""
+
+
+class LockedError(RunError):
+    """Another process is working in the run's directory."""
+
+
+class DamagedError(RunError):
+    """A file of the run does not have the content it was written with."""
+
+
+class DivergedError(LoopmtError):
+    """Training met a loss that is not finite; the weights were not touched by it."""
+
+    exit_code = 3
+
+
+class CollapseError(LoopmtError):
+    """A generator collapsed and the experiment said `on_collapse = "stop"`."""
+
+    exit_code = 3
+
+
+class MissingExtraError(LoopmtError):
+    """An optional package is needed and not installed."""

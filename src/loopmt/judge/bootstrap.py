@@ -1,0 +1,163 @@
+"""Paired bootstrap: does one system beat another, or was the test set kind to it?
+
+A corpus score is a formula of sums over sentences (matching n-grams, lengths, right answers), so one
+resampled test set costs one weighted sum of a small matrix. Test sets that are translations of one
+another form a group: the same rows are drawn for every direction of it, since a hard sentence is hard
+in all of them. Seeds, where there are several, are drawn as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopmt.errors import DataError
+from loopmt.rng import numpy_generator
+
+FloatArray = NDArray[np.float64]
+CELLS = 4_000_000
+"""Most resampled counts held at once."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number, and how it came about."""
+
+    score: float
+    signature: str
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What one system leaves on one test set: a row of summable figures per sentence."""
+
+    rows: FloatArray
+    formula: Callable[[FloatArray], FloatArray]
+    """From sums of rows, over the last axis, to scores."""
+    signature: str
+
+    def score(self, weights: FloatArray | None = None) -> float:
+        """The corpus score, each sentence counted `weights` times (by default once)."""
+        return float(self.formula(self.rows.sum(axis=0) if weights is None else weights @ self.rows))
+
+    def scores(self, weights: FloatArray) -> FloatArray:
+        """One corpus score for every row of weights."""
+        return self.formula(weights @ self.rows)
+
+    def summary(self) -> Score:
+        return Score(self.score(), self.signature)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """By how much a system is ahead of its control, on average over all pairs."""
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    """Two-sided: how often resampling alone moves the difference by as much as was observed."""
+    samples: int
+    level: float
+
+
+def mean_statistics(values: Sequence[float] | NDArray[np.generic], signature: str = "mean") -> Statistics:
+    """Statistics whose score is the mean of one value per sentence, such as right (1) or wrong (0)."""
+    column = np.asarray(values, dtype=np.float64)
+    return Statistics(np.stack([column, np.ones_like(column)], axis=1), _ratio, signature)
+
+
+def _ratio(sums: FloatArray) -> FloatArray:
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def bootstrap_difference(
+    systems: Sequence[Statistics],
+    controls: Sequence[Statistics],
+    *,
+    samples: int = 1000,
+    key: Sequence[str | int] = (1,),
+    groups: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    level: float = 0.95,
+) -> Interval:
+    """The mean of score(system) - score(control) over pairs, with its percentile interval.
+
+    Pair i belongs to test set `groups[i]` (one group by default) and to training seed `seeds[i]`. Rows are
+    drawn once per group for all its pairs, and independently between groups; where several seeds occur
+    they are drawn too, both sides together.
+    """
+    groups = list(groups) if groups is not None else ["test"] * len(systems)
+    seeds = list(seeds) if seeds is not None else [0] * len(systems)
+    _check(systems, controls, groups, seeds, samples)
+    observed = float(np.mean([s.score() - c.score() for s, c in zip(systems, controls, strict=True)]))
+    differences = np.empty((samples, len(systems)))
+    for group in dict.fromkeys(groups):
+        members = [i for i, other in enumerate(groups) if other == group]
+        generator = numpy_generator(*key, "bootstrap", "rows", group)
+        for block, weights in _resamples(len(systems[members[0]].rows), samples, generator):
+            for i in members:
+                differences[block, i] = systems[i].scores(weights) - controls[i].scores(weights)
+    weights = _seed_weights(seeds, samples, key)
+    return _interval(observed, (differences * weights).sum(axis=1) / weights.sum(axis=1), level)
+
+
+def _resamples(
+    num_rows: int, samples: int, generator: np.random.Generator
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Blocks of resampled test sets, each as how often every row was drawn."""
+    size = max(1, CELLS // num_rows)
+    for start in range(0, samples, size):
+        num = min(size, samples - start)
+        cells = generator.integers(num_rows, size=(num, num_rows)) + np.arange(num)[:, None] * num_rows
+        counts = np.bincount(cells.ravel(), minlength=num * num_rows).reshape(num, num_rows)
+        yield slice(start, start + num), counts.astype(np.float64)
+
+
+def _seed_weights(seeds: Sequence[int], samples: int, key: Sequence[str | int]) -> FloatArray:
+    """How often every pair's seed was drawn, in each sample."""
+    distinct = sorted(set(seeds))
+    if len(distinct) == 1:
+        return np.ones((samples, len(seeds)))
+    generator = numpy_generator(*key, "bootstrap", "seeds")
+    counts = generator.multinomial(len(distinct), [1 / len(distinct)] * len(distinct), size=samples)
+    return counts[:, [distinct.index(seed) for seed in seeds]].astype(np.float64)
+
+
+def _interval(observed: float, resampled: FloatArray, level: float) -> Interval:
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    # The observed sample counts as one of them, so that no p-value is ever zero.
+    extreme = 1 + np.count_nonzero(np.abs(resampled - observed) >= abs(observed))
+    p_value = extreme / (len(resampled) + 1)
+    return Interval(observed, float(low), float(high), float(p_value), len(resampled), level)
+
+
+def _check(
+    systems: Sequence[Statistics],
+    controls: Sequence[Statistics],
+    groups: Sequence[str],
+    seeds: Sequence[int],
+    samples: int,
+) -> None:
+    if not systems or samples < 1:
+        raise DataError(
+            f"bootstrap: {len(systems)} systems and {samples} samples; at least one of each is needed."
+        )
+    lengths = {len(systems), len(controls), len(groups), len(seeds)}
+    if len(lengths) > 1:
+        raise DataError(
+            f"bootstrap: {len(systems)} systems, {len(controls)} controls, {len(groups)} groups and "
+            f"{len(seeds)} seeds; every system needs one of each."
+        )
+    for group in dict.fromkeys(groups):
+        members = [i for i, other in enumerate(groups) if other == group]
+        sizes = sorted({len(side[i].rows) for i in members for side in (systems, controls)})
+        if sizes[0] == 0 or len(sizes) > 1:
+            raise DataError(
+                f'bootstrap: test set "{group}" has {" and ".join(map(str, sizes))} sentences; its '
+                "directions are resampled together, so all need the same rows. Score both sides on the "
+                "same text, or give test sets of different length different groups."
+            )

@@ -1,0 +1,111 @@
+"""Scores on held-out pairs while training goes on: loss, BLEU, and exact accuracy where a judge exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from loopmt.config import Generate
+from loopmt.judge.score import sacre_bleu
+from loopmt.model.decoding import Limits, decode
+from loopmt.model.losses import row_losses
+from loopmt.model.transformer import NO_DROPOUT
+from loopmt.model.translators import By, Translators
+from loopmt.path import Hop
+from loopmt.text.batch import Ragged
+from loopmt.text.store import Store
+
+Agree = Callable[[str, str, str, str], bool]  # source, its language, translation, its language
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Pairs of one direction, as text and as ids."""
+
+    hop: Hop
+    sources: list[str]
+    references: list[str]
+    source_ids: Ragged
+    reference_ids: Ragged
+
+
+def held_out(store: Store, translators: Translators, name: str, most: int | None = None) -> list[HeldOut]:
+    """The pairs of a set for every direction that has some."""
+    found = []
+    for hop in translators.hops:
+        pair = store.pair_texts(name, hop.source, hop.target)
+        if pair is not None:
+            sources, references = pair[0][:most], pair[1][:most]
+            ids = translators.vocab.encode(sources, hop.source), translators.vocab.encode(references, hop.target)
+            found.append(HeldOut(hop, sources, references, Ragged.of(ids[0]), Ragged.of(ids[1])))
+    return found
+
+
+def translate_ids(
+    translators: Translators,
+    hop: Hop,
+    sources: Ragged,
+    how: Generate,
+    precision: torch.dtype,
+    limits: Limits | None = None,
+    by: By = "live",
+) -> list[str]:
+    """Text of one hop from ids."""
+    outputs = decode(
+        translators.speaker(hop, by, precision), translators.addressed(sources, hop).rows(), how, limits or Limits()
+    )
+    return translators.vocab.decode([output.ids for output in outputs], hop.target)
+
+
+def bleu_by_hop(
+    translators: Translators, sets: Sequence[HeldOut], how: Generate, precision: torch.dtype, agree: Agree | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """BLEU and exact accuracy of every direction."""
+    bleu: dict[str, float] = {}
+    accuracy: dict[str, float] = {}
+    for pairs in sets:
+        said = translate_ids(translators, pairs.hop, pairs.source_ids, how, precision)
+        bleu[str(pairs.hop)] = sacre_bleu(said, pairs.references).score
+        if agree:
+            accuracy[str(pairs.hop)] = exact_accuracy(agree, pairs, said)
+    return bleu, accuracy
+
+
+def exact_accuracy(agree: Agree, pairs: HeldOut, said: Sequence[str]) -> float:
+    right = [
+        agree(source, pairs.hop.source, translation, pairs.hop.target)
+        for source, translation in zip(pairs.sources, said, strict=True)
+    ]
+    return sum(right) / max(len(right), 1)
+
+
+@torch.no_grad()
+def loss_by_hop(translators: Translators, sets: Sequence[HeldOut], precision: torch.dtype) -> dict[str, float]:
+    """Mean loss per target token, without label smoothing and dropout."""
+    return {str(pairs.hop): _loss(translators, pairs, precision) for pairs in sets}
+
+
+def _loss(translators: Translators, pairs: HeldOut, precision: torch.dtype) -> float:
+    row = translators.network(pairs.hop)
+    flat = translators.live[row : row + 1]
+    sources = translators.addressed(pairs.source_ids, pairs.hop)
+    total = tokens = 0.0
+    for start in range(0, len(sources), 64):
+        numbers = range(start, min(start + 64, len(sources)))
+        source, target = (_table(ragged, numbers, translators.device) for ragged in (sources, pairs.reference_ids))
+        losses, counts = row_losses(translators, flat, source, target, 0.0, NO_DROPOUT, precision)
+        total, tokens = total + float(losses.sum()), tokens + float(counts.sum())
+    return total / max(tokens, 1.0)
+
+
+def _table(ragged: Ragged, numbers: range, device: torch.device) -> torch.Tensor:
+    import numpy as np
+
+    part = ragged.take(np.array(numbers))
+    return torch.from_numpy(part.padded(len(part), int(part.lengths.max()) + 1)).to(device)[None]
+
+
+def mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / max(len(values), 1)

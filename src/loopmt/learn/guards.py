@@ -1,0 +1,105 @@
+"""Watches over generators: what they offered, what was dropped and why, and when that is a collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from loopmt.learn.gather import Route
+from loopmt.model.travel import HopRecord
+
+_FEWEST = 64  # rows offered before a hop is judged
+_MOST_DROPPED = 0.5
+_MOST_COPIES = 0.2
+_FEWEST_DISTINCT = 0.3
+
+
+@dataclass
+class Watch:
+    """Sums of one hop of one path since the last line of the log."""
+
+    path: str
+    hop: str
+    route: int
+    place: int  # which hop of the path
+    offered: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    offered_tokens: int = 0
+    kept_tokens: int = 0
+    distinct: int = 0
+    copies: int = 0
+
+    def add(self, record: HopRecord) -> None:
+        self.offered += record.offered
+        for reason, count in record.dropped.items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
+        self.offered_tokens += record.offered_tokens
+        self.kept_tokens += record.kept_tokens
+        self.distinct += record.distinct
+        self.copies += record.copies
+
+
+@dataclass(frozen=True)
+class Alarm:
+    route: int
+    path: str
+    hop: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"path {self.path}, hop {self.hop}: {self.what}"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Guard:
+    """Adds up what hops report and raises alarms."""
+
+    def __init__(self, routes: Sequence[Route], state: Sequence[dict[str, Any]] = ()) -> None:
+        self.routes = {route.number: route for route in routes}
+        self.watches = {(watch["route"], watch["place"]): Watch(**watch) for watch in state}
+        self._window: list[Watch] = []
+
+    def add(self, records: Iterable[tuple[int, HopRecord]]) -> None:
+        places: dict[int, int] = {}
+        for route, record in records:
+            place = places.get(route, 0)
+            places[route] = place + 1
+            path = str(self.routes[route].path)
+            self.watches.setdefault((route, place), Watch(path, str(record.hop), route, place)).add(record)
+
+    def state(self) -> list[dict[str, Any]]:
+        """What a checkpoint needs to go on watching."""
+        return [asdict(watch) for watch in self.watches.values()]
+
+    def window(self) -> list[Watch]:
+        """What was watched since the last call."""
+        self._window = list(self.watches.values())
+        self.watches = {}
+        return self._window
+
+    def alarms(self) -> list[Alarm]:
+        """Alarms of the window that was last closed, each raised once."""
+        found = [Alarm(watch.route, watch.path, watch.hop, what) for watch in self._window if (what := _trouble(watch))]
+        self._window = []
+        return found
+
+    def forget(self, routes: Iterable[int]) -> None:
+        self.watches = {key: watch for key, watch in self.watches.items() if key[0] not in set(routes)}
+
+
+def _trouble(watch: Watch) -> str | None:
+    if watch.offered < _FEWEST:
+        return None
+    dropped = sum(watch.dropped.values()) / watch.offered
+    copies, distinct = watch.copies / watch.offered, watch.distinct / watch.offered
+    if copies > _MOST_COPIES:
+        return f"{copies:.0%} of what it says copies its input"
+    if dropped > _MOST_DROPPED:
+        worst = max(watch.dropped, key=lambda reason: watch.dropped[reason])
+        return f"{dropped:.0%} of what it says is dropped, most for: {worst}"
+    if distinct < _FEWEST_DISTINCT:
+        return f"only {distinct:.0%} of what it says is distinct"
+    return None

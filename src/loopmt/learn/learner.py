@@ -1,0 +1,181 @@
+"""Rows to better weights: one update of every network.
+
+Everything is an operation on rows of flat tensors. Gradients are sums over target tokens, of all processes and all
+parts of a batch, divided by the number of tokens at the end: so neither accumulation nor the number of processes
+changes an update. A network whose gradient is not finite, or that had no token, is left exactly as it was.
+
+Shapes: N networks, P weights, B rows, L length, J paths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Train
+from loopmt.model.losses import row_losses
+from loopmt.model.transformer import Dropout
+from loopmt.model.translators import Translators
+from loopmt.processes import Processes
+from loopmt.text.batch import Batch
+
+
+@dataclass
+class Tally:
+    """What happened since the last log, kept on the device: sums by network and path."""
+
+    loss: Tensor  # (N, J), label-smoothed loss summed over tokens
+    tokens: Tensor  # (N, J)
+    norms: Tensor  # (N,), sum of gradient norms
+    updates: Tensor  # (N,), updates that were applied
+    bad_update: Tensor  # (N,), the first update whose gradient was not finite, or -1
+
+    @classmethod
+    def new(cls, networks: int, paths: int, device: torch.device) -> Tally:
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
+
+        bad = torch.full((networks,), -1, dtype=torch.long, device=device)
+        return cls(zeros(networks, paths), zeros(networks, paths), zeros(networks), zeros(networks), bad)
+
+    def clear(self) -> None:
+        for tensor in (self.loss, self.tokens, self.norms, self.updates):
+            tensor.zero_()
+
+
+class Learner:
+    """The optimizer of all networks, and what it needs to resume."""
+
+    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes) -> None:
+        self.translators = translators
+        self.train = train
+        self.processes = processes
+        self.weights = translators.live
+        self.first = torch.zeros_like(self.weights)
+        self.second = torch.zeros_like(self.weights)
+        self.steps = torch.zeros(translators.num_networks, device=self.weights.device)
+        self.gradient = torch.zeros_like(self.weights)
+        self.tokens = torch.zeros(translators.num_networks, device=self.weights.device)
+        self.tally = Tally.new(translators.num_networks, paths, self.weights.device)
+        rate = translators.model.dropout if train.dropout is None else train.dropout
+        self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
+        self.precision = precision(train, self.weights.device)
+
+    # -- one update ------------------------------------------------------------------------------------------
+
+    def update(self, batch: Batch, number: int, rate: float) -> None:
+        """Learn from one batch: this process's part of it, in `accumulate` parts."""
+        mine = batch.part(self.processes.rank, self.processes.size)
+        for part in range(self.train.accumulate):
+            self.add(mine.part(part, self.train.accumulate))
+        self.processes.sum(self.gradient)
+        self.processes.sum(self.tokens)
+        self.apply(number, rate)
+
+    def add(self, batch: Batch) -> None:
+        """Add the gradient of a batch, summed over its target tokens."""
+        device = self.weights.device
+        source, target = (torch.from_numpy(ids).to(device) for ids in (batch.source_NBL, batch.target_NBL))
+        paths, groups = (torch.from_numpy(ids).to(device) for ids in (batch.paths_NB, batch.groups_NB))
+        grouped = bool((batch.groups_NB >= 0).any())
+        flat = self.weights.detach().requires_grad_()
+        losses_NB, tokens_NB = row_losses(
+            self.translators, flat, source, target, self.train.label_smoothing, self.dropout, self.precision
+        )
+        losses_NB = losses_NB * group_weights(losses_NB, groups) if grouped else losses_NB
+        (gradient,) = torch.autograd.grad(losses_NB.sum(), flat)
+        self.gradient += gradient
+        self.tokens += tokens_NB.sum(1)
+        self._count(losses_NB.detach(), tokens_NB, paths)
+
+    def _count(self, losses_NB: Tensor, tokens_NB: Tensor, paths_NB: Tensor) -> None:
+        place = paths_NB.clamp_min(0)  # rows that are none have no tokens and no loss
+        self.tally.loss.scatter_add_(1, place, losses_NB.to(self.tally.loss.dtype))
+        self.tally.tokens.scatter_add_(1, place, tokens_NB.to(self.tally.tokens.dtype))
+
+    @torch.no_grad()
+    def apply(self, number: int, rate: float) -> None:
+        """Normalise, clip each network by itself, and take an Adam step where all is finite."""
+        gradient = self.gradient / self.tokens.clamp_min(1)[:, None]
+        norm = gradient.norm(dim=1)
+        finite = norm.isfinite()
+        good = finite & (self.tokens > 0)
+        if self.train.clip:
+            gradient *= (self.train.clip / norm.clamp_min(self.train.clip))[:, None]
+        self._adam(gradient, good, rate)
+        self.tally.norms += norm.where(good, 0.0)
+        self.tally.updates += good
+        first_bad = ~finite & (self.tally.bad_update < 0)
+        self.tally.bad_update.masked_fill_(first_bad, number)
+        self.translators.follow(self.train.ema)
+        self.gradient.zero_()
+        self.tokens.zero_()
+
+    def _adam(self, gradient: Tensor, good: Tensor, rate: float) -> None:
+        beta1, beta2, epsilon = self.train.adam
+        mask = good[:, None]
+        self.steps += good
+        first = torch.lerp(self.first, gradient, 1 - beta1)
+        second = torch.lerp(self.second, gradient.square(), 1 - beta2)
+        correction1 = (1 - beta1**self.steps)[:, None]
+        correction2 = (1 - beta2**self.steps)[:, None]
+        move = first / correction1 / ((second / correction2).sqrt() + epsilon)
+        if self.train.weight_decay:
+            move = move + self.train.weight_decay * self.weights
+        torch.where(mask, self.weights - rate * move, self.weights, out=self.weights)
+        torch.where(mask, first, self.first, out=self.first)
+        torch.where(mask, second, self.second, out=self.second)
+
+    # -- resume ----------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint needs beside the weights."""
+        kept = {"first": self.first, "second": self.second, "steps": self.steps}
+        if "ema" in self.translators.copies:  # the frozen copy is the parent's result and stays there
+            kept["ema"] = self.translators.copies["ema"]
+        return kept
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self.first.copy_(tensors["first"])
+        self.second.copy_(tensors["second"])
+        self.steps.copy_(tensors["steps"])
+        if "ema" in self.translators.copies:
+            self.translators.copies["ema"].copy_(tensors["ema"])
+
+
+def precision(train: Train, device: torch.device) -> torch.dtype:
+    """bfloat16 where it was asked for, or by itself on CUDA; never by itself on a CPU, which may not have it."""
+    chosen = train.precision
+    if chosen == "auto":
+        chosen = "bfloat16" if device.type == "cuda" else "float32"
+    return torch.bfloat16 if chosen == "bfloat16" else torch.float32
+
+
+def group_weights(losses_NB: Tensor, groups_NB: Tensor) -> Tensor:
+    """Weights that turn a sum of losses into -log of the mean likelihood of each group, times the group's size.
+
+    d(-log mean exp(-loss_i)) = sum of softmax(-loss)_i d(loss_i): the weights are that softmax, without gradient.
+    """
+    with torch.no_grad():
+        alone = groups_NB < 0
+        rows = torch.arange(groups_NB.shape[1], device=groups_NB.device)
+        same = (groups_NB[:, :, None] == groups_NB[:, None, :]) & ~alone[:, :, None] | torch.eye(
+            len(rows), dtype=torch.bool, device=groups_NB.device
+        )
+        likelihoods = (-losses_NB.float())[:, None, :].masked_fill(~same, -math.inf)
+        share = likelihoods.softmax(-1).diagonal(dim1=1, dim2=2)
+        return share * same.sum(-1)
+
+
+def learning_rate(train: Train, update: int) -> float:
+    """The rate of update `update`, counted from 1: linear warmup, then constant or inverse square root."""
+    assert train.learning_rate is not None and train.warmup is not None, "Experiment.training() fills these"
+    if update < train.warmup:
+        return train.learning_rate * update / train.warmup
+    if train.schedule == "constant":
+        return train.learning_rate
+    return train.learning_rate * math.sqrt(max(train.warmup, 1) / update)

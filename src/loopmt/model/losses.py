@@ -1,0 +1,37 @@
+"""How unlikely the real target is: the loss of every row.
+
+Shapes: N networks, B rows, L length, P weights.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from loopmt.model.transformer import Dropout
+from loopmt.model.translators import Translators
+from loopmt.model.weights import PAD
+
+
+def row_losses(
+    translators: Translators,
+    flat_NP: Tensor,
+    source_NBL: Tensor,
+    target_NBL: Tensor,
+    label_smoothing: float,
+    dropout: Dropout,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """Label-smoothed loss of every row, summed over its tokens, and its number of target tokens."""
+    weights = translators.layout.unpack(flat_NP.to(dtype))
+    transformer = translators.transformer
+    states = transformer.encode(weights, source_NBL, dropout)
+    memory = transformer.memory(weights, states, source_NBL)
+    inputs = F.pad(target_NBL[..., :-1], (1, 0), value=PAD)
+    logits = transformer.logits(weights, transformer.decode(weights, memory, inputs, dropout))
+    real = target_NBL != PAD
+    losses = F.cross_entropy(
+        logits.flatten(0, -2).float(), target_NBL.flatten(), reduction="none", label_smoothing=label_smoothing
+    ).view_as(target_NBL)
+    return (losses * real).sum(-1), real.sum(-1)

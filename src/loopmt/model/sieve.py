@@ -1,0 +1,70 @@
+"""What a generator must not feed to a learner: empty, copied, runaway, wrong language.
+
+The language of a generated sentence is judged by a classifier that costs nothing: how likely its subwords are under
+each language's own frequencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loopmt.path import Hop
+from loopmt.text.batch import Ragged
+
+Mask = npt.NDArray[np.bool_]
+_MARGIN = 0.5  # nats a subword by which another language must be likelier
+_FEWEST = 4  # subwords below which a language is not judged
+
+
+@dataclass(frozen=True)
+class LanguageFrequencies:
+    """Log-frequencies of subwords by language."""
+
+    languages: Sequence[str]
+    logprobs_KV: npt.NDArray[np.float64]
+
+    @classmethod
+    def learn(cls, samples: Mapping[str, Ragged], size: int) -> LanguageFrequencies:
+        counts = np.stack([np.bincount(sample.flat, minlength=size).astype(float) for sample in samples.values()])
+        counts += 0.5
+        return cls(list(samples), np.log(counts / counts.sum(1, keepdims=True)))
+
+    def foreign(self, rows: Ragged, language: str) -> Mask:
+        """Rows that are clearly another language than `language`."""
+        if language not in self.languages or len(self.languages) < 2 or not len(rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        lengths = rows.lengths
+        owner = np.repeat(np.arange(len(rows)), lengths)
+        scores = np.stack([np.bincount(owner, own[rows.flat], minlength=len(rows)) for own in self.logprobs_KV])
+        mine = scores[list(self.languages).index(language)]
+        return np.asarray((scores.max(0) - mine > _MARGIN * lengths) & (lengths >= _FEWEST))
+
+
+@dataclass(frozen=True)
+class Sieve:
+    """Marks rows to drop, by reason; the first reason that fits a row counts."""
+
+    longest: int
+    frequencies: LanguageFrequencies | None = None
+    ratio: float = 3.0
+    slack: int = 10
+
+    def __call__(self, before: Ragged, said: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
+        was, now = before.lengths, said.lengths
+        reasons = {
+            "empty": now == 0,
+            "runaway": ~ended | (now >= self.longest),
+            "copy": np.array([_same(before, said, row) for row in range(len(said))], dtype=np.bool_),
+            "length": (now > self.ratio * was + self.slack) | (was > self.ratio * now + self.slack),
+        }
+        if self.frequencies:
+            reasons["language"] = self.frequencies.foreign(said, hop.target)
+        return reasons
+
+
+def _same(before: Ragged, said: Ragged, row: int) -> bool:
+    return np.array_equal(before.row(row), said.row(row))

@@ -1,0 +1,135 @@
+"""Every direction of an experiment: which network serves it, and its weights now, frozen and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Model
+from loopmt.errors import PathError
+from loopmt.model.decoding import Speaker
+from loopmt.model.transformer import Transformer
+from loopmt.model.weights import PAD, UNK, Layout
+from loopmt.path import Hop
+from loopmt.text.batch import Ragged
+from loopmt.text.vocab import Vocab
+
+By = Literal["live", "frozen", "ema"]
+
+
+@dataclass
+class Translators:
+    """All networks of one architecture as one tensor of flat rows, and how directions use them."""
+
+    model: Model
+    vocab: Vocab
+    hops: tuple[Hop, ...]
+    device: torch.device
+    live: Tensor = field(init=False)  # (N, P), float32
+    copies: dict[By, Tensor] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.live = torch.zeros(self.num_networks, self.layout.num_places, device=self.device)
+
+    # -- which network ---------------------------------------------------------------------------------------
+
+    @property
+    def shared(self) -> bool:
+        return self.model.sharing == "all"
+
+    @property
+    def num_networks(self) -> int:
+        return 1 if self.shared else len(self.hops)
+
+    def network(self, hop: Hop) -> int:
+        """The row of the weights that serves a direction."""
+        if hop not in self.hops:
+            raise PathError(f"there is no translator {hop}; there are {', '.join(map(str, self.hops))}.")
+        return 0 if self.shared else self.hops.index(hop)
+
+    def names(self) -> list[str]:
+        """A name for each network, as files and logs call it."""
+        return ["all"] if self.shared else [str(hop) for hop in self.hops]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One layout for all; where vocabularies differ in size, the largest sets the place."""
+        languages = {language for hop in self.hops for language in (hop.source, hop.target)}
+        size = max(self.vocab.size(language) for language in languages)
+        return Layout(self.model, size, size, self.vocab.joint)
+
+    @cached_property
+    def transformer(self) -> Transformer:
+        return Transformer(self.model, self.vocab.joint)
+
+    # -- weights ---------------------------------------------------------------------------------------------
+
+    def start_fresh(self, seed: int) -> None:
+        """Weights that depend on the seed and the network's name alone."""
+        self.live.copy_(self.layout.initial(*((seed, "weights", name) for name in self.names())))
+
+    def copy(self, by: By) -> None:
+        """Keep the weights of now, as the frozen copy or as the start of the average."""
+        self.copies[by] = self.live.clone()
+
+    @torch.no_grad()
+    def follow(self, decay: float) -> None:
+        """Move the averaged copy, if there is one, towards the weights of now."""
+        if "ema" in self.copies:
+            self.copies["ema"].lerp_(self.live, 1 - decay)
+
+    def named(self, flat_NP: Tensor | None = None) -> dict[str, Tensor]:
+        """Every weight of every network by `network/weight`, for files."""
+        views = self.layout.unpack(self.live if flat_NP is None else flat_NP)
+        return {f"{name}/{key}": view[row] for row, name in enumerate(self.names()) for key, view in views.items()}
+
+    def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
+        """Take weights by name; the networks that found none keep theirs and are returned."""
+        places = self.named()
+        missing = sorted({key.partition("/")[0] for key in places if key not in tensors})
+        if strict and missing:
+            raise PathError(f"the checkpoint has no weights for {', '.join(missing)}.")
+        for key, place in places.items():
+            if key in tensors:
+                place.copy_(tensors[key])
+        return missing
+
+    # -- speaking --------------------------------------------------------------------------------------------
+
+    def speaker(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Speaker:
+        flat = self.live if by == "live" else self.copies[by]
+        row = self.network(hop)
+        weights = self.layout.unpack(flat[row : row + 1].detach().to(precision))
+        return Speaker(self.transformer, weights, self.silent(hop.target))
+
+    def silent(self, language: str) -> Tensor:
+        """-inf at ids that are no text of the language: padding, unknown, tags, and places beyond its vocabulary."""
+        if language not in self._silent:
+            bias = torch.zeros(self.layout.target_size)
+            bias[
+                [PAD, UNK, self.vocab.synthetic, *(self.vocab.tag(other) for other in self.vocab.languages)]
+            ] = -torch.inf
+            bias[self.vocab.size(language) :] = -torch.inf
+            self._silent[language] = bias.to(self.device)
+        return self._silent[language]
+
+    @cached_property
+    def _silent(self) -> dict[str, Tensor]:
+        return {}
+
+    def addressed(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
+        """Sources as the network reads them: tagged with the target language if it serves several, and as synthetic."""
+        if synthetic:
+            sources = sources.prefixed(self.vocab.synthetic)
+        return sources.prefixed(self.vocab.tag(hop.target)) if self.shared else sources
+
+
+def all_hops(languages: Sequence[str], wanted: Collection[Hop]) -> tuple[Hop, ...]:
+    """Wanted directions in the order of the languages."""
+    ordered = [Hop(one, other) for one in languages for other in languages if one != other]
+    return tuple(hop for hop in ordered if hop in wanted)

@@ -1,0 +1,108 @@
+"""Where each weight of a network lies in a flat row, and how it starts.
+
+Shapes: N networks, P weights of one network.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Model
+from loopmt.rng import torch_generator
+
+PAD, EOS, UNK = 0, 1, 2
+_ALIGN = 64  # weights start at multiples of this, so that matrix kernels read aligned rows
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names, shapes and places of the weights of one architecture."""
+
+    model: Model
+    source_size: int
+    target_size: int
+    joint: bool
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        width = self.model.width
+        shapes: Shapes = {"embed": (self.target_size, width)}
+        if not self.joint:
+            shapes = {"source_embed": (self.source_size, width), "target_embed": (self.target_size, width)}
+        shapes["output_bias"] = (self.target_size,)
+        for number in range(self.model.layers):
+            shapes |= self._block(f"encoder.{number}", cross=False)
+        for number in range(self.model.num_decoder_layers):
+            shapes |= self._block(f"decoder.{number}", cross=True)
+        if self.model.norm == "pre":
+            shapes |= _norm("encoder.norm", width) | _norm("decoder.norm", width)
+        return shapes
+
+    def _block(self, name: str, cross: bool) -> Shapes:
+        width, inner = self.model.width, self.model.feed_forward
+        block = _linear(f"{name}.self.qkv", width, 3 * width) | _linear(f"{name}.self.out", width, width)
+        block |= _norm(f"{name}.self.norm", width)
+        if cross:
+            block |= _linear(f"{name}.cross.q", width, width) | _linear(f"{name}.cross.kv", width, 2 * width)
+            block |= _linear(f"{name}.cross.out", width, width) | _norm(f"{name}.cross.norm", width)
+        block |= _linear(f"{name}.ffn.up", width, inner) | _linear(f"{name}.ffn.down", inner, width)
+        return block | _norm(f"{name}.ffn.norm", width)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Places taken by each weight, alignment included."""
+        return [-(-math.prod(shape) // _ALIGN) * _ALIGN for shape in self.shapes.values()]
+
+    @property
+    def num_places(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def unpack(self, flat_NP: Tensor) -> dict[str, Tensor]:
+        """Named views of flat rows, each with the leading N; the gradient of all of them is one concatenation."""
+        parts = torch.split(flat_NP, self.sizes, dim=1)
+        return {
+            name: part[:, : math.prod(shape)].view(-1, *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    def initial(self, *keys: tuple[str | int, ...]) -> Tensor:
+        """Fresh rows on the CPU, one per key: the same key gives the same row on any machine."""
+        flat_NP = torch.zeros(len(keys), self.num_places)
+        for row, key in zip(flat_NP, keys, strict=True):
+            generator = torch_generator("cpu", *key)
+            for name, weight in self.unpack(row[None]).items():
+                self._fill(name, weight[0], generator)
+        return flat_NP
+
+    def _fill(self, name: str, weight: Tensor, generator: torch.Generator) -> None:
+        if name.endswith("embed"):
+            weight.normal_(0, self.model.width**-0.5, generator=generator)
+            weight[PAD] = 0
+        elif name.endswith("norm.weight"):
+            weight.fill_(1)
+        elif weight.dim() == 2:
+            # Fused projections start as the square matrices they stand for (Xavier, smaller for attention).
+            fused = ".qkv." in name or ".kv." in name
+            outputs = self.model.width if fused else weight.shape[0]
+            gain = 2**-0.5 if fused or ".q." in name else 1.0
+            bound = gain * math.sqrt(6 / (weight.shape[1] + outputs))
+            weight.uniform_(-bound, bound, generator=generator)
+
+
+def _linear(name: str, inputs: int, outputs: int) -> Shapes:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def _norm(name: str, width: int) -> Shapes:
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}

@@ -1,0 +1,219 @@
+"""The grammar of walks: hops, paths and patterns. No torch, no text, no networks.
+
+A path is a walk through languages, `en>fr>es>en`. Real text is known at its two ends and nowhere between:
+every hop but the last generates, the last one learns. A pattern is a path with capitals for languages,
+`X>Y>Z>X`: each capital stands for a language that no other place of the pattern names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopmt.errors import PathError
+
+_LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
+_VARIABLE = re.compile(r"[A-Z]")
+_HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
+
+
+@dataclass(frozen=True, order=True)
+class Hop:
+    """One translator's work: from one language to another."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}>{self.target}"
+
+    @property
+    def pair(self) -> str:
+        return pair(self.source, self.target)
+
+    @property
+    def reverse(self) -> Hop:
+        return Hop(self.target, self.source)
+
+
+@dataclass(frozen=True, order=True)
+class Path:
+    """A walk through languages whose two ends are known text."""
+
+    languages: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ">".join(self.languages)
+
+    @classmethod
+    def parse(cls, text: str) -> Path:
+        pattern = Pattern.parse(text)
+        if pattern.variables:
+            raise PathError(f"'{text}' is a pattern, not a path: {pattern.variables[0]} is not a language. {_HELP}")
+        return cls(pattern.places)
+
+    @cached_property
+    def hops(self) -> tuple[Hop, ...]:
+        return tuple(itertools.starmap(Hop, itertools.pairwise(self.languages)))
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.languages[0], self.languages[-1]
+
+    @property
+    def closed(self) -> bool:
+        return self.languages[0] == self.languages[-1]
+
+    @property
+    def generating(self) -> tuple[Hop, ...]:
+        return self.hops[:-1]
+
+    @property
+    def taught(self) -> Hop:
+        return self.hops[-1]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A path some of whose places are variables."""
+
+    places: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ">".join(self.places)
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        places = tuple(place.strip() for place in text.split(">"))
+        for place in places:
+            if not (_LANGUAGE.fullmatch(place) or _VARIABLE.fullmatch(place)):
+                what = f"'{place}' is no language" if place else "a place is empty"
+                raise PathError(f"path {text!r}: {what}. {_HELP}")
+        if len(places) < 2:
+            raise PathError(f"path {text!r} has no hop. {_HELP}")
+        for here, there in itertools.pairwise(places):
+            if here == there:
+                raise PathError(f"path {text!r} goes from {here} to {here}: a hop leads to another language. {_HELP}")
+        return cls(places)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place for place in self.places if _VARIABLE.fullmatch(place)))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place for place in self.places if not _VARIABLE.fullmatch(place)))
+
+    def expand(self, languages: Sequence[str]) -> list[Path]:
+        """All paths of the pattern over `languages`, in their order."""
+        for language in self.named:
+            if language not in languages:
+                raise PathError(
+                    f"path {self}: language '{language}' is not in the experiment, which has {', '.join(languages)}."
+                )
+        free = [language for language in languages if language not in self.named]
+        bindings = itertools.permutations(free, len(self.variables))
+        return [self._bind(dict(zip(self.variables, binding, strict=True))) for binding in bindings]
+
+    def _bind(self, binding: dict[str, str]) -> Path:
+        return Path(tuple(binding.get(place, place) for place in self.places))
+
+
+def pair(one: str, other: str) -> str:
+    """The name of an unordered pair of languages, as the data section writes it; order is the caller's."""
+    return f"{one}-{other}"
+
+
+@dataclass(frozen=True)
+class Supply:
+    """What text there is: pairs with bitext (both directions) and languages with monolingual text."""
+
+    bitext: frozenset[Hop]
+    mono: frozenset[str]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]], mono: Iterable[str]) -> Supply:
+        hops = {hop for one, other in pairs for hop in (Hop(one, other), Hop(other, one))}
+        return cls(frozenset(hops), frozenset(mono))
+
+    def lack(self, path: Path) -> str | None:
+        """What the data lacks to feed the path's ends, as a clause; None if it feeds them."""
+        start, end = path.ends
+        if path.closed:
+            if end in self.mono:
+                return None
+            known = ", ".join(sorted(self.mono)) or "none"
+            return f"is closed, so it needs monolingual {end}; the data has {known}. Add data.mono.{end}."
+        if Hop(start, end) in self.bitext:
+            return None
+        known = ", ".join(sorted({hop.pair for hop in self.bitext if hop.source < hop.target})) or "none"
+        close = Path((*path.languages, start))
+        return (
+            f"is open, so it needs bitext {start}-{end}; the data has {known}. "
+            f"Close it ({close}) or add data.bitext.{start}-{end}."
+        )
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    path: Path
+    why: str
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What a pattern's paths come to on the data: those it can feed, and those left out with the reason."""
+
+    paths: tuple[Path, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def expand_fed(
+    patterns: Sequence[Pattern], languages: Sequence[str], supply: Supply, trained: Collection[Hop] = ()
+) -> list[Expansion]:
+    """Expand the patterns of one mix over what the data can feed.
+
+    A path is kept if the data has its ends and every hop it generates with is trained: before this mix
+    (`trained`), or within it by a path that is kept for this reason itself. So two untrained translators
+    cannot feed each other from nothing. A pattern without variables is a demand: if it is left out, it is refused.
+    """
+    candidates = [pattern.expand(languages) for pattern in patterns]
+    fed = [path for paths in candidates for path in paths if supply.lack(path) is None]
+    kept = _reachable(fed, set(trained))
+    expansions = [_expansion(paths, supply, kept) for paths in candidates]
+    for pattern, expansion in zip(patterns, expansions, strict=True):
+        if not expansion.paths:
+            raise PathError(_refusal(pattern, expansion, languages))
+    return expansions
+
+
+def _reachable(fed: list[Path], trained: set[Hop]) -> set[Path]:
+    kept: set[Path] = set()
+    while True:
+        new = {path for path in fed if path not in kept and trained.issuperset(path.generating)}
+        if not new:
+            return kept
+        kept |= new
+        trained |= {path.taught for path in new}
+
+
+def _expansion(paths: list[Path], supply: Supply, kept: set[Path]) -> Expansion:
+    left_out = tuple(LeftOut(path, _why(path, supply)) for path in paths if path not in kept)
+    return Expansion(tuple(path for path in paths if path in kept), left_out)
+
+
+def _why(path: Path, supply: Supply) -> str:
+    lack = supply.lack(path)
+    return lack or "generates through a hop that nothing trains: " + ", ".join(map(str, path.generating)) + "."
+
+
+def _refusal(pattern: Pattern, expansion: Expansion, languages: Sequence[str]) -> str:
+    if not expansion.left_out:
+        need = len(pattern.variables) + len(pattern.named)
+        return f"path {pattern} needs {need} languages; the experiment has {len(languages)}: {', '.join(languages)}."
+    first = expansion.left_out[0]
+    subject = f"path {first.path}" if not pattern.variables else f"path {pattern} fits nothing: {first.path}"
+    return f"{subject} {first.why}"

@@ -1,0 +1,76 @@
+"""One process or many: what a run needs of torch.distributed, and nothing else.
+
+Under `torchrun` every process calls `Processes.join()`; alone it is a group of one, for which every operation is
+the identity. The trainer and the run's directory are the only ones that ask.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Processes:
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def join(cls, device: torch.device) -> Processes:
+        """Join the group that torchrun describes in the environment, if it does."""
+        if "WORLD_SIZE" not in os.environ:
+            return cls()
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size())
+
+    def leave(self) -> None:
+        if self.many and dist.is_initialized():
+            dist.destroy_process_group()
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def many(self) -> bool:
+        return "WORLD_SIZE" in os.environ and dist.is_initialized()
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over processes, in place."""
+        if self.many:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def collect(self, value: Any) -> list[Any]:
+        """The value of every process, in the order of ranks."""
+        if not self.many:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def tell(self, value: Any) -> Any:
+        """The first process's value, everywhere."""
+        if not self.many:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def wait(self) -> None:
+        if self.many:
+            dist.barrier()
+
+
+def device_of_this_process() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device

@@ -1,0 +1,105 @@
+"""Progress of long work on standard error: bars on a terminal, an occasional line elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichBars
+
+Advance = Callable[[float], None]
+
+
+class Progress(Protocol):
+    def track(self, description: str, total: float | None = None) -> AbstractContextManager[Advance]:
+        """Work of `total` steps; call what it yields with the number of steps done since. Tasks may nest."""
+
+    def say(self, line: str) -> None:
+        """A line worth reading once, above whatever moves."""
+
+
+class Silent:
+    """No progress at all."""
+
+    @contextmanager
+    def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
+        yield lambda steps: None
+
+    def say(self, line: str) -> None:
+        pass
+
+
+class Lines:
+    """For logs: at most one line every `interval` seconds, and one at the end of what took longer."""
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
+        self._stream = stream
+        self._interval = interval
+
+    @contextmanager
+    def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
+        began = last = time.monotonic()
+        done = 0.0
+
+        def advance(steps: float) -> None:
+            nonlocal done, last
+            done += steps
+            if time.monotonic() - last >= self._interval:
+                last = time.monotonic()
+                share = f"{100 * done / total:.0f}%" if total else f"{done:,.0f}"
+                self.say(f"{description}: {share} after {last - began:.0f} s")
+
+        yield advance
+        if time.monotonic() - began >= self._interval:
+            self.say(f"{description}: done in {time.monotonic() - began:.0f} s")
+
+    def say(self, line: str) -> None:
+        print(line, file=self._stream or sys.stderr, flush=True)
+
+
+class Bars:
+    """For terminals: one bar for each task under way."""
+
+    def __init__(self) -> None:
+        self._bars: RichBars | None = None
+        self._tasks = 0
+
+    @contextmanager
+    def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
+        bars = self._shown()
+        task = bars.add_task(description, total=total)
+        self._tasks += 1
+        try:
+            yield lambda steps: bars.advance(task, steps)
+        finally:
+            bars.remove_task(task)
+            self._tasks -= 1
+            if not self._tasks:
+                bars.stop()
+                self._bars = None
+
+    def say(self, line: str) -> None:
+        if self._bars:
+            self._bars.console.print(line, markup=False, highlight=False)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def _shown(self) -> RichBars:
+        from rich import progress
+        from rich.console import Console
+
+        if self._bars is None:
+            columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TaskProgressColumn())
+            clock = (progress.TimeElapsedColumn(), progress.TimeRemainingColumn())
+            self._bars = progress.Progress(*columns, *clock, console=Console(stderr=True), transient=True)
+            self._bars.start()
+        return self._bars
+
+
+def standard() -> Progress:
+    """Bars if a person watches standard error, lines if not."""
+    return Bars() if sys.stderr.isatty() else Lines()

@@ -1,0 +1,308 @@
+"""An experiment's directory: the only writer there.
+
+    RUN/experiment.json, experiment.toml, manifest.json, vocab/, store/
+    RUN/stages/NAME/{stage.json, metrics.jsonl, scores.json, checkpoints/NNNNNNNN/, result/}
+
+A checkpoint is a folder of tensors (safetensors) and JSON, written under another name, synced, then renamed: it is
+there whole or not at all. Its files carry checksums; a damaged one is passed over for the one before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from loopmt.config import Experiment
+from loopmt.errors import DamagedError, LockedError, RunError
+
+Json = dict[str, Any]
+_UNIMPORTANT = {"log_every"}  # keys of a stage's training that change no weight
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Tensors by file and by name, and the state that goes with them."""
+
+    update: int
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    state: Json
+
+
+class Run:
+    """The directory of one experiment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        if not (folder / "experiment.json").is_file():
+            raise RunError(
+                f"{folder} is no run: it has no experiment.json. Make one: `loopmt train EXPERIMENT --run {folder}`."
+            )
+        return cls(folder)
+
+    def experiment(self) -> Experiment:
+        try:
+            return Experiment.model_validate(read_json(self.folder / "experiment.json"))
+        except ValueError as error:
+            raise DamagedError(f"{self.folder / 'experiment.json'} is damaged: {error}") from None
+
+    def set_up(self, experiment: Experiment, text: str | None = None) -> None:
+        """Write down the experiment; what may not change after training began is checked stage by stage."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / "experiment.json", experiment.model_dump(mode="json", by_alias=True))
+        if text is not None:
+            write_text(self.folder / "experiment.toml", text)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for this process; a second one is refused."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("a+") as file:
+            _acquire(file, self.folder)
+            try:
+                yield
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+    def stage(self, name: str) -> StageFolder:
+        return StageFolder(self.folder / "stages" / name)
+
+    def finished(self) -> list[str]:
+        """Names of the finished stages, in the experiment's order."""
+        return [stage.name for stage in self.experiment().stages if self.stage(stage.name).finished]
+
+
+def _acquire(file: IO[str], folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read().strip() or "unknown"
+        raise LockedError(
+            f"{folder} is in use by another process (pid {owner}). Wait for it, stop it, or choose another --run."
+        ) from None
+    file.seek(0)
+    file.truncate()
+    file.write(str(os.getpid()))
+    file.flush()
+
+
+class StageFolder:
+    """What one stage leaves behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.checkpoints = folder / "checkpoints"
+        self.metrics = folder / "metrics.jsonl"
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "result" / "state.json").is_file()
+
+    def begin(self, settings: Json) -> None:
+        """Write down what the stage is; refuse if it was begun as something else."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "stage.json"
+        if file.is_file():
+            if changed := _differences(read_json(file), json.loads(json.dumps(settings))):
+                raise RunError(
+                    f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
+                    f"Put them back, give the stage another name, choose another --run, or delete {self.folder}."
+                )
+        else:
+            write_json(file, settings)
+
+    # -- checkpoints -----------------------------------------------------------------------------------------
+
+    def save(self, checkpoint: Checkpoint, keep: Collection[int | None]) -> None:
+        """Write a checkpoint; older ones lose their optimizer, and those not in `keep` go."""
+        state = {**checkpoint.state, "metrics_bytes": self.metrics.stat().st_size if self.metrics.exists() else 0}
+        write_checkpoint(self.place(checkpoint.update), checkpoint, state)
+        for update in self.updates()[:-2]:  # the newest and the one before it can be resumed from
+            if update not in keep:
+                shutil.rmtree(self.place(update))
+            else:
+                (self.place(update) / "optimizer.safetensors").unlink(missing_ok=True)
+
+    def place(self, update: int) -> Path:
+        return self.checkpoints / f"{update:08d}"
+
+    def updates(self) -> list[int]:
+        if not self.checkpoints.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in self.checkpoints.iterdir() if entry.name.isdigit())
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; a damaged one is named in a warning."""
+        for update in reversed(self.updates()[-2:]):
+            try:
+                return read_checkpoint(self.place(update), ("weights", "optimizer"))
+            except DamagedError as error:
+                warnings.warn(f"{error} The checkpoint before it is used.", stacklevel=2)
+        if self.updates():
+            raise DamagedError(f"no checkpoint of {self.folder} can be read. Delete it to train the stage again.")
+        return None
+
+    def weights(self, update: int) -> Mapping[str, Tensor]:
+        return read_checkpoint(self.place(update), ("weights",)).tensors["weights"]
+
+    def finish(self, checkpoint: Checkpoint) -> None:
+        """Write the stage's result; its checkpoints have done their work."""
+        write_checkpoint(self.folder / "result", checkpoint, checkpoint.state)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+    def result(self) -> Checkpoint:
+        if not self.finished:
+            raise RunError(f'stage "{self.name}" is not finished.')
+        return read_checkpoint(self.folder / "result", ("weights",))
+
+    def result_digest(self) -> str:
+        """Names the result's weights; a stage that starts from them remembers it."""
+        return str(read_json(self.folder / "result" / "state.json")["sha256"]["weights.safetensors"])
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def log(self, record: Json) -> None:
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def cut_log(self, size: int) -> None:
+        """Take back what was logged after the checkpoint that training resumes from."""
+        if self.metrics.exists():
+            os.truncate(self.metrics, min(size, self.metrics.stat().st_size))
+
+    def records(self) -> list[Json]:
+        if not self.metrics.exists():
+            return []
+        found = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # the last line of a killed process may be half written
+                found.append(json.loads(line))
+        return found
+
+
+def _differences(before: Any, now: Any, where: str = "") -> list[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = [key for key in {**before, **now} if key not in _UNIMPORTANT]
+        return [
+            difference
+            for key in keys
+            for difference in _differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
+        ]
+    return [] if before == now else [f"{where} was {_short(before)}, now {_short(now)}"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        digests = {}
+        for name, tensors in checkpoint.tensors.items():
+            file = draft / f"{name}.safetensors"
+            save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, file)
+            _sync(file)
+            digests[file.name] = digest(file)
+        body = {"update": checkpoint.update, "state": state, "sha256": digests}
+        write_json(draft / "state.json", {**body, "check": _check(body)})
+        if folder.exists():
+            shutil.rmtree(folder)
+        draft.rename(folder)
+        _sync(folder.parent)
+    except OSError as error:
+        raise RunError(f"{folder} could not be written: {error}. What was there before is untouched.") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def read_checkpoint(folder: Path, names: tuple[str, ...]) -> Checkpoint:
+    """The named tensor files of a checkpoint, verified."""
+    body = read_json(folder / "state.json")
+    claimed = body.pop("check", None)
+    if claimed != _check(body):
+        raise DamagedError(f"{folder / 'state.json'} is damaged: its checksum does not fit.")
+    tensors: dict[str, Mapping[str, Tensor]] = {}
+    for name in names:
+        file = folder / f"{name}.safetensors"
+        try:
+            if digest(file) != body["sha256"][file.name]:
+                raise DamagedError(f"{file} is damaged: its checksum does not fit.")
+            tensors[name] = load_file(file)
+        except (OSError, KeyError, SafetensorError) as error:
+            raise DamagedError(f"{file} cannot be read: {error}.") from None
+    return Checkpoint(int(body["update"]), tensors, body["state"])
+
+
+def _check(body: Json) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_json(file: Path) -> Json:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DamagedError(f"{file} is missing.") from None
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"{file} cannot be read: {error}.") from None
+    if not isinstance(value, dict):
+        raise DamagedError(f"{file} is damaged: it holds no JSON object.")
+    return value
+
+
+def write_json(file: Path, value: Any) -> None:
+    write_text(file, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise RunError(f"{file} could not be written: {error}. What was there before is untouched.") from None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,241 @@
+"""Rows to learn from, and how they become batches of a few fixed shapes.
+
+A shape is (rows, length); all networks of an update share one, so that they can be computed together and a graph
+of each shape can be captured once. Rows are packed by length over a whole round, which keeps padding small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from loopmt.rng import numpy_generator
+
+PAD, EOS = 0, 1
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Many sequences of ids end to end, and where each begins."""
+
+    flat: Ints
+    offsets: Ints  # one more than there are sequences
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int] | npt.NDArray[np.generic]]) -> Ragged:
+        parts = [np.asarray(row, dtype=np.int64) for row in rows]
+        lengths = np.array([0, *(len(part) for part in parts)], dtype=np.int64)
+        return cls(np.concatenate(parts) if parts else np.zeros(0, np.int64), np.cumsum(lengths))
+
+    @classmethod
+    def join(cls, parts: Sequence[Ragged]) -> Ragged:
+        lengths = np.concatenate([[0], *(part.lengths for part in parts)]).astype(np.int64)
+        flat = np.concatenate([part.flat for part in parts]) if parts else np.zeros(0, np.int64)
+        return cls(flat, np.cumsum(lengths))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.offsets)
+
+    def row(self, number: int) -> Ints:
+        return self.flat[self.offsets[number] : self.offsets[number + 1]]
+
+    def rows(self) -> list[Ints]:
+        return [self.row(number) for number in range(len(self))]
+
+    def take(self, numbers: Ints) -> Ragged:
+        lengths = self.lengths[numbers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Ragged(self.flat[np.repeat(self.offsets[numbers], lengths) + within], offsets)
+
+    def prefixed(self, token: int) -> Ragged:
+        """The same sequences, each after `token`."""
+        places = self.offsets[:-1]
+        return Ragged(np.insert(self.flat, places, token), self.offsets + np.arange(len(self) + 1))
+
+    def padded(self, rows: int, width: int) -> Ints:
+        """A table of `rows` by `width` with an end after each sequence and padding after that."""
+        table = np.full((rows, width), PAD, dtype=np.int64)
+        lengths = self.lengths
+        places = np.arange(width)
+        table[: len(self)][places < lengths[:, None]] = self.flat
+        table[np.arange(len(self)), lengths] = EOS
+        return table
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What one network learns from: sources, real targets, which path each row came by, and its group.
+
+    Rows of one group are several generated sources of the same real sentence that combine (`logmeanexp`);
+    a row that stands alone has group -1.
+    """
+
+    sources: Ragged
+    targets: Ragged
+    paths: Ints
+    groups: Ints
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def lengths(self) -> Ints:
+        """Places a row takes: its longer side and the end."""
+        return np.maximum(self.sources.lengths, self.targets.lengths) + 1
+
+    def take(self, numbers: Ints) -> Rows:
+        return Rows(self.sources.take(numbers), self.targets.take(numbers), self.paths[numbers], self.groups[numbers])
+
+    @classmethod
+    def join(cls, parts: Sequence[Rows]) -> Rows:
+        return cls(
+            Ragged.join([part.sources for part in parts]),
+            Ragged.join([part.targets for part in parts]),
+            np.concatenate([part.paths for part in parts]) if parts else np.zeros(0, np.int64),
+            np.concatenate([part.groups for part in parts]) if parts else np.zeros(0, np.int64),
+        )
+
+    @classmethod
+    def empty(cls) -> Rows:
+        return cls.join([])
+
+
+@dataclass(frozen=True)
+class Shape:
+    rows: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One update of every network: ids padded to one shape. N networks, B rows, L length."""
+
+    shape: Shape
+    source_NBL: Ints
+    target_NBL: Ints
+    paths_NB: Ints  # -1 where there is no row
+    groups_NB: Ints
+
+    @property
+    def target_tokens(self) -> Ints:
+        """Real target tokens of each network, ends included."""
+        return (self.target_NBL != PAD).sum((1, 2))
+
+    def part(self, number: int, count: int) -> Batch:
+        """One of `count` equal parts by rows: for several processes, or for accumulating."""
+        size = self.shape.rows // count
+        cut = slice(number * size, (number + 1) * size)
+        return Batch(
+            Shape(size, self.shape.length),
+            self.source_NBL[:, cut],
+            self.target_NBL[:, cut],
+            self.paths_NB[:, cut],
+            self.groups_NB[:, cut],
+        )
+
+
+def choose_lengths(histogram: Ints, count: int, longest: int) -> list[int]:
+    """The `count` lengths that waste the least padding on rows distributed as `histogram` (rows by places taken)."""
+    counts = np.zeros(longest + 1)
+    counts[: min(len(histogram), longest + 1)] = histogram[: longest + 1]
+    step = max(1, longest // 128)
+    ends = [*range(4, longest, step * 4), longest]
+    cumulated = np.cumsum(counts)
+    rows = np.array([cumulated[end] for end in ends])
+    best = rows * np.array(ends)  # cost of one shape up to each end
+    choice: list[Ints] = []
+    for _ in range(min(count, len(ends)) - 1):
+        # cost[i, j]: the best of the shapes before, ending at i, and one more up to j
+        cost = best[:, None] + (rows[None, :] - rows[:, None]) * np.array(ends)[None, :]
+        cost[np.tril_indices(len(ends))] = np.inf
+        previous = np.argmin(cost, axis=0)
+        choice.append(previous)
+        best = np.minimum(cost.min(axis=0), np.inf)
+    place, lengths = len(ends) - 1, [longest]
+    for previous in reversed(choice):
+        place = int(previous[place])
+        lengths.append(ends[place])
+    return sorted(set(lengths))
+
+
+def make_shapes(lengths: Sequence[int], tokens: int, multiple: int) -> list[Shape]:
+    """Rows of each shape so that rows x length comes near `tokens`, in multiples that split evenly."""
+    return [Shape(max(multiple, tokens // length // multiple * multiple), length) for length in sorted(lengths)]
+
+
+def pack(networks: Sequence[Rows], shapes: Sequence[Shape], updates: int, *key: str | int) -> list[Batch]:
+    """At most `updates` batches from the largest common share of all networks' rows, in a keyed order."""
+    lengths = [rows.lengths for rows in networks]
+    share = _largest_share(lengths, shapes, updates)
+    counts = [round(share * len(rows)) for rows in networks]
+    orders = [np.argsort(-own[:count], kind="stable") for own, count in zip(lengths, counts, strict=True)]
+    plan = _plan([own[order] for own, order in zip(lengths, orders, strict=True)], shapes)
+    batches = [
+        _batch(
+            [
+                rows.take(order[start : start + shape.rows])
+                for rows, order, start in zip(networks, orders, starts, strict=True)
+            ],
+            shape,
+        )
+        for shape, starts in plan
+    ]
+    return [batches[number] for number in numpy_generator(*key, "order").permutation(len(batches))]
+
+
+def _largest_share(lengths: Sequence[Ints], shapes: Sequence[Shape], updates: int) -> float:
+    """Bisect for the largest share of every network's rows whose plan has at most `updates` batches."""
+
+    def fits(share: float) -> bool:
+        return len(_plan([-np.sort(-own[: round(share * len(own))]) for own in lengths], shapes)) <= updates
+
+    if fits(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(10):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _plan(sorted_lengths: Sequence[Ints], shapes: Sequence[Shape]) -> list[tuple[Shape, list[int]]]:
+    """Longest rows first: the shape of each batch and where it starts in every network's rows."""
+    starts = [0] * len(sorted_lengths)
+    plan: list[tuple[Shape, list[int]]] = []
+    while left := [own[start] for own, start in zip(sorted_lengths, starts, strict=True) if start < len(own)]:
+        longest = max(left)
+        shape = next(shape for shape in shapes if shape.length >= longest)
+        plan.append((shape, list(starts)))
+        starts = [start + shape.rows for start in starts]
+    return plan
+
+
+def _batch(networks: Sequence[Rows], shape: Shape) -> Batch:
+    def column(values: Ints) -> Ints:
+        return np.concatenate([values, np.full(shape.rows - len(values), -1, dtype=np.int64)])
+
+    return Batch(
+        shape,
+        np.stack([rows.sources.padded(shape.rows, shape.length) for rows in networks]),
+        np.stack([rows.targets.padded(shape.rows, shape.length) for rows in networks]),
+        np.stack([column(rows.paths) for rows in networks]),
+        np.stack([column(rows.groups) for rows in networks]),
+    )
+
+
+def interleave(parts: Sequence[Rows], weights: Sequence[float]) -> Rows:
+    """Rows of several paths in an order in which every prefix holds them by weight, counted in target tokens."""
+    if not parts:
+        return Rows.empty()
+    times = [np.cumsum(part.targets.lengths + 1) / weight for part, weight in zip(parts, weights, strict=True)]
+    order = np.argsort(np.concatenate(times), kind="stable")
+    return Rows.join(parts).take(order)

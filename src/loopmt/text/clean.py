@@ -1,0 +1,142 @@
+"""Normal form of text, and the rules that drop rows from training text; each rule counts what it dropped."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from loopmt.config import Clean, Data
+from loopmt.text.corpus import Block
+
+Hashes = npt.NDArray[np.uint64]
+Texts = tuple[str, ...]
+Rule = Callable[[Clean, Texts, Sequence[int]], bool]
+
+_SPARED = 10
+_BYTES_PER_WORD = 10
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
+)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is done to text before it is cut into subwords."""
+
+    nfc: bool = True
+    control: bool = True
+    lowercase: bool = False
+    pretokenize: bool = False
+
+    @classmethod
+    def of(cls, data: Data) -> Form:
+        return cls(data.clean.nfc, data.clean.control, data.lowercase, data.pretokenize)
+
+    def cased(self) -> Form:
+        """The form of text that people read: valid and test sets keep their case."""
+        return replace(self, lowercase=False)
+
+    def normalise(self, text: str) -> str:
+        """One line in normal form; idempotent. Invisible characters go, but for the joiners some scripts spell with."""
+        if self.lowercase:
+            text = text.lower()
+        if self.nfc:
+            text = unicodedata.normalize("NFC", text)
+        if not self.control:
+            return text
+        if not text.isprintable():
+            text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
+        return " ".join(text.split())
+
+
+def text_hash(text: str) -> int:
+    """A 64-bit hash that is the same in every process."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What is left of a block: each side's lines, a hash for each row, and what was removed by which rule."""
+
+    corpus: int
+    rows: int
+    sides: tuple[bytes, ...]
+    hashes: Hashes
+    removed: Counter[str]
+
+
+class Cleaner:
+    """Cleans blocks; `held` are the hashes of valid and test text by language."""
+
+    def __init__(self, form: Form, clean: Clean, held: Mapping[str, frozenset[int]]) -> None:
+        self._form = form
+        self._clean = clean
+        self._held = held
+        self._rules = [name for name in _RULES if getattr(clean, name)]
+        self._counted = [*self._rules, *(["overlap"] if clean.overlap else [])]
+
+    def __call__(self, block: Block) -> Cleaned:
+        held = [self._held.get(language, frozenset()) for language in block.languages]
+        rows = list(zip(*map(self._normalised, block.texts()), strict=True))
+        hashes = [[text_hash(text) for text in row] for row in rows]
+        reasons = [self._reason(row, marks, held) for row, marks in zip(rows, hashes, strict=True)]
+        kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+        left = [marks for marks, reason in zip(hashes, reasons, strict=True) if reason is None]
+        sides = tuple(map(_joined, zip(*kept, strict=True))) or (b"",) * len(block.sides)
+        removed = Counter(dict.fromkeys(self._counted, 0))
+        removed.update(reason for reason in reasons if reason)
+        return Cleaned(block.corpus, len(rows), sides, _combined(left), removed)
+
+    def _normalised(self, texts: list[str]) -> list[str]:
+        normalise = self._form.normalise
+        return [normalise(text.removesuffix("\r")) for text in texts]
+
+    def _reason(self, row: Texts, hashes: list[int], held: list[frozenset[int]]) -> str | None:
+        counts = [len(text.split()) for text in row]
+        for name in self._rules:
+            if _RULES[name](self._clean, row, counts):
+                return name
+        if self._clean.overlap and any(map(frozenset.__contains__, held, hashes)):
+            return "overlap"
+        return None
+
+
+def _lopsided(clean: Clean, row: Texts, counts: Sequence[int]) -> bool:
+    """Scripts without spaces are measured by their bytes: a word is about ten of them at most."""
+    lengths = [
+        max(count, len(text.encode()) / _BYTES_PER_WORD)
+        for text, count in zip(row, counts, strict=True)
+    ]
+    return max(lengths) >= _SPARED and max(lengths) > (clean.ratio or 0) * min(lengths)
+
+
+# Named as the keys of data.clean, in the order in which they are asked; a rule is on if its key is set.
+_RULES: dict[str, Rule] = {
+    "empty": lambda clean, row, counts: 0 in counts,
+    "max_words": lambda clean, row, counts: max(counts) > (clean.max_words or 0),
+    "max_characters": lambda clean, row, counts: max(map(len, row)) > (clean.max_characters or 0),
+    "ratio": _lopsided,
+    "identical": lambda clean, row, counts: len(row) > 1 and row[0] == row[1],
+}
+
+
+def _joined(side: Texts) -> bytes:
+    return "".join(text + "\n" for text in side).encode()
+
+
+def _combined(hashes: list[list[int]]) -> Hashes:
+    """One hash for a row, from those of its sides."""
+    table = np.array(hashes, dtype=np.uint64).reshape(len(hashes), -1)
+    combined = np.zeros(len(hashes), dtype=np.uint64)
+    for column in table.T:
+        combined = combined * np.uint64(0x9E3779B97F4A7C15) + column
+    return combined

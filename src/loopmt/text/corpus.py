@@ -1,0 +1,221 @@
+"""References of an experiment to its files, and the rows behind them.
+
+`PREFIX` stands for PREFIX.LANG with an optional .gz, .xz or .zst; `PREFIX[from:to]` for some of its rows; a name
+that ends in .tsv or .tmx (compressed or not) for one file with all the languages.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from loopmt.errors import DataError
+from loopmt.text.files import ENDINGS, HashedFile, damage_named, decompressed, lines
+from loopmt.text.tmx import units
+
+Row = tuple[bytes, ...]
+
+_REFERENCE = re.compile(r"(?P<name>.*?)(?:\[(?P<start>\d*):(?P<stop>\d*)\])?", re.DOTALL)
+_TABLE = re.compile(r".*\.(tsv|tmx)(\.gz|\.xz|\.zst)?", re.IGNORECASE | re.DOTALL)
+BLOCK_ROWS = 4096
+BLOCK_BYTES = 2**22
+
+
+@dataclass(frozen=True)
+class Source:
+    """One reference, resolved: the files behind it (one per language, or one for all) and which rows are meant."""
+
+    reference: str
+    kind: Literal["columns", "tsv", "tmx"]
+    languages: tuple[str, ...]
+    files: tuple[Path, ...]
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one corpus that follow each other, each side joined by \\n; `first` and `files` say where from."""
+
+    corpus: int
+    languages: tuple[str, ...]
+    sides: Row
+    first: int
+    files: tuple[str, ...]
+
+    def texts(self) -> list[list[str]]:
+        return [self._decoded(side).split("\n") for side in range(len(self.sides))]
+
+    def _decoded(self, side: int) -> str:
+        try:
+            return self.sides[side].decode()
+        except UnicodeDecodeError as error:
+            file = self.files[min(side, len(self.files) - 1)]
+            line = self.first + self.sides[side].count(b"\n", 0, error.start) + 1
+            raise DataError(
+                f"{file}, line {line} is not UTF-8 (byte 0x{self.sides[side][error.start]:02x}). "
+                "Convert the file, for example with iconv, or remove the line."
+            ) from None
+
+
+# -- which files ---------------------------------------------------------------------------------------------
+
+
+def resolve(reference: str, root: Path, languages: Sequence[str]) -> Source:
+    """The files of a reference for all of these languages."""
+    name, start, stop = _parse(reference)
+    if table := _TABLE.fullmatch(name):
+        if not (root / name).is_file():
+            raise DataError(f"{root / name} does not exist. {_present(root, name)}")
+        kind: Literal["tsv", "tmx"] = "tsv" if table[1].lower() == "tsv" else "tmx"
+        return Source(reference, kind, tuple(languages), (root / name,), start, stop)
+    files = tuple(_find_or_raise(root, name, language) for language in languages)
+    return Source(reference, "columns", tuple(languages), files, start, stop)
+
+
+def resolve_set(reference: str, root: Path, languages: Sequence[str]) -> Source:
+    """The files of a multi-way set: those of the languages that have one."""
+    name, _, _ = _parse(reference)
+    if _TABLE.fullmatch(name):
+        return resolve(reference, root, languages)
+    present = [language for language in languages if _find(root, name, language)]
+    return resolve(reference, root, present or languages)
+
+
+def _parse(reference: str) -> tuple[str, int, int | None]:
+    match = _REFERENCE.fullmatch(reference)
+    assert match is not None
+    start, stop = int(match["start"] or 0), int(match["stop"]) if match["stop"] else None
+    if stop is not None and stop <= start:
+        raise DataError(f"'{reference}' means no row: write [from:to] with from below to, counted from 0.")
+    return match["name"], start, stop
+
+
+def _find(root: Path, name: str, language: str) -> Path | None:
+    candidates = [root / f"{name}.{language}{ending}" for ending in ENDINGS]
+    present = [path for path in candidates if path.is_file()]
+    if len(present) > 1:
+        raise DataError(f"{' and '.join(map(str, present))} both exist: remove all but one.")
+    return present[0] if present else None
+
+
+def _find_or_raise(root: Path, name: str, language: str) -> Path:
+    file = _find(root, name, language)
+    if file is None:
+        raise DataError(f"there is no {root / name}.{language} (nor .gz, .xz, .zst). {_present(root, name)}")
+    return file
+
+
+def _present(root: Path, name: str) -> str:
+    folder, start = (root / name).parent, Path(name).name
+    if not folder.is_dir():
+        return f"The folder {folder} does not exist either."
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    similar = [one for one in names if one.startswith(start)]
+    shown = similar or names
+    listed = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "") or "nothing"
+    return f"{'With that prefix' if similar else 'In that folder'} there is: {listed}."
+
+
+# -- which rows ----------------------------------------------------------------------------------------------
+
+
+class Reading:
+    """One pass over a source. Iterating gives its rows; afterwards its files' sizes and hashes are known."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.rows = 0
+        self._raw: list[HashedFile] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Reading:
+        self._raw = [self._stack.enter_context(HashedFile(path)) for path in self.source.files]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def consumed(self) -> int:
+        return sum(raw.consumed for raw in self._raw)
+
+    def hashes(self) -> dict[Path, str]:
+        return {raw.path: raw.sha256() for raw in self._raw}
+
+    def __iter__(self) -> Iterator[Row]:
+        source = self.source
+        for row in itertools.islice(self._all_rows(), source.start, source.stop):
+            self.rows += 1
+            yield row
+        wanted = None if source.stop is None else source.stop - source.start
+        if self.rows == 0 or (wanted is not None and self.rows < wanted):
+            raise DataError(self._too_short())
+
+    def _too_short(self) -> str:
+        source = self.source
+        names = " and ".join(map(str, source.files))
+        if source.start == 0 and source.stop is None:
+            return f"{names}: no rows; the file is empty."
+        return f"'{source.reference}': {names} ends before that; {self.rows} of its rows are in the range."
+
+    def _all_rows(self) -> Iterator[Row]:
+        return {"columns": self._columns, "tsv": self._cells, "tmx": self._units}[self.source.kind]()
+
+    def _columns(self) -> Iterator[Row]:
+        columns = [lines(raw) for raw in self._raw]
+        for number, row in enumerate(itertools.zip_longest(*columns)):
+            if None in row:
+                raise DataError(self._uneven(number, row, columns))
+            yield row
+
+    def _uneven(self, number: int, row: Sequence[bytes | None], columns: Sequence[Iterator[bytes]]) -> str:
+        rests = [0 if text is None else 1 + sum(1 for _ in column) for text, column in zip(row, columns, strict=True)]
+        counts = [f"{raw.path} has {number + rest} lines" for raw, rest in zip(self._raw, rests, strict=True)]
+        return f"{', '.join(counts)}: line {number + 1} has no counterpart. Lines must be translations of each other."
+
+    def _cells(self) -> Iterator[Row]:
+        expected = len(self.source.languages)
+        for number, line in enumerate(lines(self._raw[0]), 1):
+            row = tuple(line.split(b"\t"))
+            if len(row) != expected:
+                raise DataError(
+                    f"{self._raw[0].path}, line {number} has {len(row)} columns; "
+                    f"{expected} are expected ({', '.join(self.source.languages)}), separated by tabs."
+                )
+            yield row
+
+    def _units(self) -> Iterator[Row]:
+        path = self._raw[0].path
+        with damage_named(path):
+            yield from units(decompressed(self._raw[0]), str(path), self.source.languages)
+
+
+def blocks(reading: Reading, corpus: int) -> Iterator[Block]:
+    """The rows in blocks of bounded size."""
+    source = reading.source
+    return grouped(reading, corpus, source.languages, source.start, tuple(map(str, source.files)))
+
+
+def grouped(
+    rows: Iterable[Row], corpus: int, languages: tuple[str, ...], first: int, files: tuple[str, ...]
+) -> Iterator[Block]:
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += sum(map(len, row))
+        if len(group) == BLOCK_ROWS or size >= BLOCK_BYTES:
+            yield Block(corpus, languages, _joined(group), first, files)
+            first, group, size = first + len(group), [], 0
+    if group:
+        yield Block(corpus, languages, _joined(group), first, files)
+
+
+def _joined(rows: list[Row]) -> Row:
+    return tuple(map(b"\n".join, zip(*rows, strict=True)))

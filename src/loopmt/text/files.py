@@ -1,0 +1,130 @@
+"""Bytes of a file: plain, gz, xz or zst, hashed while they are read, split into lines at \\n alone."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from loopmt.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+ENDINGS = ("", ".gz", ".xz", ".zst")
+MAX_LINE = 16 * 2**20
+_BUFFER = 2**18
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class HashedFile(io.RawIOBase):
+    """A file as it lies on the disk; knows how much of it was read, and its sha256 when it is finished."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.consumed = 0
+        self._hash = hashlib.sha256()
+        try:
+            self._file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        count = self._file.readinto(view) or 0
+        self._hash.update(view[:count])
+        self.consumed += count
+        return count
+
+    def sha256(self) -> str:
+        """The hash of the whole file, of whatever was not read yet too."""
+        while self.read(_BUFFER):
+            pass
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _ZstdFile(io.RawIOBase):
+    """Frames of zstd one after another; a cut-off frame is an error, as it is for gz and xz."""
+
+    def __init__(self, raw: HashedFile) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtraError(
+                f"{raw.path} needs the package zstandard: pip install 'loopmt[zstd]', or decompress the file."
+            ) from None
+        self._raw = raw
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._frame: Any = None
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        while not self._pending:
+            data = self._frame.unused_data if self._frame and self._frame.eof else b""
+            data = data or self._raw.read(2**14) or b""
+            if not data:
+                return self._end()
+            if self._frame is None or self._frame.eof:
+                self._frame = self._decompressor.decompressobj()
+            self._pending = self._frame.decompress(data)
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self._pending))
+        view[:count], self._pending = self._pending[:count], self._pending[count:]
+        return count
+
+    def _end(self) -> int:
+        if self._frame is not None and not self._frame.eof:
+            raise EOFError("the last frame is cut off")
+        return 0
+
+
+def decompressed(raw: HashedFile) -> IO[bytes]:
+    ending = raw.path.suffix
+    if ending == ".gz":
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
+    if ending == ".xz":
+        return io.BufferedReader(lzma.LZMAFile(raw), _BUFFER)  # type: ignore[arg-type]
+    return io.BufferedReader(_ZstdFile(raw) if ending == ".zst" else raw, _BUFFER)
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """What a decompressor says of a damaged file, as a sentence that names it."""
+    zstandard = sys.modules.get("zstandard")
+    damage = (EOFError, OSError, zlib.error, lzma.LZMAError, *((zstandard.ZstdError,) if zstandard else ()))
+    try:
+        yield
+    except damage as error:
+        raise DataError(f"{path} is damaged or cut off ({error}). Fetch or compress it again.") from None
+
+
+def lines(raw: HashedFile) -> Iterator[bytes]:
+    """Lines without their \\n, whatever other separators they hold; a byte order mark at the start is no text."""
+    with damage_named(raw.path):
+        file = decompressed(raw)
+        line = file.readline(MAX_LINE).removeprefix(_BYTE_ORDER_MARK)
+        number = 1
+        while line:
+            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                raise DataError(f"{raw.path}, line {number} is longer than {MAX_LINE >> 20} MiB: is this a text file?")
+            yield line.rstrip(b"\n")
+            line = file.readline(MAX_LINE)
+            number += 1

@@ -1,0 +1,90 @@
+"""What was prepared from what: files with hashes, rows read, removed and kept, lengths, the vocabulary."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from loopmt.errors import DamagedError
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileRecord(_Record):
+    """An input file; its name is relative to the data's root where it lies below it."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    sha256: str
+
+
+class CorpusRecord(_Record):
+    """A bitext or a monolingual corpus. `lengths[language][n]` rows have n tokens; the last counts longer ones too."""
+
+    kind: str
+    name: str
+    languages: list[str]
+    references: list[str]
+    rows: int
+    removed: dict[str, int]
+    kept: int
+    words: dict[str, int]
+    tokens: dict[str, int]
+    lengths: dict[str, list[int]]
+
+
+class SetRecord(_Record):
+    """A valid or test set; `pair` is empty if it is multi-way."""
+
+    name: str
+    pair: str
+    languages: list[str]
+    reference: str
+    rows: int
+
+
+class VocabRecord(_Record):
+    """`sizes` may be below the size asked for, where the text has no more pieces to offer."""
+
+    kind: str
+    joint: bool
+    asked: int
+    sizes: dict[str, int]
+    sha256: dict[str, str]
+
+
+class Manifest(_Record):
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    files: list[FileRecord]
+    corpora: list[CorpusRecord]
+    sets: list[SetRecord]
+    vocab: VocabRecord
+
+    def bitext(self, source: str, target: str) -> CorpusRecord | None:
+        return self._corpus("bitext", {f"{source}-{target}", f"{target}-{source}"})
+
+    def mono(self, language: str) -> CorpusRecord | None:
+        return self._corpus("mono", {language})
+
+    def _corpus(self, kind: str, names: set[str]) -> CorpusRecord | None:
+        return next((one for one in self.corpora if one.kind == kind and one.name in names), None)
+
+    def save(self, path: Path) -> None:
+        with path.open("w", encoding="utf-8") as file:
+            file.write(self.model_dump_json(indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def load(cls, path: Path) -> Manifest:
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise DamagedError(f"{path} is not a manifest: {error}. Run `loopmt prepare` again.") from None

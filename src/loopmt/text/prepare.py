@@ -1,0 +1,192 @@
+"""From an experiment's files to a vocabulary and a token store: once, and whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from loopmt.config import Data
+from loopmt.config import Vocab as VocabConfig
+from loopmt.errors import DataError
+from loopmt.progress import Progress, Silent
+from loopmt.text.clean import Cleaner, Form, text_hash
+from loopmt.text.corpus import Reading, Source, blocks
+from loopmt.text.inputs import Inputs, as_files, draw
+from loopmt.text.manifest import CorpusRecord, FileRecord, Manifest, SetRecord, VocabRecord
+from loopmt.text.parallel import default_jobs
+from loopmt.text.passes import CleanText, Raw, Tally, clean, encode
+from loopmt.text.prepared import install, prepared, scratch_folder, settings_of
+from loopmt.text.store import StoreWriter
+from loopmt.text.vocab import Vocab
+
+_WORTH_PROCESSES = 16 * 2**20
+
+
+def prepare(
+    data: Data,
+    vocab: VocabConfig,
+    languages: Sequence[str],
+    seed: int,
+    experiment_folder: Path,
+    run_folder: Path,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+) -> Manifest:
+    """Write `run_folder/{manifest.json, vocab/, store/}`; if they are there and nothing changed, do nothing."""
+    settings = settings_of(data, vocab, languages, seed)
+    files = as_files(data)
+    root = run_folder / "corpora" if data.world else experiment_folder / (data.root or "")
+    if manifest := prepared(run_folder, settings, files, root, languages):
+        return manifest
+    with scratch_folder(run_folder) as scratch:
+        if data.world:
+            draw(data, root, scratch, languages, seed)
+        inputs = Inputs(files, root, languages)
+        jobs = jobs or (default_jobs() if inputs.size() > _WORTH_PROCESSES else 1)
+        work = _Work(inputs, files, vocab, languages, seed, scratch, progress or Silent(), jobs)
+        manifest = work.run(settings)
+        install(scratch, run_folder)
+    return manifest
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One preparation: what it reads, how, and the folder it writes to."""
+
+    inputs: Inputs
+    data: Data
+    vocab: VocabConfig
+    languages: Sequence[str]
+    seed: int
+    scratch: Path
+    progress: Progress
+    jobs: int
+    sha256: dict[Path, str] = field(default_factory=dict)
+
+    @property
+    def form(self) -> Form:
+        return Form.of(self.data)
+
+    def run(self, settings: dict[str, Any]) -> Manifest:
+        store = StoreWriter(self.scratch / "store")
+        sets, held = self._read_sets(store)
+        texts = self._clean(held)
+        vocab = self._learn(texts)
+        tallies = self._encode(texts, vocab, store)
+        store.close()
+        manifest = Manifest(
+            settings=settings,
+            versions={name: version(name) for name in ("loopmt", "sentencepiece", "numpy")},
+            files=self._file_records(),
+            corpora=[_corpus_record(text, sides) for text, sides in zip(texts, tallies, strict=True)],
+            sets=sets,
+            vocab=_vocab_record(vocab, self.vocab),
+        )
+        manifest.save(self.scratch / "manifest.json")
+        return manifest
+
+    def _read_sets(self, store: StoreWriter) -> tuple[list[SetRecord], dict[str, frozenset[int]]]:
+        """Valid and test text keeps all its rows, and its case; the hashes are of its form in training."""
+        form = self.form
+        records = []
+        held: dict[str, set[int]] = {language: set() for language in self.languages}
+        for name, pair, source in self.inputs.sets:
+            texts = self._read_set(source)
+            store.add_set(name, pair, texts)
+            for language, lines in texts.items():
+                held[language].update(text_hash(text) for line in lines if (text := form.normalise(line)))
+            rows = len(texts[source.languages[0]])
+            records.append(
+                SetRecord(name=name, pair=pair, languages=[*texts], reference=source.reference, rows=rows)
+            )
+        return records, {language: frozenset(hashes) for language, hashes in held.items()}
+
+    def _read_set(self, source: Source) -> dict[str, list[str]]:
+        normalise = self.form.cased().normalise
+        texts: dict[str, list[str]] = {language: [] for language in source.languages}
+        with Reading(source) as reading:
+            for block in blocks(reading, 0):
+                for language, lines in zip(source.languages, block.texts(), strict=True):
+                    texts[language] += [normalise(line.removesuffix("\r")) for line in lines]
+            self.sha256.update(reading.hashes())
+        return texts
+
+    def _clean(self, held: dict[str, frozenset[int]]) -> list[CleanText]:
+        corpora, rules = self.inputs.corpora, self.data.clean
+        cleaner = Cleaner(self.form, rules, held)
+        texts = []
+        with self.progress.track("cleaning", self.inputs.size()) as advance:
+            raw = Raw(corpora, advance)
+            for text in clean(raw, self.scratch / "text", cleaner, rules.duplicates, self.jobs):
+                self.progress.say(_sentence(text))
+                if not text.kept:
+                    raise DataError(f"{_sentence(text)}: nothing to train on. Look at the rules in data.clean.")
+                texts.append(text)
+        self.sha256.update(raw.sha256)
+        return texts
+
+    def _learn(self, texts: Sequence[CleanText]) -> Vocab:
+        by_language = {language: _Lines(texts, language) for language in self.languages}
+        with self.progress.track("learning the vocabulary"):
+            return Vocab.learn(
+                self.scratch / "vocab", by_language, self.vocab, self.languages, self.seed, self.form
+            )
+
+    def _encode(self, texts: Sequence[CleanText], vocab: Vocab, store: StoreWriter) -> list[list[Tally]]:
+        with self.progress.track("encoding", sum(text.kept for text in texts)) as advance:
+            return list(encode(texts, vocab, store, self.jobs, advance))
+
+    def _file_records(self) -> list[FileRecord]:
+        states = {name: (path.stat(), self.sha256[path]) for name, path in self.inputs.files().items()}
+        return [
+            FileRecord(name=name, size=state.st_size, mtime_ns=state.st_mtime_ns, sha256=sha256)
+            for name, (state, sha256) in states.items()
+        ]
+
+
+class _Lines:
+    """All clean training text of a language; can be gone through any number of times."""
+
+    def __init__(self, texts: Sequence[CleanText], language: str) -> None:
+        self._texts = [text for text in texts if language in text.corpus.languages]
+        self._language = language
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(text.lines(self._language) for text in self._texts)
+
+
+def _sentence(text: CleanText) -> str:
+    removed = ", ".join(f"{rule} {count:,}" for rule, count in text.removed.items() if count)
+    corpus = f"{text.corpus.kind} {text.corpus.name}"
+    return f"{corpus}: {text.kept:,} of {text.rows:,} rows kept" + (f" (removed: {removed})" if removed else "")
+
+
+def _corpus_record(text: CleanText, tallies: Sequence[Tally]) -> CorpusRecord:
+    corpus = text.corpus
+    sides = dict(zip(corpus.languages, tallies, strict=True))
+    return CorpusRecord(
+        kind=corpus.kind,
+        name=corpus.name,
+        languages=list(corpus.languages),
+        references=[source.reference for source in corpus.sources],
+        rows=text.rows,
+        removed=dict(text.removed),
+        kept=text.kept,
+        words={language: side.words for language, side in sides.items()},
+        tokens={language: side.tokens for language, side in sides.items()},
+        lengths={language: side.lengths for language, side in sides.items()},
+    )
+
+
+def _vocab_record(vocab: Vocab, config: VocabConfig) -> VocabRecord:
+    return VocabRecord(
+        kind=config.kind,
+        joint=vocab.joint,
+        asked=config.size,
+        sizes={language: vocab.size(language) for language in vocab.languages},
+        sha256=vocab.sha256,
+    )

@@ -1,0 +1,246 @@
+"""Tokens on disk, memory-mapped: rows are fetched by number, and their order is a pure function of a key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loopmt.errors import DamagedError, DataError
+from loopmt.rng import Indices, permute
+
+Tokens = npt.NDArray[np.uint16]
+Lengths = npt.NDArray[np.int32]
+
+_VERSION = 1
+LONGEST = 512
+_AGAIN = "Run `loopmt prepare` again in a fresh run folder."
+
+
+def row_indices(size: int, start: int, count: int, *key: str | int) -> Indices:
+    """Rows `start` to `start + count` of an endless stream over `size` rows; each epoch has its own keyed order."""
+    positions = np.arange(start, start + count, dtype=np.int64)
+    epochs = positions // size
+    out = np.empty(count, dtype=np.int64)
+    for epoch in range(start // size, (start + count - 1) // size + 1):
+        here = epochs == epoch
+        out[here] = permute(positions[here] % size, size, *key, "epoch", epoch)
+    return out
+
+
+class Side:
+    """One language's rows of a corpus."""
+
+    def __init__(self, tokens: Tokens, offsets: Indices) -> None:
+        self._tokens = tokens
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        return np.diff(self._offsets).astype(np.int32)
+
+    def rows(self, indices: Indices) -> list[Tokens]:
+        """The tokens of these rows, each a view of the store."""
+        tokens = self._tokens
+        starts, ends = self._offsets[indices].tolist(), self._offsets[indices + 1].tolist()
+        return [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+class Store:
+    """The tokens of a run's corpora and the text of its valid and test sets."""
+
+    def __init__(self, folder: Path, described: dict[str, Any]) -> None:
+        self.folder = folder
+        self._described = described
+        self._sides: dict[str, dict[str, int]] = described["sides"]
+        self._open: dict[str, Side] = {}
+        self._sets: dict[str, dict[str, dict[str, str]]] = described["sets"]
+
+    @classmethod
+    def open(cls, folder: Path) -> Store:
+        """Every file must be there with its size; `verify` looks at the content too."""
+        try:
+            described = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+            if described["version"] != _VERSION:
+                raise DamagedError(f"{folder} has format {described['version']}, not {_VERSION}. {_AGAIN}")
+            for name, file in described["files"].items():
+                if (folder / name).stat().st_size != file["size"]:
+                    raise DamagedError(f"{folder / name} does not have the size it was written with. {_AGAIN}")
+            return cls(folder, described)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{folder} is not a token store: {error}. {_AGAIN}") from None
+
+    def verify(self) -> None:
+        for name, file in self._described["files"].items():
+            with (self.folder / name).open("rb") as content:
+                if hashlib.file_digest(content, "sha256").hexdigest() != file["sha256"]:
+                    raise DamagedError(f"{self.folder / name} does not have the content it was written with. {_AGAIN}")
+
+    def has_bitext(self, source: str, target: str) -> bool:
+        return f"{source}-{target}.{source}" in self._sides or f"{target}-{source}.{source}" in self._sides
+
+    def has_mono(self, language: str) -> bool:
+        return language in self._sides
+
+    def bitext(self, source: str, target: str) -> tuple[Side, Side]:
+        """The two sides of a pair, in the order asked for."""
+        for pair in (f"{source}-{target}", f"{target}-{source}"):
+            if f"{pair}.{source}" in self._sides:
+                return self._side(f"{pair}.{source}"), self._side(f"{pair}.{target}")
+        raise DataError(f"{self.folder} has no bitext {source}-{target}; it has: {self._names()}.")
+
+    def mono(self, language: str) -> Side:
+        if language not in self._sides:
+            raise DataError(f"{self.folder} has no monolingual {language}; it has: {self._names()}.")
+        return self._side(language)
+
+    def _side(self, name: str) -> Side:
+        if name not in self._open:
+            self._open[name] = _open_side(self.folder, name, **self._sides[name])
+        return self._open[name]
+
+    def _names(self) -> str:
+        return ", ".join(dict.fromkeys(name.partition(".")[0] for name in self._sides))
+
+    @property
+    def tests(self) -> list[str]:
+        return [name for name in self._sets if name != "valid"]
+
+    def texts(self, name: str, language: str) -> list[str]:
+        """All text of a language in the set "valid" or a test set; where sets go by pair, one pair after another."""
+        groups = self._set(name).values()
+        return [line for group in groups if language in group for line in self._lines(group[language])]
+
+    def pair_texts(self, name: str, source: str, target: str) -> tuple[list[str], list[str]] | None:
+        """The two sides of a valid or test set, row by row; None if it does not have both."""
+        groups = self._set(name)
+        for key in ("", f"{source}-{target}", f"{target}-{source}"):
+            group = groups.get(key, {})
+            if source in group and target in group:
+                return self._lines(group[source]), self._lines(group[target])
+        return None
+
+    def _set(self, name: str) -> dict[str, dict[str, str]]:
+        if name not in self._sets:
+            raise DataError(f"there is no set '{name}'; there are: {', '.join(self._sets) or 'none'}.")
+        return self._sets[name]
+
+    def _lines(self, file: str) -> list[str]:
+        return (self.folder / file).read_bytes().decode().split("\n")[:-1]
+
+
+def _open_side(folder: Path, name: str, rows: int, tokens: int) -> Side:
+    flat = _mapped(folder / f"{name}.tokens", np.dtype("<u2"))
+    offsets = _mapped(folder / f"{name}.offsets", np.dtype("<i8"))
+    if len(offsets) != rows + 1 or len(flat) != tokens or offsets[-1] != tokens:
+        raise DamagedError(f"{folder / name} does not hold {rows} rows of {tokens} tokens. {_AGAIN}")
+    return Side(flat, offsets)
+
+
+def _mapped(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A plain array over the map: slicing it is several times faster than slicing a np.memmap."""
+    if not path.stat().st_size:
+        return np.empty(0, dtype=dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+
+
+# -- writing -------------------------------------------------------------------------------------------------
+
+
+class _HashedOutput:
+    def __init__(self, path: Path) -> None:
+        self._file: IO[bytes] = path.open("wb")
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._hash.update(data)
+        self._size += len(data)
+
+    def close(self) -> dict[str, Any]:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return {"size": self._size, "sha256": self._hash.hexdigest()}
+
+
+class SideWriter:
+    """Appends rows to one side, and counts how many have which length."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._tokens = _HashedOutput(folder / f"{name}.tokens")
+        self._offsets = _HashedOutput(folder / f"{name}.offsets")
+        self._offsets.write(np.zeros(1, dtype="<i8").tobytes())
+        self.name = name
+        self.rows = 0
+        self.tokens = 0
+        self.histogram = np.zeros(LONGEST + 1, dtype=np.int64)
+
+    def append(self, tokens: Tokens, lengths: Lengths) -> None:
+        self._tokens.write(tokens.astype("<u2", copy=False).tobytes())
+        self._offsets.write((self.tokens + np.cumsum(lengths, dtype="<i8")).tobytes())
+        self.rows += len(lengths)
+        self.tokens += len(tokens)
+        self.histogram += np.bincount(np.minimum(lengths, LONGEST), minlength=LONGEST + 1)
+
+    def close(self) -> dict[str, Any]:
+        return {f"{self.name}.tokens": self._tokens.close(), f"{self.name}.offsets": self._offsets.close()}
+
+
+class StoreWriter:
+    """Writes a store; it can be opened once `close` has written its description."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._files: dict[str, Any] = {}
+        self._sides: dict[str, Any] = {}
+        self._sets: dict[str, dict[str, dict[str, str]]] = {}
+
+    @contextmanager
+    def sides(self, name: str, languages: Sequence[str]) -> Iterator[list[SideWriter]]:
+        """Writers for a pair's two sides, or for the one of a monolingual corpus, whose name is its language."""
+        names = [name] if len(languages) == 1 else [f"{name}.{language}" for language in languages]
+        writers = [SideWriter(self._folder, side) for side in names]
+        try:
+            yield writers
+        finally:
+            for side in writers:
+                self._files |= side.close()
+                self._sides[side.name] = {"rows": side.rows, "tokens": side.tokens}
+
+    def add_set(self, name: str, group: str, texts: dict[str, list[str]]) -> None:
+        """A valid or test set; `group` is its pair, or "" for a multi-way set."""
+        files = self._sets.setdefault(name, {}).setdefault(group, {})
+        number = list(self._sets).index(name)
+        for language, lines in texts.items():
+            files[language] = f"set{number}{'.' * bool(group)}{group}.{language}.txt"
+            output = _HashedOutput(self._folder / files[language])
+            output.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+            self._files[files[language]] = output.close()
+
+    def close(self) -> None:
+        described = {"version": _VERSION, "sides": self._sides, "sets": self._sets, "files": self._files}
+        output = _HashedOutput(self._folder / "store.json")
+        output.write((json.dumps(described, indent=1, ensure_ascii=False) + "\n").encode())
+        output.close()
+
+
+def flatten(rows: Sequence[Sequence[int]]) -> tuple[Tokens, Lengths]:
+    """Rows of ids as flat tokens and lengths."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows))
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.uint16, count=int(lengths.sum()))
+    return flat, lengths

@@ -1,0 +1,237 @@
+"""Subwords: sentencepiece vocabularies with fixed ids for padding, end of sentence, unknown and tags.
+
+Ids 0, 1, 2 are padding, end and unknown in every vocabulary; then comes one tag `<2en>` for each language and one
+that marks generated text; then bytes, then pieces. Text cannot spell a tag. There is no begin: a decoder starts
+from padding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain, repeat, takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from loopmt.config import Vocab as Config
+from loopmt.errors import DamagedError, DataError
+from loopmt.rng import permute
+from loopmt.text import moses
+from loopmt.text.clean import Form
+
+PAD, EOS, UNK = 0, 1, 2
+_VERSION = 1
+_FIRST_TAG = 3
+_SPACE = "\u2581"
+_STAND_IN = "\U0010fffd"  # sentencepiece spells a space as U+2581, so a real U+2581 travels as this private character
+_LONGEST = 4096
+_REMEMBERED, _WORTH_REMEMBERING = 2**17, 32
+_THREADS = 8  # the result may depend on the number, so it is not the machine's
+
+
+class Vocab:
+    """One vocabulary for all languages (`joint`) or one for each; text in, ids out, and back.
+
+    `decode(encode(text))` is `text` for any line in the experiment's normal form, leading and trailing spaces included;
+    with `pretokenize` only as far as Moses detokenisation goes.
+    """
+
+    pad, eos, unk = PAD, EOS, UNK
+
+    def __init__(self, folder: Path, described: dict[str, Any]) -> None:
+        self.folder = folder
+        self.languages: list[str] = described["languages"]
+        self.joint: bool = described["joint"]
+        self.form = Form(**described["form"])
+        self.sha256: dict[str, str] = {name: model["sha256"] for name, model in described["models"].items()}
+        files = {name: folder / model["file"] for name, model in described["models"].items()}
+        self.models = {language: files["joint" if self.joint else language] for language in self.languages}
+        loaded = {path: sentencepiece.SentencePieceProcessor(model_file=str(path)) for path in files.values()}
+        self._processors = {language: loaded[path] for language, path in self.models.items()}
+        words = {path: _Words(processor) for path, processor in loaded.items()}
+        self._words = {language: words[path] for language, path in self.models.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocab.load, (self.folder,)
+
+    @classmethod
+    def learn(
+        cls,
+        folder: Path,
+        texts: Mapping[str, Iterable[str]],
+        config: Config,
+        languages: Sequence[str],
+        seed: int,
+        form: Form,
+    ) -> Vocab:
+        """Learn from training text by language; each iterable is gone through more than once, never held in memory."""
+        counts = {language: sum(1 for _ in texts[language]) for language in languages}
+        for language, count in counts.items():
+            if not count:
+                raise DataError(f"language {language} has no text to learn a vocabulary from.")
+        groups = {"joint": list(languages)} if config.sharing == "joint" else {one: [one] for one in languages}
+        models = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, group in groups.items():
+            lines = _sample(texts, counts, group, config.sample, seed, form)
+            content = _train(lines, config, languages, name)
+            (folder / f"{name}.model").write_bytes(content)
+            size = sentencepiece.SentencePieceProcessor(model_proto=content).get_piece_size()
+            models[name] = {"file": f"{name}.model", "size": size, "sha256": hashlib.sha256(content).hexdigest()}
+        described = {
+            "version": _VERSION,
+            "languages": list(languages),
+            "joint": config.sharing == "joint",
+            "form": asdict(form),
+            "models": models,
+        }
+        (folder / "vocab.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        return cls(folder, described)
+
+    @classmethod
+    def load(cls, folder: Path) -> Vocab:
+        try:
+            described = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            contents = {model["file"]: model["sha256"] for model in described["models"].values()}
+            for file, sha256 in contents.items():
+                if hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
+                    raise DamagedError(f"{folder / file} is not the file that was written. Run `loopmt prepare` again.")
+            if described["version"] != _VERSION:
+                raise DamagedError(f"{folder} has format {described['version']}; this loopmt reads {_VERSION}.")
+            return cls(folder, described)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{folder} is not a vocabulary: {error}. Run `loopmt prepare` again.") from None
+
+    def size(self, language: str) -> int:
+        return int(self._processors[language].get_piece_size())
+
+    def tag(self, language: str) -> int:
+        return _FIRST_TAG + self.languages.index(language)
+
+    @property
+    def synthetic(self) -> int:
+        return _FIRST_TAG + len(self.languages)
+
+    def normalise(self, texts: Iterable[str], language: str) -> list[str]:
+        """Text as the subwords see it: normal form, case and tokenisation of the experiment."""
+        return [_prepared(text, language, self.form) for text in texts]
+
+    def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
+        """Ids of lines of text, without an end."""
+        words = self._words[language]
+        lines = [text.replace(_SPACE, _STAND_IN) for text in self.normalise(texts, language)]
+        return [list(chain.from_iterable(map(words.__getitem__, line.split(" ")))) if line else [] for line in lines]
+
+    def decode(self, ids: Iterable[Sequence[int]], language: str) -> list[str]:
+        """Lines of text: each stops at its first end, and what is not text is dropped."""
+        kept = [[one for one in takewhile(EOS.__ne__, map(int, row)) if self._is_text(one)] for row in ids]
+        lines: list[str] = self._processors[language].decode(kept, num_threads=1)
+        return [self._readable(line, language) for line in lines]
+
+    def _is_text(self, one: int) -> bool:
+        return one == UNK or one > self.synthetic
+
+    def _readable(self, line: str, language: str) -> str:
+        """A network may spell a line break in bytes; a translation is one line all the same."""
+        line = line.replace(_STAND_IN, _SPACE).replace("\n", " ")
+        return moses.detokenize(line, language) if self.form.pretokenize else line
+
+
+class _Words(dict[str, list[int]]):
+    """Ids by word. No piece crosses a space, so a line is its words one after another, and most were met before."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+
+    def __missing__(self, word: str) -> list[int]:
+        """Sentencepiece puts a space before a line; nothing between two spaces is that space alone."""
+        ids: list[int] = self._processor.encode(word or " ")
+        if not word:
+            ids = ids[: len(ids) // 2]
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        if len(word) <= _WORTH_REMEMBERING:
+            self[word] = ids
+        return ids
+
+
+def _prepared(text: str, language: str, form: Form) -> str:
+    text = form.normalise(text)
+    if not text.isprintable():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return moses.tokenize(text, language) if form.pretokenize else text
+
+
+# -- learning ------------------------------------------------------------------------------------------------
+
+
+def _sample(
+    texts: Mapping[str, Iterable[str]],
+    counts: Mapping[str, int],
+    group: Sequence[str],
+    most: int,
+    seed: int,
+    form: Form,
+) -> Iterator[str]:
+    """As many lines of each language: drawn where it has more, its text again and again where it has fewer."""
+    wanted = min(most, max(counts[language] for language in group))
+    for language in group:
+        copies, rest = divmod(wanted, counts[language])
+        for lines in (*repeat(texts[language], copies), _draw(texts[language], counts[language], rest, seed, language)):
+            for line in lines:
+                yield _prepared(line, language, form)[:_LONGEST].replace(_SPACE, _STAND_IN)
+
+
+def _draw(lines: Iterable[str], count: int, wanted: int, seed: int, language: str) -> Iterator[str]:
+    chosen = np.sort(permute(np.arange(wanted), count, seed, "vocabulary", language))
+    places = iter(chosen.tolist())
+    place = next(places, None)
+    for number, line in enumerate(lines):
+        if place is None:
+            return
+        if number == place:
+            yield line
+            place = next(places, None)
+
+
+def _train(lines: Iterator[str], config: Config, languages: Sequence[str], name: str) -> bytes:
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=lines,
+            model_writer=model,
+            model_type=config.kind,
+            vocab_size=config.size,
+            hard_vocab_limit=False,
+            pad_id=PAD,
+            eos_id=EOS,
+            unk_id=UNK,
+            bos_id=-1,
+            control_symbols=[*(f"<2{language}>" for language in languages), "<synthetic>"],
+            byte_fallback=config.byte_fallback,
+            character_coverage=0.9995 if config.byte_fallback else 1.0,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=4 * _LONGEST,
+            num_threads=_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise DataError(_explained(str(error), config.size, name)) from None
+    return model.getvalue()
+
+
+def _explained(message: str, size: int, name: str) -> str:
+    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"vocab.size = {size} is too small for the {name} vocabulary: tags, bytes and the text's characters "
+            f"alone are {needed[1]}. Set vocab.size to more than {needed[1]}, or vocab.byte_fallback = false."
+        )
+    return f"no {name} vocabulary of {size} pieces can be learnt from this text: {message}"

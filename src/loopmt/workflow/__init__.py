@@ -1,0 +1,1 @@
+"""What joins the rooms: prepare and train, translate, evaluate, the demo."""

@@ -1,0 +1,56 @@
+"""What a person sees of a stage in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from loopmt.config import Stage, Train
+from loopmt.progress import Advance, Progress
+from loopmt.run import Json
+
+
+class Display:
+    """Turns the trainer's records into a bar and lines."""
+
+    def __init__(self, stage: Stage, train: Train, progress: Progress) -> None:
+        self.stage = stage
+        self.total = stage.updates or train.max_updates
+        self.progress = progress
+        self.update = 0
+        self._advance: Advance = lambda steps: None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        with self.progress.track(f"training {self.stage.name}", self.total) as advance:
+            self._advance = advance
+            yield
+
+    def show(self, record: Json) -> None:
+        if record["kind"] == "train":
+            self._advance(record["update"] - self.update)
+            self.update = record["update"]
+            self.progress.say(self._training(record))
+        elif record["kind"] == "valid":
+            self.progress.say(self._validation(record))
+        elif record["kind"] == "alarm":
+            self.progress.say(
+                f"{self._place(record)}  ALARM  path {record['path']}, hop {record['hop']}: {record['what']}"
+            )
+
+    def _place(self, record: Json) -> str:
+        return f"{self.stage.name} {record['update']:>7,}"
+
+    def _training(self, record: Json) -> str:
+        loss = sum(record["loss"].values()) / max(len(record["loss"]), 1)
+        parts = [f"loss {loss:.3f}", f"{record['tokens_per_second']:,.0f} tokens/s"]
+        if record["generated_tokens"]:
+            parts.append(f"generating {record['generate_share']:.0%} of the time")
+        return f"{self._place(record)}  {'  '.join(parts)}"
+
+    def _validation(self, record: Json) -> str:
+        parts = [f"valid BLEU {record['mean_bleu']:.2f}"]
+        if record["accuracy"]:
+            parts.append(f"exact {sum(record['accuracy'].values()) / len(record['accuracy']):.3f}")
+        by_hop = "  ".join(f"{hop} {bleu:.1f}" for hop, bleu in record["bleu"].items())
+        return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"

@@ -1,0 +1,220 @@
+"""One stage of an experiment, assembled from the rooms and trained."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+
+import numpy as np
+import torch
+
+from loopmt.config import Experiment, Generate, Stage, Train, expansions, trained_hops
+from loopmt.errors import DataError
+from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
+from loopmt.learn.gather import Gatherer, Route
+from loopmt.learn.learner import Learner, precision
+from loopmt.learn.trainer import Hooks, Trainer, Validation
+from loopmt.model.sieve import LanguageFrequencies, Sieve
+from loopmt.model.translators import Translators, all_hops
+from loopmt.path import Hop
+from loopmt.processes import Processes
+from loopmt.run import Json, Run, StageFolder
+from loopmt.text.batch import Ints, Ragged, Shape, choose_lengths, make_shapes
+from loopmt.text.manifest import Manifest
+from loopmt.text.store import Store
+from loopmt.text.vocab import Vocab
+
+_SAMPLE = 100_000  # rows of a corpus that lengths and language frequencies are measured on
+
+
+@dataclass
+class Stopper:
+    """Ctrl-C, SIGTERM or the end of the time: training pauses after the round, saved."""
+
+    deadline: float | None = None
+    reason: str | None = None
+
+    def asked(self) -> bool:
+        if self.deadline is not None and time.monotonic() >= self.deadline and self.reason is None:
+            self.reason = "the time given by --stop-after is over"
+        return self.reason is not None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(number, self._heard) for number in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if self.reason is not None:  # asked twice: do not wait for the end of the round
+            raise KeyboardInterrupt
+        self.reason = f"{signal.Signals(number).name} was received"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where stages are trained: the run, its text, the device, the processes."""
+
+    experiment: Experiment
+    run: Run
+    vocab: Vocab
+    store: Store
+    device: torch.device
+    processes: Processes
+    fingerprint: str  # of the prepared data
+    agree: Agree | None = None
+
+    @classmethod
+    def open(cls, run: Run, device: torch.device, processes: Processes) -> Site:
+        experiment = run.experiment()
+        fingerprint = fingerprint_of(Manifest.load(run.folder / "manifest.json"))
+        vocab = Vocab.load(run.folder / "vocab")
+        store = Store.open(run.folder / "store")
+        return cls(experiment, run, vocab, store, device, processes, fingerprint, judge_of(experiment))
+
+    def hops(self, stage: Stage) -> tuple[Hop, ...]:
+        return all_hops(self.experiment.languages, trained_hops(self.experiment, stage.name))
+
+    def translators(self, stage: Stage) -> Translators:
+        """Translators of a stage without any weights yet."""
+        return Translators(self.experiment.model, self.vocab, self.hops(stage), self.device)
+
+
+def fingerprint_of(manifest: Manifest) -> str:
+    """Names the prepared data by its settings, its files and its vocabulary."""
+    parts = [manifest.settings, [file.sha256 for file in manifest.files], manifest.vocab.sha256]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def judge_of(experiment: Experiment) -> Agree | None:
+    """The exact judge, where the text is drawn from the built-in languages."""
+    if experiment.data.world is None:
+        return None
+    from loopmt.world import World
+
+    return World(experiment.data.world.size, tuple(experiment.languages)).agree
+
+
+def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
+    """Every path of a stage's mix."""
+    found = [
+        (entry_number, entry, path)
+        for entry_number, (entry, expansion) in enumerate(expansions(experiment, stage))
+        for path in expansion.paths
+    ]
+    return [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
+
+
+def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json], None]) -> bool:
+    """Train a stage from where it stands; True when it is finished."""
+    folder = site.run.stage(stage.name)
+    if site.processes.first:
+        folder.begin(settings_of(site, stage))
+    site.processes.wait()
+    if folder.finished:
+        return True
+    return assemble(site, stage, folder, stopper, show).run()
+
+
+def settings_of(site: Site, stage: Stage) -> Json:
+    """Everything a stage's weights depend on, for the record and to refuse a change."""
+    experiment = site.experiment
+    parent = site.run.stage(stage.from_).result_digest() if stage.from_ else None
+    return {
+        "stage": stage.model_dump(mode="json", by_alias=True),
+        "train": experiment.training(stage).model_dump(mode="json"),
+        "model": experiment.model.model_dump(mode="json"),
+        "languages": experiment.languages,
+        "seed": experiment.seed,
+        "data": site.fingerprint,
+        "parent": parent,
+    }
+
+
+def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, show: Callable[[Json], None]) -> Trainer:
+    train = site.experiment.training(stage)
+    routes = routes_of(site.experiment, stage)
+    translators = starting_point(site, stage)
+    for by in ("frozen", "ema"):
+        if any(setting.by == by for route in routes for setting in route.settings):
+            translators.copy("frozen" if by == "frozen" else "ema")
+    shapes = shapes_of(site, translators, train)
+    key = (site.experiment.seed, stage.name)
+    sieve = Sieve(train.max_length, frequencies_of(site))
+    gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
+    learner = Learner(translators, train, len(routes), site.processes)
+    hooks = Hooks(validator(site, translators, train), None, stopper.asked, show)
+    return Trainer(
+        routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, 1, key
+    )
+
+
+def starting_point(site: Site, stage: Stage) -> Translators:
+    """Fresh weights, or the parent's result; a direction that the parent does not have starts fresh."""
+    translators = site.translators(stage)
+    translators.start_fresh(site.experiment.seed)
+    if stage.from_ is not None:
+        translators.load(site.run.stage(stage.from_).result().tensors["weights"], strict=False)
+    return translators
+
+
+def shapes_of(site: Site, translators: Translators, train: Train) -> list[Shape]:
+    """Batch shapes fitted to the lengths of the training text."""
+    lengths = np.concatenate([_places(site, hop) for hop in translators.hops] or [np.zeros(0, np.int64)])
+    extra = 2 if translators.shared else 1  # tags
+    fitting = lengths[lengths + extra <= train.max_length] + extra
+    if not len(fitting):
+        raise DataError(f"no row fits train.max_length = {train.max_length}.")
+    histogram = np.bincount(fitting, minlength=train.max_length + 1)
+    longest = -(-int(fitting.max() + 2) // 4) * 4
+    chosen = choose_lengths(histogram, train.shapes, max(8, longest))
+    tokens = train.tokens * (len(translators.hops) if translators.shared else 1)
+    multiple = int(np.lcm(8, site.processes.size * train.accumulate))
+    return make_shapes(chosen, tokens, multiple)
+
+
+def _places(site: Site, hop: Hop) -> Ints:
+    sides = []
+    if site.store.has_bitext(hop.source, hop.target):
+        sides.append(np.maximum(*(side.lengths[:_SAMPLE] for side in site.store.bitext(hop.source, hop.target))))
+    if site.store.has_mono(hop.target):
+        sides.append(site.store.mono(hop.target).lengths[:_SAMPLE])
+    return np.concatenate([np.asarray(side, dtype=np.int64) + 1 for side in sides] or [np.zeros(0, np.int64)])
+
+
+def frequencies_of(site: Site) -> LanguageFrequencies | None:
+    """Subword frequencies of each language; with a vocabulary each, languages cannot be mistaken."""
+    if not site.vocab.joint:
+        return None
+    samples: dict[str, Ragged] = {}
+    for language in site.experiment.languages:
+        if site.store.has_mono(language):
+            side = site.store.mono(language)
+            samples[language] = Ragged.of(side.rows(np.arange(min(len(side), 20_000))))
+    return LanguageFrequencies.learn(samples, site.vocab.size(site.experiment.languages[0])) if samples else None
+
+
+def validator(site: Site, translators: Translators, train: Train) -> Callable[[], Validation]:
+    sets = held_out(site.store, translators, "valid", train.validate_sentences)
+    if not sets:
+        raise DataError("the validation set has no pair of languages that the stage trains.")
+    how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
+    return partial(_validation, translators, sets, how, precision(train, site.device), site.agree)
+
+
+def _validation(
+    translators: Translators, sets: Sequence[HeldOut], how: Generate, dtype: torch.dtype, agree: Agree | None
+) -> Validation:
+    bleu, accuracy = bleu_by_hop(translators, sets, how, dtype, agree)
+    return Validation(loss_by_hop(translators, sets, dtype), bleu, accuracy)

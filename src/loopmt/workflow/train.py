@@ -1,0 +1,92 @@
+"""`loopmt train`: prepare if needed, run the tree of stages, skip what is done, resume what was cut off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from loopmt.config import Experiment, load
+from loopmt.processes import Processes, device_of_this_process
+from loopmt.progress import Progress
+from loopmt.run import Run
+from loopmt.text.manifest import Manifest
+from loopmt.text.prepare import prepare
+from loopmt.workflow.display import Display
+from loopmt.workflow.stages import Site, Stopper, train_stage
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    file: Path
+    run: Path | None = None
+    overrides: Sequence[str] = ()
+    until: str | None = None
+    stop_after: float | None = None  # seconds
+
+    def load(self) -> tuple[Experiment, Run]:
+        experiment = load(self.file, self.overrides)
+        return experiment, Run(self.run or Path("runs") / experiment.name)
+
+
+def prepare_run(request: Request, progress: Progress) -> tuple[Run, Manifest]:
+    """`loopmt prepare`."""
+    experiment, run = request.load()
+    with run.locked():
+        return run, _prepare(experiment, run, request, progress)
+
+
+def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progress) -> Manifest:
+    manifest = prepare(
+        experiment.data,
+        experiment.vocab,
+        experiment.languages,
+        experiment.seed,
+        request.file.parent,
+        run.folder,
+        progress,
+    )
+    run.set_up(experiment, request.file.read_text(encoding="utf-8"))
+    return manifest
+
+
+def train(request: Request, progress: Progress) -> bool:
+    """Train every stage up to `until`; False if it was stopped before."""
+    device = device_of_this_process()
+    processes = Processes.join(device)
+    experiment, run = request.load()
+    if request.until is not None:
+        experiment.stage(request.until)
+    stopper = Stopper(time.monotonic() + request.stop_after if request.stop_after else None)
+    try:
+        if not processes.first:
+            processes.wait()
+            return _train_tree(run, device, processes, request, stopper, progress)
+        with run.locked():
+            _prepare(experiment, run, request, progress)
+            processes.wait()
+            return _train_tree(run, device, processes, request, stopper, progress)
+    finally:
+        processes.leave()
+
+
+def _train_tree(
+    run: Run, device: torch.device, processes: Processes, request: Request, stopper: Stopper, progress: Progress
+) -> bool:
+    site = Site.open(run, device, processes)
+    with stopper.listening():
+        for stage in site.experiment.stages:
+            display = Display(stage, site.experiment.training(stage), progress)
+            with display.shown():
+                finished = train_stage(site, stage, stopper, display.show)
+            if not finished:
+                progress.say(f'stage "{stage.name}" paused: {stopper.reason}. The same command resumes it.')
+                return False
+            if stage.name == request.until:
+                break
+    return True

@@ -1,0 +1,92 @@
+"""The words of a world: the tables of nouns, verbs and modifiers, cut to a size.
+
+Persons are finer than English: `thou` and `ye` are the familiar you of one and of several, `you` is the polite
+one; `_m` and `_f` say the gender of speaker or hearer. `those` are several things, as `it` is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from loopmt.world.modifiers import ADJECTIVES, MANNERS, PLACES, TIMES
+from loopmt.world.nouns import NAMES, NOUNS
+from loopmt.world.verbs import VERBS
+
+SIZES = ("tiny", "small", "full")
+LANGUAGES = ("en", "fr", "es", "de")
+
+SINGULAR_PERSONS = ("I_m", "I_f", "thou_m", "thou_f", "you_m", "you_f", "he", "she", "it")
+PLURAL_PERSONS = ("we_m", "we_f", "ye_m", "ye_f", "they_m", "they_f", "those")
+PERSONS = SINGULAR_PERSONS + PLURAL_PERSONS
+POSSESSIVES = ("my", "thy", "your", "his", "her", "our", "ye's", "their")
+TENSES = ("present", "progressive", "past", "future")
+MODALS = ("want", "can", "must")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A concept, what kinds of concept it is, and how each language writes it (synonyms in a tuple)."""
+
+    concept: str
+    kinds: tuple[str, ...]
+    forms: dict[str, tuple[str, ...]]
+
+    def is_a(self, *kinds: str) -> bool:
+        return self.concept in kinds or any(kind in self.kinds for kind in kinds)
+
+
+@dataclass(frozen=True)
+class Verb(Word):
+    """What it does to whom: its frame, its aspect, and the kinds of its subject and object."""
+
+    frame: str
+    aspect: str
+    subjects: tuple[str, ...]
+    objects: tuple[str, ...]
+
+
+def _words(table: str, size: str) -> list[Word]:
+    """The rows of a table that belong to the size."""
+    known = SIZES[: SIZES.index(size) + 1]
+    words = []
+    for row in table.strip().splitlines():
+        head, *cells = (cell.strip() for cell in row.split("|"))
+        level, concept, *kinds = head.split()
+        if level in known:
+            forms = {lang: _synonyms(cell) for lang, cell in zip(LANGUAGES, cells, strict=True)} if cells else {}
+            words.append(Word(concept, tuple(kinds), forms))
+    return words
+
+
+def _synonyms(cell: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in cell.split(" / "))
+
+
+def _verb(word: Word) -> Verb:
+    frame, aspect, *kinds = word.kinds
+    cut = kinds.index(">")
+    return Verb(word.concept, (), word.forms, frame, aspect, tuple(kinds[:cut]), tuple(kinds[cut + 1 :]))
+
+
+class Lexicon:
+    """Every word of a world of the given size, by concept."""
+
+    def __init__(self, size: str) -> None:
+        self.size = size
+        self.nouns = {word.concept: word for word in _words(NOUNS, size)}
+        self.names = {word.concept: word for word in _words(NAMES, size)}
+        self.verbs = {word.concept: _verb(word) for word in _words(VERBS, size)}
+        self.adjectives = {word.concept: word for word in _words(ADJECTIVES, size)}
+        self.manners = {word.concept: word for word in _words(MANNERS, size)}
+        self.times = {word.concept: word for word in _words(TIMES, size)}
+        self.places = {word.concept: word for word in _words(PLACES, size)}
+
+    @cached_property
+    def determiners(self) -> tuple[str, ...]:
+        more = {"tiny": ("my",), "small": POSSESSIVES, "full": (*POSSESSIVES, "this", "that", "two", "three", "many")}
+        return ("the", "a", *more[self.size])
+
+    @cached_property
+    def modals(self) -> tuple[str, ...]:
+        return () if self.size == "tiny" else MODALS

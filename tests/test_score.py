@@ -1,0 +1,474 @@
+"""Scores against independent reckonings, the bootstrap against closed forms, the verb as typed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import math
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import sacrebleu
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from loopmt.cli.score import read_lines, score
+from loopmt.errors import DataError, MissingExtraError, TheoryError
+from loopmt.judge.bootstrap import Statistics, bootstrap_difference, mean_statistics
+from loopmt.judge.score import (
+    bleu,
+    chrf,
+    chrf_statistics,
+    comet,
+    moses,
+    multi_bleu,
+    multi_bleu_statistics,
+    ngram_counts,
+    sacre_bleu,
+    sacre_bleu_statistics,
+    sentence_bleu,
+    threshold_accuracy,
+)
+
+SENTENCES = st.lists(st.sampled_from(["le", "chat", "dort", "la", "nuit", "."]), max_size=9).map(" ".join)
+CORPORA = st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=6)
+
+
+def corpus(rng: np.random.Generator, size: int, error: float) -> tuple[list[str], list[str]]:
+    """References of random words, and hypotheses in which words were replaced, dropped and doubled."""
+    references = [" ".join(f"w{i}" for i in rng.integers(30, size=rng.integers(1, 25))) for _ in range(size)]
+    return [corrupted(rng, reference, error) for reference in references], references
+
+
+def corrupted(rng: np.random.Generator, reference: str, error: float) -> str:
+    choices = {0: "{w}", 1: "", 2: "{w} {w}", 3: "w" + str(rng.integers(30))}
+    kinds = rng.choice(4, p=[1 - error, error / 3, error / 3, error / 3], size=len(reference.split(" ")))
+    changed = [choices[kind].format(w=w) for kind, w in zip(kinds, reference.split(" "), strict=True)]
+    return " ".join(" ".join(changed).split(" "))
+
+
+def script_bleu(hypotheses: list[str], references: list[str]) -> float:
+    """The algorithm of multi-bleu.perl, one reference: n-grams as strings, clipped counts, log average."""
+    correct, total = [0] * 5, [0] * 5
+    length = reference_length = 0
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        ours, theirs = ([w for w in re.split("[ \t\n\r\f\v]+", t) if w] for t in (hypothesis, reference))
+        length, reference_length = length + len(ours), reference_length + len(theirs)
+        for n in range(1, 5):
+            known: dict[str, int] = {}
+            for start in range(len(theirs) - n + 1):
+                ngram = " ".join(theirs[start : start + n])
+                known[ngram] = known.get(ngram, 0) + 1
+            for start in range(len(ours) - n + 1):
+                ngram = " ".join(ours[start : start + n])
+                total[n] += 1
+                if known.get(ngram, 0) > 0:
+                    known[ngram] -= 1
+                    correct[n] += 1
+    precisions = [correct[n] / total[n] if total[n] else 0.0 for n in range(1, 5)]
+    if reference_length == 0 or length == 0 or 0 in precisions:
+        return 0.0
+    brevity = math.exp(1 - reference_length / length) if length < reference_length else 1.0
+    return 100 * brevity * math.exp(sum(map(math.log, precisions)) / 4)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.1, 0.4, 0.9])
+def test_multi_bleu_is_the_script_on_random_text(error: float) -> None:
+    hypotheses, references = corpus(np.random.default_rng(3), 60, error)
+    assert multi_bleu(hypotheses, references).score == pytest.approx(script_bleu(hypotheses, references))
+
+
+@given(CORPORA)
+@settings(max_examples=150, deadline=None)
+def test_multi_bleu_is_the_script_on_short_text(pairs: list[tuple[str, str]]) -> None:
+    hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
+    assert multi_bleu(hypotheses, references).score == pytest.approx(script_bleu(hypotheses, references))
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "expected"),
+    [
+        (["a b c d"], ["a b c d"], 100.0),
+        (["a b c"], ["a b c"], 0.0),  # no 4-gram at all
+        (["a b c x"], ["a b c d"], 0.0),  # no 4-gram right
+        ([""], ["a b c d"], 0.0),
+        (["a b c d"], [""], 0.0),
+        ([""], [""], 0.0),
+        (["", "a b c d e"], ["", "a b c d e"], 100.0),  # an empty line costs nothing
+        (["a b c d"], ["a b c d e f g h"], 100 * math.exp(-1)),
+        (["  a\tb  c d "], ["a b c d\r"], 100.0),
+        (["10\u00a0000 b c d"], ["10 000 b c d"], 0.0),  # one word, not two
+        (["10\u00a0000 b c d"], ["10\u00a0000 b c d"], 100.0),
+        (["a\u2003b\u0085c d"], ["a b c d"], 0.0),
+    ],
+)
+def test_multi_bleu_by_hand(hypotheses: list[str], references: list[str], expected: float) -> None:
+    assert multi_bleu(hypotheses, references).score == pytest.approx(expected)
+    assert script_bleu(hypotheses, references) == pytest.approx(expected)
+
+
+def test_no_break_space_joins_one_word() -> None:
+    rows = ngram_counts(["10\u00a0000 euros \u00ab\u00a0net\u00a0\u00bb"], ["10 000 euros"])
+    assert rows[0, 0] == 3
+    assert rows[0, 2] == 1  # euros
+
+
+def test_signatures_say_how() -> None:
+    text = ["Le chat dort ."]
+    assert (
+        multi_bleu(text, text).signature == "multi-bleu|nrefs:1|case:mixed|eff:no|smooth:none|tok:white-space"
+    )
+    tokenised = multi_bleu(text, text, language="fr", lowercase=True).signature
+    assert tokenised.startswith(
+        "multi-bleu|nrefs:1|case:lc|eff:no|smooth:none|tok:moses-fr-no-escape|sacremoses:"
+    )
+    assert sacre_bleu(text, text).signature == (
+        f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    )
+    assert chrf(text, text, lowercase=True).signature == (
+        f"nrefs:1|case:lc|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}"
+    )
+
+
+def test_moses_tokens_are_not_escaped_and_lower_case_comes_after() -> None:
+    assert moses(["L'été, c'est <beau> & chaud.", ""], "fr") == ["L' été , c' est < beau > & chaud .", ""]
+    scored = multi_bleu(["ÉTÉ, c'est beau."], ["été, c'est beau."], language="fr", lowercase=True)
+    assert scored.score == pytest.approx(100.0)
+
+
+@given(CORPORA)
+@settings(max_examples=100, deadline=None)
+def test_sacre_scores_are_sacrebleu_s(pairs: list[tuple[str, str]]) -> None:
+    hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
+    expected_bleu = sacrebleu.corpus_bleu(hypotheses, [references], force=True).score
+    assert sacre_bleu(hypotheses, references).score == pytest.approx(expected_bleu)
+    assert chrf(hypotheses, references).score == pytest.approx(
+        sacrebleu.corpus_chrf(hypotheses, [references]).score
+    )
+
+
+def test_scores_are_plain_json() -> None:
+    hypotheses, references = corpus(np.random.default_rng(5), 20, 0.3)
+    scored = asdict(chrf(hypotheses, references))
+    assert json.loads(json.dumps(scored)) == scored
+    system = multi_bleu_statistics(hypotheses, references)
+    interval = asdict(bootstrap_difference([system], [system], samples=10))
+    assert json.loads(json.dumps(interval)) == interval
+
+
+@pytest.mark.parametrize("metric", [multi_bleu, sacre_bleu, chrf, sentence_bleu])
+@pytest.mark.parametrize(("hypotheses", "references"), [(["a", "b"], ["a"]), ([], [])])
+def test_uneven_or_empty_sides_are_refused(
+    metric: Callable[..., object], hypotheses: list[str], references: list[str]
+) -> None:
+    listed = f"{len(hypotheses)} hypotheses, {len(references)} references"
+    with pytest.raises(DataError, match=f"one sentence per line on every side, and at least one: {listed}"):
+        metric(hypotheses, references)
+
+
+def test_sentence_bleu_smoothed_is_sacrebleu_s_except_for_exact_matches() -> None:
+    hypotheses, references = corpus(np.random.default_rng(7), 300, 0.5)
+    hypotheses, references = [*hypotheses, "", "w1", "w1 w2"], [*references, "w1", "w2", "w1 w3"]
+    metric = sacrebleu.BLEU(tokenize="none", effective_order=True, force=True)
+    expected = [
+        100.0 if h.split() == r.split() else metric.sentence_score(h, [r]).score
+        for h, r in zip(hypotheses, references, strict=True)
+    ]
+    np.testing.assert_allclose(sentence_bleu(hypotheses, references), expected, rtol=1e-12)
+
+
+def test_sentence_bleu_unsmoothed_is_the_script_s_except_for_exact_matches() -> None:
+    hypotheses, references = corpus(np.random.default_rng(8), 200, 0.2)
+    expected = [
+        100.0 if h.split() == r.split() else script_bleu([h], [r])
+        for h, r in zip(hypotheses, references, strict=True)
+    ]
+    assert 0.0 in expected
+    np.testing.assert_allclose(sentence_bleu(hypotheses, references, smooth=False), expected, rtol=1e-12)
+
+
+def test_threshold_accuracy_is_strict_and_takes_exact_matches() -> None:
+    references = ["un deux", "a b c d e f g h", "a b c d e f g h", "", "x y"]
+    hypotheses = [" un  deux ", "a b c d", "a b c d e f g z", "", "z w"]
+    brevity = 100 * math.exp(-1)
+    right, accuracy = threshold_accuracy(hypotheses, references, brevity - 1e-9, smooth=False)
+    assert right.tolist() == [True, True, True, True, False]
+    assert accuracy == 0.8
+    at, _ = threshold_accuracy(hypotheses, references, float(sentence_bleu(hypotheses, references)[1]))
+    assert at.tolist() == [True, False, True, True, False]
+    assert threshold_accuracy(hypotheses, references, 100)[0].tolist() == [True, False, False, True, False]
+
+
+def test_threshold_outside_the_scale_is_refused() -> None:
+    with pytest.raises(TheoryError, match="threshold 101: sentence BLEU lies between 0 and 100"):
+        threshold_accuracy(["a"], ["a"], 101)
+
+
+def test_comet_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "comet", None)
+    with pytest.raises(MissingExtraError, match="COMET is not installed; pip install unbabel-comet"):
+        comet(["a"], ["b"], ["c"], Path("model.ckpt"))
+
+
+def test_comet_reads_a_local_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stand-in for the package, since its models weigh gigabytes."""
+
+    class Network:
+        def predict(self, data: list[dict[str, str]], progress_bar: bool) -> SimpleNamespace:
+            return SimpleNamespace(scores=[float(row["mt"] == row["ref"]) for row in data])
+
+    module = ModuleType("comet")
+    module.load_from_checkpoint = lambda path, local_files_only: Network()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "comet", module)
+    monkeypatch.setattr("loopmt.judge.score.version", lambda package: "2.2")
+    checkpoint = tmp_path / "model.ckpt"
+    with pytest.raises(MissingExtraError, match=r"model\.ckpt: no such COMET checkpoint"):
+        comet(["s"], ["a"], ["a"], checkpoint)
+    checkpoint.touch()
+    scored = comet(["s", "s"], ["a", "b"], ["a", "c"], checkpoint)
+    assert (scored.score, scored.signature) == (0.5, "comet|model:model.ckpt|version:2.2")
+
+
+def statistics_of(seed: int, error: float, size: int = 200) -> tuple[Statistics, Statistics]:
+    """Multi-bleu statistics of a system and of one with twice its errors, on the same references."""
+    rng = np.random.default_rng(seed)
+    good, references = corpus(rng, size, error)
+    bad = [corrupted(rng, reference, 2 * error) for reference in references]
+    return multi_bleu_statistics(good, references), multi_bleu_statistics(bad, references)
+
+
+@pytest.mark.parametrize("metric", [multi_bleu_statistics, sacre_bleu_statistics, chrf_statistics])
+def test_weights_repeat_sentences(metric: Callable[..., Statistics]) -> None:
+    hypotheses, references = corpus(np.random.default_rng(11), 8, 0.3)
+    weights = np.array([2.0, 0, 1, 3, 1, 0, 1, 0])
+    again = np.repeat(np.arange(8), weights.astype(int))
+    repeated = metric([hypotheses[i] for i in again], [references[i] for i in again])
+    assert metric(hypotheses, references).score(weights) == pytest.approx(repeated.score())
+
+
+def test_equal_systems_differ_by_nothing() -> None:
+    system, _ = statistics_of(1, 0.2)
+    interval = bootstrap_difference([system, system], [system, system], samples=50)
+    assert (interval.difference, interval.low, interval.high, interval.p_value) == (0, 0, 0, 1)
+
+
+def test_equally_good_systems_cover_zero_and_better_ones_do_not() -> None:
+    rng = np.random.default_rng(2)
+    first, references = corpus(rng, 300, 0.2)
+    second = multi_bleu_statistics([corrupted(rng, r, 0.2) for r in references], references)
+    even = bootstrap_difference([multi_bleu_statistics(first, references)], [second], samples=300)
+    assert even.low < 0 < even.high
+    assert even.p_value > 0.05
+    good, bad = statistics_of(2, 0.2)
+    ahead = bootstrap_difference([good], [bad], samples=300)
+    assert ahead.low > 0
+    assert ahead.p_value == pytest.approx(1 / 301)
+    behind = bootstrap_difference([bad], [good], samples=300)
+    assert (behind.difference, behind.low) == pytest.approx((-ahead.difference, -ahead.high))
+
+
+def test_interval_of_a_mean_is_the_normal_one() -> None:
+    rng = np.random.default_rng(4)
+    ours, theirs = rng.normal(0.3, 1, 900), rng.normal(0, 1, 900)
+    interval = bootstrap_difference([mean_statistics(ours)], [mean_statistics(theirs)], samples=4000)
+    standard_error = (ours - theirs).std() / 30
+    assert interval.difference == pytest.approx((ours - theirs).mean())
+    assert interval.low == pytest.approx(
+        interval.difference - 1.96 * standard_error, abs=0.1 * standard_error
+    )
+    assert interval.high == pytest.approx(
+        interval.difference + 1.96 * standard_error, abs=0.1 * standard_error
+    )
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(6)
+    covered = 0
+    for trial in range(300):
+        ours, theirs = rng.random(150) < 0.7, rng.random(150) < 0.6
+        interval = bootstrap_difference(
+            [mean_statistics(ours)], [mean_statistics(theirs)], samples=200, key=(trial,)
+        )
+        covered += interval.low <= 0.1 <= interval.high
+    assert 0.90 <= covered / 300 <= 0.98
+
+
+def test_the_key_decides_every_draw() -> None:
+    good, bad = statistics_of(3, 0.1)
+    first, again, other = (
+        bootstrap_difference([good], [bad], samples=100, key=key) for key in [(1, "a"), (1, "a"), (2, "a")]
+    )
+    assert first == again
+    assert first.difference == other.difference
+    assert first.low != other.low
+
+
+def test_directions_of_one_test_set_share_their_rows() -> None:
+    """Two directions that win and lose on the same rows cancel exactly, unless drawn independently."""
+    ups = np.random.default_rng(9).random(400)
+    systems = [mean_statistics(ups), mean_statistics(-ups)]
+    controls = [mean_statistics(np.zeros(400))] * 2
+    joint = bootstrap_difference(systems, controls, samples=200)
+    assert (joint.low, joint.high) == pytest.approx((0, 0), abs=1e-12)
+    apart = bootstrap_difference(systems, controls, samples=200, groups=["news", "europarl"])
+    assert apart.high - apart.low > 0.02
+
+
+def test_a_joint_interval_is_that_of_the_average() -> None:
+    values = np.random.default_rng(10).random((3, 250))
+    zero = mean_statistics(np.zeros(250))
+    joint = bootstrap_difference([mean_statistics(v) for v in values], [zero] * 3, samples=100)
+    average = bootstrap_difference([mean_statistics(values.mean(axis=0))], [zero], samples=100)
+    assert (joint.low, joint.high) == pytest.approx((average.low, average.high))
+
+
+def test_test_sets_may_differ_in_length_when_in_different_groups() -> None:
+    values = [np.arange(30) % 2, np.arange(40) % 2]
+    systems, controls = [mean_statistics(v) for v in values], [mean_statistics(0 * v) for v in values]
+    assert bootstrap_difference(systems, controls, samples=20, groups=["a", "b"]).difference == 0.5
+    with pytest.raises(DataError, match='test set "test" has 30 and 40 sentences'):
+        bootstrap_difference(systems, controls, samples=20)
+
+
+def test_seeds_are_drawn_too() -> None:
+    """Without spread between sentences, all that is left is the spread between seeds."""
+    systems = [mean_statistics(np.full(50, gain)) for gain in (0.0, 0.0, 1.0, 1.0)]
+    controls = [mean_statistics(np.zeros(50))] * 4
+    fixed = bootstrap_difference(systems, controls, samples=2000)
+    drawn = bootstrap_difference(systems, controls, samples=2000, seeds=[1, 1, 2, 2])
+    assert (fixed.low, fixed.high) == (0.5, 0.5)
+    assert (drawn.difference, drawn.low, drawn.high) == (0.5, 0, 1)
+    assert drawn.p_value == pytest.approx(0.5, abs=0.05)  # both draws equal: half of the time
+
+
+@pytest.mark.parametrize(
+    ("systems", "controls", "samples", "message"),
+    [
+        (0, 0, 10, "0 systems and 10 samples; at least one of each is needed"),
+        (1, 1, 0, "1 systems and 0 samples; at least one of each is needed"),
+        (2, 1, 10, "2 systems, 1 controls, 2 groups and 2 seeds; every system needs one of each"),
+    ],
+)
+def test_bootstrap_refuses(systems: int, controls: int, samples: int, message: str) -> None:
+    one = mean_statistics([1.0])
+    with pytest.raises(DataError, match=message):
+        bootstrap_difference([one] * systems, [one] * controls, samples=samples)
+
+
+def test_six_directions_take_about_a_second() -> None:
+    rows = np.random.default_rng(12).integers(1, 20, size=(2000, 10)).astype(np.float64)
+    systems = [Statistics(rows, bleu, "")] * 6
+    start = time.process_time()
+    bootstrap_difference(systems, systems, samples=2000)
+    assert time.process_time() - start < 5
+
+
+def test_many_samples_of_a_long_test_set_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopmt.judge.bootstrap.CELLS", 1000)
+    values = np.random.default_rng(13).random(300)
+    interval = bootstrap_difference([mean_statistics(values)], [mean_statistics(np.zeros(300))], samples=1000)
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * values.std() / math.sqrt(300), rel=0.1)
+
+
+def run(*arguments: str | Path) -> Result:
+    app = typer.Typer()
+    app.command()(score)
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
+    rng = np.random.default_rng(14)
+    good, references = corpus(rng, 80, 0.1)
+    bad = [corrupted(rng, reference, 0.4) for reference in references]
+    paths = tmp_path / "good.fr", tmp_path / "bad.fr.gz", tmp_path / "test.fr.xz"
+    paths[0].write_text("\n".join(good) + "\n", encoding="utf-8")
+    paths[1].write_bytes(gzip.compress(("\n".join(bad) + "\n").encode()))
+    paths[2].write_bytes(lzma.compress(("\r\n".join(references) + "\r\n").encode()))
+    return paths
+
+
+def test_verb_prints_unrounded_json(files: tuple[Path, Path, Path]) -> None:
+    good, _, test = files
+    result = json.loads(run(good, test, "--json").stdout)
+    assert list(result) == ["multi_bleu", "sacrebleu", "chrf"]
+    hypotheses, references = read_lines(good), read_lines(test)
+    assert result["multi_bleu"] == asdict(multi_bleu(hypotheses, references))
+    assert result["sacrebleu"] == asdict(sacre_bleu(hypotheses, references))
+    assert result["chrf"] == asdict(chrf(hypotheses, references))
+
+
+def test_verb_compares(files: tuple[Path, Path, Path]) -> None:
+    good, bad, test = files
+    arguments = (good, test, "--against", bad, "--language", "fr", "--lowercase", "--samples", "50", "--json")
+    result = json.loads(run(*arguments).stdout)
+    assert list(result) == ["multi_bleu", "multi_bleu_moses", "sacrebleu", "chrf", "against"]
+    other = result["against"]["multi_bleu"]
+    assert other["score"] == multi_bleu(read_lines(bad), read_lines(test), lowercase=True).score
+    assert other["difference"] == pytest.approx(result["multi_bleu"]["score"] - other["score"])
+    assert 0 < other["low"] < other["difference"] < other["high"]
+    assert json.loads(run(*arguments).stdout) == result
+    assert json.loads(run(*arguments, "--seed", "2").stdout)["against"] != result["against"]
+
+
+def test_verb_prints_a_table(files: tuple[Path, Path, Path]) -> None:
+    good, bad, test = files
+    printed = run(good, test, "--against", bad, "--samples", "20").stdout
+    assert f"{multi_bleu(read_lines(good), read_lines(test)).score:.2f}" in printed
+    for word in ("multi-bleu", "sacreBLEU", "chrF2", "tok:white-space", "95% interval", "against"):
+        assert word in printed
+    assert "interval" not in run(good, test).stdout
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes("a\u2028b\x0bc\x85\u0085d\re\r\n\nlast".encode())
+    assert read_lines(path) == ["a\u2028b\x0bc\x85\u0085d\re", "", "last"]
+    path.write_bytes(b"one\n\n")
+    assert read_lines(path) == ["one", ""]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (None, "absent", r"absent: no such file; scoring needs a file with one sentence per line\."),
+        (b"", "hyp", r"hyp is empty; scoring needs at least one line\."),
+        (b"a\nb\n", "hyp", r"hyp has 2 lines and .*ref has 1; scoring needs one hypothesis per reference"),
+        (b"a\n\xff\n", "hyp", r"hyp, line 2: not UTF-8 \(invalid start byte\); convert the file first\."),
+        (b"plain", "hyp.gz", r"hyp\.gz: cannot be read: Not a gzipped file"),
+        (b"plain", "hyp.xz", r"hyp\.xz: cannot be read: "),
+        (gzip.compress(b"a" * 99)[:-9], "hyp.gz", r"hyp\.gz: cannot be read: "),
+        (lzma.compress(b"a" * 99)[:-9], "hyp.xz", r"hyp\.xz: cannot be read: "),
+    ],
+)
+def test_verb_explains_bad_files(tmp_path: Path, content: bytes | None, name: str, message: str) -> None:
+    reference = tmp_path / "ref"
+    reference.write_text("a\n", encoding="utf-8")
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    result = run(tmp_path / name, reference, "--json")
+    assert result.stdout == ""
+    assert isinstance(result.exception, DataError)
+    assert re.search(message, str(result.exception))
+
+
+def test_verb_refuses_a_folder(tmp_path: Path) -> None:
+    result = run(tmp_path, tmp_path)
+    assert isinstance(result.exception, DataError)
+    assert f"{tmp_path}: cannot be read: " in str(result.exception)
+
+
+def test_scoring_does_not_import_torch() -> None:
+    code = "import sys, loopmt.cli.score, loopmt.judge.score; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
