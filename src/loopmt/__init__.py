@@ -1,0 +1,40 @@
+"""Translators among K languages, trained by closing loops. The public face, and nothing else.
+
+    >>> import loopmt
+    >>> translator = loopmt.load("runs/demo")
+    >>> translator.translate(["The cat sleeps."], "en>fr")
+
+Importing this module is quick: torch comes with the first `load`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loopmt.errors import LoopmtError
+
+if TYPE_CHECKING:
+    from loopmt.config import Generate
+    from loopmt.workflow.translate import Candidate, Translator
+
+__all__ = ["Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"]
+__version__ = version("loopmt")
+
+_LAZY = {"Candidate": "loopmt.workflow.translate", "Generate": "loopmt.config", "Translator": "loopmt.workflow.translate"}
+
+
+def load(run: Path | str, stage: str | None = None) -> Translator:
+    """The translators of a run's stage; by default of the last finished one."""
+    from loopmt.workflow.translate import load as load_translator
+
+    return load_translator(Path(run), stage)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'loopmt' has no attribute '{name}'; it has {', '.join(__all__)}.")

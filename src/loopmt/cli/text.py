@@ -4,71 +4,119 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loopmt.cli.options import JsonOption, RunFolder, StageOption
 
+if TYPE_CHECKING:
+    from loopmt.progress import Progress
+    from loopmt.workflow.translate import Candidate
+
+Beam = Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")]
+Sample = Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")]
+Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Of sampling.")]
+TopK = Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")]
+TopP = Annotated[float, typer.Option("--top-p", min=0.01, max=1, help="Sample within this mass.")]
+LengthPenalty = Annotated[float, typer.Option("--length-penalty", min=0, help="Power of the length in beam scores.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of sampling.")]
+
 
 def translate(
     run: RunFolder,
     path: Annotated[str, typer.Argument(help='A direction "en>fr", or several hops "en>fr>es".')],
-    files: Annotated[list[Path] | None, typer.Argument(help="Text files; default: standard input.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Text files, plain, .gz, .xz or .zst; default: standard input.")
+    ] = None,
     stage: StageOption = None,
-    beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")] = 4,
-    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Show so many of the beam, with scores.")] = 1,
-    sample: Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")] = False,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of sampling.")] = 1.0,
-    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest.")] = 0,
-    top_p: Annotated[float, typer.Option("--top-p", min=0.01, max=1, help="Sample within this mass.")] = 1.0,
-    length_penalty: Annotated[float, typer.Option("--length-penalty", min=0, help="Of the beam.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 1,
+    beam: Beam = 4,
+    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to so many translations of each line.")] = 1,
+    sample: Sample = False,
+    temperature: Temperature = 1.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    length_penalty: LengthPenalty = 1.0,
+    seed: Seed = 1,
 ) -> None:
     """Translate text: exactly one line out for each line in.
 
-    With --nbest N every line becomes N lines: number, score and text, separated by tabs.
+    Quote the path: to a shell, > means something else. With --nbest N every line becomes up to N lines
+    of number, log-probability and text, separated by tabs.
 
     Example: echo "The cat sleeps." | loopmt translate runs/demo "en>fr"
     """
     from loopmt.config import Generate
-    from loopmt.progress import standard
-    from loopmt.workflow.translate import load, read_texts
+    from loopmt.rng import keyed_seed
+    from loopmt.workflow.translate import chunks, load, read_files, read_stream
 
-    how = "sample" if sample else "beam" if beam > 1 else "greedy"
-    settings = Generate(
-        how=how, beam=beam, temperature=temperature, top_k=top_k, top_p=top_p, length_penalty=length_penalty
+    how = Generate(
+        how="sample" if sample else "beam" if beam > 1 else "greedy",
+        beam=beam,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        length_penalty=length_penalty,
     )
     translator = load(run, stage)
-    texts = read_texts(files or [])
-    found = translator.nbest(texts, path, settings, nbest, seed, standard() if sys.stdout.isatty() or files else None)
-    for number, candidates in enumerate(found):
-        if nbest == 1:
-            sys.stdout.write(candidates[0].text + "\n")
+    translator.walk(path)
+    stdin, stdout = typer.get_binary_stream("stdin"), typer.get_binary_stream("stdout")
+    texts = read_files(files) if files else read_stream(stdin)
+    first, most = (1, 1) if not files and stdin.isatty() else (32, 8192)
+    done = 0
+    with _watched().track("translating") as advance:
+        for chunk in chunks(texts, first, most):
+            found = translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done))
+            stdout.writelines(line.encode() for line in _lines(found, done, nbest > 1))
+            stdout.flush()
+            done += len(chunk)
+            advance(len(chunk))
+
+
+def _watched() -> Progress:
+    """A bar for a person who does not see the translations themselves."""
+    from loopmt.progress import Bars, Silent
+
+    return Bars() if sys.stderr.isatty() and not sys.stdout.isatty() else Silent()
+
+
+def _lines(found: list[list[Candidate]], start: int, numbered: bool) -> Iterator[str]:
+    for number, candidates in enumerate(found, start + 1):
+        if numbered:
+            yield from (f"{number}\t{one.score:.4f}\t{one.text}\n" for one in candidates)
         else:
-            sys.stdout.writelines(f"{number}\t{one.score:.4f}\t{one.text}\n" for one in candidates)
+            yield candidates[0].text + "\n"
 
 
 def evaluate(
-    run: RunFolder,
-    stage: StageOption = None,
-    beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs: one, or one per seed.", metavar="RUN...")],
+    stage: Annotated[
+        list[str] | None, typer.Option("--stage", help="Only this stage; may be repeated. Default: all finished.")
+    ] = None,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")] = 4,
     samples: Annotated[int, typer.Option("--samples", min=10, help="Bootstrap samples.")] = 1000,
+    comet: Annotated[
+        Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score every direction and stage of a run on all its test sets.
 
-    Writes RUN/scorecard.json and the translations, and prints a table with the comparisons.
+    Writes RUN/scorecard.json and the translations, which a second call takes up again, and prints a table with
+    the experiment's comparisons: paired bootstrap, joint over directions. Several runs of one experiment that
+    differ in their seed are compared together.
 
     Example: loopmt evaluate runs/demo
     """
+    from loopmt.cli.scorecard import print_scorecard
     from loopmt.progress import standard
+    from loopmt.workflow.evaluate import Wish
     from loopmt.workflow.evaluate import evaluate as run_evaluate
-    from loopmt.workflow.evaluate import print_scorecard
 
-    scorecard = run_evaluate(run, [stage] if stage else None, beam, samples, standard())
+    scorecard = run_evaluate(runs, Wish(stage or (), beam, samples, comet), standard())
     if as_json:
-        typer.echo(json.dumps(scorecard))
+        typer.echo(json.dumps(scorecard, indent=1, ensure_ascii=False))
     else:
         print_scorecard(scorecard)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from loopmt.config.schema import Compare, Experiment, MixEntry, Stage
-from loopmt.errors import ConfigError
+from loopmt.errors import ConfigError, PathError
 from loopmt.path import Expansion, Hop, Pattern, expand_fed
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
@@ -37,6 +38,8 @@ def _check_languages(experiment: Experiment) -> None:
         one, _, other = pair.partition("-")
         if one == other or one not in languages or other not in languages:
             raise ConfigError(f'{where} "{pair}": write two of the languages {", ".join(languages)}, as in "en-fr".')
+        if (where, f"{other}-{one}") in _pairs(experiment):
+            raise ConfigError(f'{where} has both "{pair}" and "{other}-{one}", which are one pair: join them.')
     for language in data.monolingual():
         if language not in languages:
             raise ConfigError(f"data.mono.{language}: the experiment's languages are {', '.join(languages)}.")
@@ -59,6 +62,12 @@ def _pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
 def _check_sharing(experiment: Experiment) -> None:
     if experiment.model.sharing == "all" and experiment.vocab.sharing == "language":
         raise ConfigError('model.sharing = "all" needs one vocabulary for all languages: set vocab.sharing = "joint".')
+    sharded = [stage.name for stage in experiment.stages if experiment.training(stage).shard]
+    if sharded and experiment.model.sharing != "all":
+        raise ConfigError(
+            f'stage "{sharded[0]}": train.shard spreads one network over the processes, but there is one for each '
+            'direction. Set model.sharing = "all", or train.shard = false: every process then learns on its own rows.'
+        )
 
 
 def _check_names(experiment: Experiment) -> None:
@@ -76,14 +85,15 @@ def _check_names(experiment: Experiment) -> None:
 
 def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
     """A stage's mix on the experiment's data: each entry with the paths it comes to."""
+    return _expanded(experiment, stage, trained_hops(experiment, stage.from_))
+
+
+def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
     entries = stage.entries() or _auto_entries(experiment, stage)
-    trained = trained_hops(experiment, stage.from_)
-    patterns = [Pattern.parse(entry.path) for entry in entries]
     try:
+        patterns = [Pattern.parse(entry.path) for entry in entries]
         expanded = expand_fed(patterns, experiment.languages, experiment.data.supply(), trained)
-    except ConfigError:
-        raise
-    except Exception as error:
+    except PathError as error:
         raise ConfigError(f'stage "{stage.name}": {error}') from None
     pairs = list(zip(entries, expanded, strict=True))
     for entry, expansion in pairs:
@@ -107,8 +117,9 @@ def trained_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
     if name is None:
         return frozenset()
     stage = experiment.stage(name)
-    here = {path.taught for _, expansion in expansions(experiment, stage) for path in expansion.paths}
-    return trained_hops(experiment, stage.from_) | here
+    before = trained_hops(experiment, stage.from_)
+    expanded = _expanded(experiment, stage, before)
+    return before | {path.taught for _, expansion in expanded for path in expansion.paths}
 
 
 def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
@@ -161,8 +172,9 @@ def supervised_shares(experiment: Experiment, stage: Stage) -> dict[Hop, float] 
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}
     for entry, expansion in expansions(experiment, stage):
-        for path in expansion.paths:
-            total[path.taught] = total.get(path.taught, 0.0) + entry.weight
-            if not path.generating:
-                supervised[path.taught] = supervised.get(path.taught, 0.0) + entry.weight
+        for hop, count in Counter(path.taught for path in expansion.paths).items():
+            weight = entry.weight * min(count, entry.per_round or count)
+            total[hop] = total.get(hop, 0.0) + weight
+            if not expansion.paths[0].generating:
+                supervised[hop] = supervised.get(hop, 0.0) + weight
     return {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}

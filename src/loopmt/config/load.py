@@ -74,8 +74,7 @@ def _value(text: str) -> Any:
 
 def _step(here: Any, section: str, text: str) -> Any:
     """Into a table by key, into the list of stages by a stage's name."""
-    if isinstance(here, list):
-        named = {item.get("name"): item for item in here if isinstance(item, dict)}
+    if isinstance(here, list) and (named := {item.get("name"): item for item in here if isinstance(item, dict)}):
         if section not in named:
             raise ConfigError(f"--set {text}: there is no stage '{section}'; there are {', '.join(map(str, named))}.")
         return named[section]
@@ -88,12 +87,26 @@ def _validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        sentences = dict.fromkeys(_sentence(detail, kind, values) for detail in error.errors()[:5])
+        sentences = dict.fromkeys(_sentence(detail, kind, values) for detail in _deepest(error.errors())[:5])
         raise ConfigError(f"{where}: " + " ".join(sentences)) from None
 
 
+def _deepest(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without what other branches of a union say about a value that one branch looked into."""
+    places = [_keys(detail) for detail in details]
+    return [
+        detail
+        for detail, place in zip(details, places, strict=True)
+        if not any(len(other) > len(place) and other[: len(place)] == place for other in places)
+    ]
+
+
+def _keys(detail: ErrorDetails) -> list[int | str]:
+    return [part for part in detail["loc"] if not _is_branch(part)]
+
+
 def _sentence(detail: ErrorDetails, kind: type[BaseModel], values: Any) -> str:
-    keys = [part for part in detail["loc"] if not _is_branch(part)]
+    keys = _keys(detail)
     place = _place(keys, values)
     if detail["type"] == "extra_forbidden":
         return _unknown(str(keys[-1]), _known(kind, keys[:-1]), _place(keys[:-1], values))
@@ -117,7 +130,7 @@ def _place(keys: Sequence[int | str], values: Any) -> str:
         here = here[key] if isinstance(here, dict) and key in here else _item(here, key)
         name = here.get("name") or here.get("path") if isinstance(here, dict) and isinstance(key, int) else None
         shown.append(f'"{name}"' if name else str(key))
-    return ".".join(shown) or "the file"
+    return ".".join(shown)
 
 
 def _item(here: Any, key: int | str) -> Any:
@@ -127,7 +140,8 @@ def _item(here: Any, key: int | str) -> Any:
 def _unknown(key: str, known: list[str], place: str) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return f"unknown key '{key}' in {place}.{hint} Valid keys: {', '.join(known)}."
+    where = f" in {place}" if place else ""
+    return f"unknown key '{key}'{where}.{hint} Valid keys: {', '.join(known)}."
 
 
 def _known(kind: type[BaseModel], keys: Sequence[int | str]) -> list[str]:

@@ -14,7 +14,7 @@ from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.model.translators import By, Translators
 from loopmt.path import Hop
-from loopmt.text.batch import Ragged
+from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
 
 Agree = Callable[[str, str, str, str], bool]  # source, its language, translation, its language
@@ -38,6 +38,8 @@ def held_out(store: Store, translators: Translators, name: str, most: int | None
         pair = store.pair_texts(name, hop.source, hop.target)
         if pair is not None:
             sources, references = pair[0][:most], pair[1][:most]
+            if translators.vocab.form.lowercase:  # what is said has no capitals, so its reference must not either
+                references = [reference.lower() for reference in references]
             ids = translators.vocab.encode(sources, hop.source), translators.vocab.encode(references, hop.target)
             found.append(HeldOut(hop, sources, references, Ragged.of(ids[0]), Ragged.of(ids[1])))
     return found
@@ -54,7 +56,10 @@ def translate_ids(
 ) -> list[str]:
     """Text of one hop from ids."""
     outputs = decode(
-        translators.speaker(hop, by, precision), translators.addressed(sources, hop).rows(), how, limits or Limits()
+        translators.speaker(hop, by, precision),
+        translators.addressed(sources, hop).rows(),
+        how,
+        limits or Limits.on(translators.device),
     )
     return translators.vocab.decode([output.ids for output in outputs], hop.target)
 

@@ -23,7 +23,8 @@ from loopmt.model.travel import HopRecord, Walk, travel
 from loopmt.path import Hop, Path
 from loopmt.processes import Processes
 from loopmt.rng import numpy_generator
-from loopmt.text.batch import Ints, Ragged, Rows, Shape, interleave
+from loopmt.text.batch import Rows, Shape, interleave
+from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Side, Store, row_indices
 
 _SURPLUS = 1.08  # rows drawn beyond the expected need: some are dropped, and no two rounds have the same lengths
@@ -80,7 +81,7 @@ class Gatherer:
         self.sieve = sieve
         self.processes = processes
         self.key = key
-        self.limits = Limits(longest=train.max_length)
+        self.limits = Limits.on(translators.device, train.max_length)
         self._places = {route.number: self._mean_places(route) for route in routes}
 
     def round(self, number: int, weights: Mapping[int, float]) -> Gathered:
@@ -136,8 +137,8 @@ class Gatherer:
         stride, count = math.ceil(places), math.ceil(places * share)
         starts, ends = self._sides(route.path)
         rows = row_indices(len(starts), number * stride, count, *self.key, "rows", str(route.path))
-        first = Ragged.of(starts.rows(rows))
-        last = first if route.path.closed else Ragged.of(ends.rows(rows))
+        first = starts.take(rows)
+        last = first if route.path.closed else ends.take(rows)
         fit = np.flatnonzero(np.maximum(first.lengths, last.lengths) < self.shapes[-1].length - 2)
         fit = np.repeat(fit, route.entry.samples)
         return first.take(fit), last.take(fit)

@@ -50,7 +50,9 @@ class Tally:
 class Learner:
     """The optimizer of all networks, and what it needs to resume."""
 
-    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes) -> None:
+    def __init__(
+        self, translators: Translators, train: Train, paths: int, processes: Processes, grouped: bool = False
+    ) -> None:
         self.translators = translators
         self.train = train
         self.processes = processes
@@ -60,6 +62,9 @@ class Learner:
         self.steps = torch.zeros(translators.num_networks, device=self.weights.device)
         self.gradient = torch.zeros_like(self.weights)
         self.tokens = torch.zeros(translators.num_networks, device=self.weights.device)
+        self.number = torch.zeros((), dtype=torch.long, device=self.weights.device)
+        self.rate = torch.zeros((), device=self.weights.device)
+        self.grouped = grouped
         self.tally = Tally.new(translators.num_networks, paths, self.weights.device)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
@@ -74,31 +79,32 @@ class Learner:
             self.add(mine.part(part, self.train.accumulate))
         self.processes.sum(self.gradient)
         self.processes.sum(self.tokens)
-        self.apply(number, rate)
+        self.number.fill_(number)
+        self.rate.fill_(rate)
+        self.apply()
 
     def add(self, batch: Batch) -> None:
         """Add the gradient of a batch, summed over its target tokens."""
         device = self.weights.device
-        source, target = (torch.from_numpy(ids).to(device) for ids in (batch.source_NBL, batch.target_NBL))
-        paths, groups = (torch.from_numpy(ids).to(device) for ids in (batch.paths_NB, batch.groups_NB))
-        grouped = bool((batch.groups_NB >= 0).any())
+        ids = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)
+        self.add_tensors(*(torch.from_numpy(table).to(device) for table in ids))
+
+    def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
         flat = self.weights.detach().requires_grad_()
         losses_NB, tokens_NB = row_losses(
             self.translators, flat, source, target, self.train.label_smoothing, self.dropout, self.precision
         )
-        losses_NB = losses_NB * group_weights(losses_NB, groups) if grouped else losses_NB
+        if self.grouped:
+            losses_NB = losses_NB * group_weights(losses_NB, groups)
         (gradient,) = torch.autograd.grad(losses_NB.sum(), flat)
         self.gradient += gradient
         self.tokens += tokens_NB.sum(1)
-        self._count(losses_NB.detach(), tokens_NB, paths)
-
-    def _count(self, losses_NB: Tensor, tokens_NB: Tensor, paths_NB: Tensor) -> None:
-        place = paths_NB.clamp_min(0)  # rows that are none have no tokens and no loss
-        self.tally.loss.scatter_add_(1, place, losses_NB.to(self.tally.loss.dtype))
+        place = paths.clamp_min(0)  # rows that are none have no tokens and no loss
+        self.tally.loss.scatter_add_(1, place, losses_NB.detach().to(self.tally.loss.dtype))
         self.tally.tokens.scatter_add_(1, place, tokens_NB.to(self.tally.tokens.dtype))
 
     @torch.no_grad()
-    def apply(self, number: int, rate: float) -> None:
+    def apply(self) -> None:
         """Normalise, clip each network by itself, and take an Adam step where all is finite."""
         gradient = self.gradient / self.tokens.clamp_min(1)[:, None]
         norm = gradient.norm(dim=1)
@@ -106,16 +112,16 @@ class Learner:
         good = finite & (self.tokens > 0)
         if self.train.clip:
             gradient *= (self.train.clip / norm.clamp_min(self.train.clip))[:, None]
-        self._adam(gradient, good, rate)
-        self.tally.norms += norm.where(good, 0.0)
+        self._adam(gradient, good)
+        self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
         first_bad = ~finite & (self.tally.bad_update < 0)
-        self.tally.bad_update.masked_fill_(first_bad, number)
+        self.tally.bad_update.copy_(self.number.expand_as(first_bad).where(first_bad, self.tally.bad_update))
         self.translators.follow(self.train.ema)
         self.gradient.zero_()
         self.tokens.zero_()
 
-    def _adam(self, gradient: Tensor, good: Tensor, rate: float) -> None:
+    def _adam(self, gradient: Tensor, good: Tensor) -> None:
         beta1, beta2, epsilon = self.train.adam
         mask = good[:, None]
         self.steps += good
@@ -126,9 +132,8 @@ class Learner:
         move = first / correction1 / ((second / correction2).sqrt() + epsilon)
         if self.train.weight_decay:
             move = move + self.train.weight_decay * self.weights
-        torch.where(mask, self.weights - rate * move, self.weights, out=self.weights)
-        torch.where(mask, first, self.first, out=self.first)
-        torch.where(mask, second, self.second, out=self.second)
+        for kept, new in ((self.weights, self.weights - self.rate * move), (self.first, first), (self.second, second)):
+            kept.copy_(new.where(mask, kept))
 
     # -- resume ----------------------------------------------------------------------------------------------
 

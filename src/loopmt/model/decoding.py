@@ -1,9 +1,9 @@
-"""From source ids to target ids: greedy, sampling and beam over one step function.
+"""From source ids to target ids: sentences sorted by length, in large batches, one step function.
 
-Sentences are sorted by length, decoded in large batches, and the rows that have ended are dropped from the batch as
-it goes. Nothing here knows languages; it sees the weights of one network and ids.
+On a CPU the rows that have ended leave the batch as it goes; on CUDA every step is the replay of a captured graph.
+Nothing here knows languages: it sees the weights of one network and ids.
 
-Shapes: B sentences, W beams, T target length, V vocabulary.
+Shapes: B sentences, S source length, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.model.transformer import Cache, Memory, Transformer, Weights
-from loopmt.model.weights import EOS, PAD
+from loopmt.model import search
+from loopmt.model.captured import CapturedDecoder
+from loopmt.model.search import Output, Search
+from loopmt.model.transformer import Cache, Memory, Transformer
+from loopmt.model.weights import EOS, PAD, Layout
 
 Ids = Sequence[int] | npt.NDArray[np.generic]
-_CHECK_EVERY = 8  # steps between two looks at which rows have ended; a look waits for the device
+_CHECK_EVERY = 8  # steps between two looks at which sentences are done
 
 
 @dataclass(frozen=True)
@@ -33,39 +35,32 @@ class Limits:
     growth: float = 2.0
     extra: int = 10
     longest: int = 512
-    batch_tokens: int = 16_384  # source tokens with padding, beams not counted
+    batch_tokens: int = 16_384  # source tokens with padding, beams counted
     batch_rows: int = 512
+
+    @classmethod
+    def on(cls, device: torch.device, longest: int = 512) -> Limits:
+        """Batches that fill the device."""
+        return (
+            cls(longest=longest, batch_tokens=131_072, batch_rows=2048)
+            if device.type == "cuda"
+            else cls(longest=longest)
+        )
 
     def length(self, source_length: int) -> int:
         return min(self.longest, math.ceil(self.growth * source_length) + self.extra)
 
 
-@dataclass
-class Output:
-    """One translation: its ids without the end, its log-probability, and whether it ended by itself."""
-
-    ids: list[int]
-    score: float
-    ended: bool
-
-
 @dataclass(frozen=True)
 class Speaker:
-    """One network ready to speak: its computation, its weights, and the ids it must never say."""
+    """One network ready to speak: its weights, and the ids it must never say."""
 
     transformer: Transformer
-    weights: Weights
+    layout: Layout
+    flat: Tensor  # (1, P)
     silent: Tensor  # (V,), -inf at ids that are no text, 0 elsewhere
-
-    @torch.no_grad()
-    def read(self, source_BS: Tensor) -> Memory:
-        states = self.transformer.encode(self.weights, source_BS[None])
-        return self.transformer.memory(self.weights, states, source_BS[None])
-
-    @torch.no_grad()
-    def step(self, memory: Memory, cache: Cache, tokens_B: Tensor, position: int) -> Tensor:
-        logits = self.transformer.step(self.weights, memory, cache, tokens_B[None], position)[0]
-        return logits.float() + self.silent
+    precision: torch.dtype
+    captured: CapturedDecoder | None = None
 
 
 def decode(
@@ -80,6 +75,7 @@ def decode(
     return [nbest[0] for nbest in decode_nbest(speaker, sources, how, limits, generator, 1, advance)]
 
 
+@torch.no_grad()
 def decode_nbest(
     speaker: Speaker,
     sources: Sequence[Ids],
@@ -91,8 +87,13 @@ def decode_nbest(
 ) -> list[list[Output]]:
     """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
     outputs: list[list[Output]] = [[] for _ in sources]
-    for rows in batches([len(source) for source in sources], limits):
-        found = _decode_batch(speaker, [sources[row] for row in rows], how, limits, generator)
+    decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
+    decoder.load(speaker.flat, speaker.silent)
+    width = how.beam if how.how == "beam" else 1
+    for rows in batches([len(source) for source in sources], limits, width):
+        source_BS = padded([sources[row] for row in rows], speaker.silent.device)
+        limit = [limits.length(len(sources[row])) for row in rows]
+        found = decoder.decode(source_BS, limit, how, generator)
         for row, candidates in zip(rows, found, strict=True):
             outputs[row] = candidates[:nbest]
         if advance:
@@ -100,23 +101,13 @@ def decode_nbest(
     return outputs
 
 
-def _decode_batch(
-    speaker: Speaker, sources: Sequence[Ids], how: Generate, limits: Limits, generator: torch.Generator | None
-) -> list[list[Output]]:
-    source_BS = padded(sources, speaker.silent.device)
-    longest = [limits.length(len(source)) for source in sources]
-    if how.how == "beam" and how.beam > 1:
-        return _beam(speaker, source_BS, longest, how)
-    return [[output] for output in _single(speaker, source_BS, longest, how, generator)]
-
-
-def batches(lengths: Sequence[int], limits: Limits) -> Iterator[list[int]]:
+def batches(lengths: Sequence[int], limits: Limits, width: int = 1) -> Iterator[list[int]]:
     """Row numbers, longest first, cut where a batch would be too large."""
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     start = 0
     while start < len(order):
-        width = max(1, lengths[order[start]] + 1)
-        count = max(1, min(limits.batch_rows, limits.batch_tokens // width))
+        places = (lengths[order[start]] + 1) * width
+        count = max(1, min(limits.batch_rows // width, limits.batch_tokens // places))
         yield order[start : start + count]
         start += count
 
@@ -131,61 +122,57 @@ def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
     return torch.from_numpy(table).to(device)
 
 
-# -- one row per sentence --------------------------------------------------------------------------------------
+class Decoder:
+    """Step by step; sentences that are done leave the batch."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self.transformer = speaker.transformer
+        self.layout = speaker.layout
+        self.precision = speaker.precision
+
+    def load(self, flat: Tensor, silent: Tensor) -> None:
+        self.weights = self.layout.unpack(flat.detach().to(self.precision))
+        self.silent = silent
+
+    def decode(
+        self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
+    ) -> list[list[Output]]:
+        found: list[list[Output]] = [[] for _ in limit]
+        hypotheses = search.start(limit, how, source_BS.device)
+        memory = self._read(source_BS, hypotheses.width)
+        cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0])
+        for number in range(max(limit)):
+            position = torch.tensor(number, device=source_BS.device)
+            logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], number)[0]
+            parents = hypotheses.advance(logits.float() + self.silent, position, generator)
+            if parents is not None:
+                reorder(cache, parents, number + 1)
+            if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):
+                keep = _collect(hypotheses, hypotheses.done(position), found)
+                if keep.numel() == 0:
+                    break
+                if keep.numel() < len(hypotheses.rows):
+                    hypotheses.select(keep)
+                    width = torch.arange(hypotheses.width, device=keep.device)
+                    select(memory, cache, (keep[:, None] * hypotheses.width + width).flatten())
+        return found
+
+    def _read(self, source_BS: Tensor, width: int) -> Memory:
+        states = self.transformer.encode(self.weights, source_BS[None])
+        memory = self.transformer.memory(self.weights, states, source_BS[None])
+        if width > 1:
+            rows = torch.arange(source_BS.shape[0], device=source_BS.device).repeat_interleave(width)
+            select(memory, Cache([], []), rows)
+        return memory
 
 
-def _single(
-    speaker: Speaker, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
-) -> list[Output]:
-    rows, device, longest = len(limit), source_BS.device, max(limit)
-    memory = speaker.read(source_BS)
-    cache = speaker.transformer.new_cache(rows, longest, memory.keys[0])
-    last = torch.tensor(limit, device=device) - 1
-    said = torch.full((rows, longest), PAD, device=device)
-    scores = torch.zeros(rows, device=device)
-    alive = torch.arange(rows, device=device)  # rows of `said` that the batch still holds
-    tokens = torch.full((rows,), PAD, device=device)
-    ended = torch.zeros(rows, dtype=torch.bool, device=device)
-    for position in range(longest):
-        picked, scored = pick(speaker.step(memory, cache, tokens, position), how, generator)
-        tokens = picked.masked_fill(ended, PAD)
-        said[alive, position] = tokens
-        scores[alive] += scored.masked_fill(ended, 0)
-        ended = ended | (tokens == EOS) | (last <= position)
-        if (position + 1) % _CHECK_EVERY == 0:
-            keep = (~ended).nonzero()[:, 0]
-            if keep.numel() == 0:
-                break
-            if keep.numel() <= 0.7 * ended.numel():
-                select(memory, cache, keep)
-                alive, tokens, ended, last = alive[keep], tokens[keep], ended[keep], last[keep]
-    return [output(ids, score) for ids, score in zip(said.tolist(), scores.tolist(), strict=True)]
-
-
-def pick(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """The next token of every row and its log-probability under the network (whatever the sampler's restriction)."""
-    logprobs = F.log_softmax(logits_BV, dim=-1)
-    chosen = logits_BV.argmax(-1) if how.how != "sample" else _sampled(logits_BV, how, generator)
-    return chosen, logprobs.gather(-1, chosen[:, None])[:, 0]
-
-
-def _sampled(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
-    scaled = restricted(logits_BV / how.temperature, how)
-    # The largest of logits + Gumbel noise is a draw from their softmax.
-    noise = torch.empty_like(scaled).exponential_(generator=generator).clamp_min_(1e-30).log_()
-    return (scaled - noise).argmax(-1)
-
-
-def restricted(logits_BV: Tensor, how: Generate) -> Tensor:
-    if how.top_k and how.top_k < logits_BV.shape[-1]:
-        least = logits_BV.topk(how.top_k, dim=-1).values[:, -1:]
-        logits_BV = logits_BV.masked_fill(logits_BV < least, -math.inf)
-    if how.top_p < 1:
-        ordered, order = logits_BV.sort(dim=-1, descending=True)
-        probabilities = ordered.softmax(-1)
-        outside = probabilities.cumsum(-1) - probabilities >= how.top_p  # the first is never outside
-        logits_BV = logits_BV.scatter(-1, order, ordered.masked_fill(outside, -math.inf))
-    return logits_BV
+def _collect(hypotheses: Search, done: Tensor, found: list[list[Output]]) -> Tensor:
+    """Take down what is done; the rows that go on."""
+    if done.any():
+        outputs, rows = hypotheses.outputs(), hypotheses.rows.tolist()
+        for row in done.nonzero()[:, 0].tolist():
+            found[rows[row]] = outputs[row]
+    return (~done).nonzero()[:, 0]
 
 
 def select(memory: Memory, cache: Cache, rows: Tensor) -> None:
@@ -196,102 +183,8 @@ def select(memory: Memory, cache: Cache, rows: Tensor) -> None:
             store[layer] = tensor[rows]
 
 
-def output(ids: list[int], score: float) -> Output:
-    length = next((place for place, token in enumerate(ids) if token in (EOS, PAD)), len(ids))
-    return Output(ids[:length], score, EOS in ids)
-
-
-# -- beam ------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Beams:
-    """Hypotheses of every sentence: W that go on and W that have ended, best first."""
-
-    said: Tensor  # (B, W, T)
-    scores: Tensor  # (B, W), log-probability
-    ended_said: Tensor
-    ended_scores: Tensor  # (B, W), log-probability over length ** penalty
-    longest: Tensor  # (B,)
-    rows: Tensor  # (B,), which sentence of the batch each row is
-    penalty: float
-
-    @classmethod
-    def start(cls, limit: list[int], how: Generate, device: torch.device) -> _Beams:
-        said = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
-        nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
-        scores = nothing.clone()
-        scores[:, 0] = 0.0  # all beams start alike: only one of them counts
-        rows = torch.arange(len(limit), device=device)
-        return cls(said, scores, said.clone(), nothing, torch.tensor(limit, device=device), rows, how.length_penalty)
-
-    def grow(self, logprobs: Tensor, position: int) -> Tensor:
-        """Extend every beam by one token; the flat rows that the surviving beams come from."""
-        rows, width, length = self.said.shape
-        size = logprobs.shape[-1]
-        total = (self.scores[..., None] + logprobs.view(rows, width, size)).flatten(1)
-        best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
-        parent, token = place // size, place % size
-        said = self.said.gather(1, parent[..., None].expand(-1, -1, length))
-        said[:, :, position] = token
-        ending = token == EOS
-        self._keep_ended(said, best.masked_fill(~ending, -math.inf) / (position + 1) ** self.penalty)
-        self.scores, order = best.masked_fill(ending, -math.inf).topk(width, dim=1)
-        self.said = said.gather(1, order[..., None].expand(-1, -1, length))
-        base = torch.arange(rows, device=said.device)[:, None] * width
-        return (base + parent.gather(1, order)).flatten()
-
-    def _keep_ended(self, said: Tensor, scores: Tensor) -> None:
-        self.ended_scores, order = torch.cat([self.ended_scores, scores], 1).topk(self.scores.shape[1], dim=1)
-        everything = torch.cat([self.ended_said, said], 1)
-        self.ended_said = everything.gather(1, order[..., None].expand(-1, -1, said.shape[2]))
-
-    def done(self, position: int) -> Tensor:
-        """The row is as long as it may get, or no beam that goes on can overtake the worst that has ended."""
-        reachable = self.scores[:, 0] / self.longest**self.penalty
-        return (reachable <= self.ended_scores[:, -1]) | (self.longest <= position + 1)
-
-    def select(self, keep: Tensor) -> None:
-        self.said, self.scores = self.said[keep], self.scores[keep]
-        self.ended_said, self.ended_scores = self.ended_said[keep], self.ended_scores[keep]
-        self.longest, self.rows = self.longest[keep], self.rows[keep]
-
-    def outputs(self, row: int, position: int) -> list[Output]:
-        """Best first; beams cut off at the limit only where nothing ended by itself."""
-        ended = zip(self.ended_said[row].tolist(), self.ended_scores[row].tolist(), strict=True)
-        found = [(output(ids, 0.0), score) for ids, score in ended if score > -math.inf]
-        for one, score in found:
-            one.score = score * (len(one.ids) + 1) ** self.penalty
-        cut = zip(self.said[row, :, : position + 1].tolist(), self.scores[row].tolist(), strict=True)
-        return [one for one, _ in found] or [output(ids, score) for ids, score in cut if score > -math.inf]
-
-
-def _beam(speaker: Speaker, source_BS: Tensor, limit: list[int], how: Generate) -> list[list[Output]]:
-    device, longest = source_BS.device, max(limit)
-    memory = speaker.read(source_BS)
-    select(memory, Cache([], []), torch.arange(len(limit), device=device).repeat_interleave(how.beam))
-    cache = speaker.transformer.new_cache(memory.mask.shape[0], longest, memory.keys[0])
-    beams = _Beams.start(limit, how, device)
-    results: list[list[Output]] = [[] for _ in limit]
-    tokens = torch.full((memory.mask.shape[0],), PAD, device=device)
-    for position in range(longest):
-        logprobs = F.log_softmax(speaker.step(memory, cache, tokens, position), -1)
-        _reorder(cache, beams.grow(logprobs, position), position)
-        done = beams.done(position)
-        for row in done.nonzero()[:, 0].tolist():
-            results[int(beams.rows[row])] = beams.outputs(row, position)
-        keep = (~done).nonzero()[:, 0]
-        if keep.numel() == 0:
-            break
-        if keep.numel() < done.numel():
-            beams.select(keep)
-            select(memory, cache, (keep[:, None] * how.beam + torch.arange(how.beam, device=device)).flatten())
-        tokens = beams.said[:, :, position].flatten()
-    return results
-
-
-def _reorder(cache: Cache, parents: Tensor, position: int) -> None:
+def reorder(cache: Cache, parents: Tensor, length: int) -> None:
+    """Give every row the past of the row it continues."""
     for store in (cache.keys, cache.values):
-        for layer, tensor in enumerate(store):
-            past = tensor[:, :, : position + 1]
-            store[layer][:, :, : position + 1] = past[parents]
+        for tensor in store:
+            tensor[:, :, :length] = tensor[:, :, :length][parents]

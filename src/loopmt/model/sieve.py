@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loopmt.path import Hop
-from loopmt.text.batch import Ragged
+from loopmt.text.ragged import Ragged
 
 Mask = npt.NDArray[np.bool_]
 _MARGIN = 0.5  # nats a subword by which another language must be likelier

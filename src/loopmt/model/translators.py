@@ -12,11 +12,12 @@ from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.errors import PathError
+from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Speaker
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import PAD, UNK, Layout
 from loopmt.path import Hop
-from loopmt.text.batch import Ragged
+from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
 By = Literal["live", "frozen", "ema"]
@@ -104,8 +105,17 @@ class Translators:
     def speaker(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Speaker:
         flat = self.live if by == "live" else self.copies[by]
         row = self.network(hop)
-        weights = self.layout.unpack(flat[row : row + 1].detach().to(precision))
-        return Speaker(self.transformer, weights, self.silent(hop.target))
+        captured = self._captured(precision) if self.device.type == "cuda" else None
+        return Speaker(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
+
+    def _captured(self, precision: torch.dtype) -> CapturedDecoder:
+        if precision not in self._decoders:
+            self._decoders[precision] = CapturedDecoder(self.transformer, self.layout, precision, self.device)
+        return self._decoders[precision]
+
+    @cached_property
+    def _decoders(self) -> dict[torch.dtype, CapturedDecoder]:
+        return {}
 
     def silent(self, language: str) -> Tensor:
         """-inf at ids that are no text of the language: padding, unknown, tags, and places beyond its vocabulary."""

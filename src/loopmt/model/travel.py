@@ -20,7 +20,7 @@ from loopmt.model.decoding import Limits, decode
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path
 from loopmt.rng import torch_generator
-from loopmt.text.batch import Ragged
+from loopmt.text.ragged import Ragged
 
 Mask = npt.NDArray[np.bool_]
 Reasons = Mapping[str, Mask]

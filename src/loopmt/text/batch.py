@@ -6,69 +6,13 @@ of each shape can be captured once. Rows are packed by length over a whole round
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from loopmt.rng import numpy_generator
-
-PAD, EOS = 0, 1
-Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Many sequences of ids end to end, and where each begins."""
-
-    flat: Ints
-    offsets: Ints  # one more than there are sequences
-
-    @classmethod
-    def of(cls, rows: Iterable[Sequence[int] | npt.NDArray[np.generic]]) -> Ragged:
-        parts = [np.asarray(row, dtype=np.int64) for row in rows]
-        lengths = np.array([0, *(len(part) for part in parts)], dtype=np.int64)
-        return cls(np.concatenate(parts) if parts else np.zeros(0, np.int64), np.cumsum(lengths))
-
-    @classmethod
-    def join(cls, parts: Sequence[Ragged]) -> Ragged:
-        lengths = np.concatenate([[0], *(part.lengths for part in parts)]).astype(np.int64)
-        flat = np.concatenate([part.flat for part in parts]) if parts else np.zeros(0, np.int64)
-        return cls(flat, np.cumsum(lengths))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> Ints:
-        return np.diff(self.offsets)
-
-    def row(self, number: int) -> Ints:
-        return self.flat[self.offsets[number] : self.offsets[number + 1]]
-
-    def rows(self) -> list[Ints]:
-        return [self.row(number) for number in range(len(self))]
-
-    def take(self, numbers: Ints) -> Ragged:
-        lengths = self.lengths[numbers]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        return Ragged(self.flat[np.repeat(self.offsets[numbers], lengths) + within], offsets)
-
-    def prefixed(self, token: int) -> Ragged:
-        """The same sequences, each after `token`."""
-        places = self.offsets[:-1]
-        return Ragged(np.insert(self.flat, places, token), self.offsets + np.arange(len(self) + 1))
-
-    def padded(self, rows: int, width: int) -> Ints:
-        """A table of `rows` by `width` with an end after each sequence and padding after that."""
-        table = np.full((rows, width), PAD, dtype=np.int64)
-        lengths = self.lengths
-        places = np.arange(width)
-        table[: len(self)][places < lengths[:, None]] = self.flat
-        table[np.arange(len(self)), lengths] = EOS
-        return table
+from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
 
 @dataclass(frozen=True)
@@ -225,11 +169,17 @@ def _batch(networks: Sequence[Rows], shape: Shape) -> Batch:
 
     return Batch(
         shape,
-        np.stack([rows.sources.padded(shape.rows, shape.length) for rows in networks]),
+        np.stack([_attendable(rows.sources.padded(shape.rows, shape.length)) for rows in networks]),
         np.stack([rows.targets.padded(shape.rows, shape.length) for rows in networks]),
         np.stack([column(rows.paths) for rows in networks]),
         np.stack([column(rows.groups) for rows in networks]),
     )
+
+
+def _attendable(table: Ints) -> Ints:
+    """Rows that are none still get an end: attention over nothing has no value."""
+    table[table[:, 0] == PAD, 0] = EOS
+    return table
 
 
 def interleave(parts: Sequence[Rows], weights: Sequence[float]) -> Rows:

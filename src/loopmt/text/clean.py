@@ -135,8 +135,7 @@ def _joined(side: Texts) -> bytes:
 
 def _combined(hashes: list[list[int]]) -> Hashes:
     """One hash for a row, from those of its sides."""
-    table = np.array(hashes, dtype=np.uint64).reshape(len(hashes), -1)
     combined = np.zeros(len(hashes), dtype=np.uint64)
-    for column in table.T:
-        combined = combined * np.uint64(0x9E3779B97F4A7C15) + column
+    for column in zip(*hashes, strict=True):
+        combined = combined * np.uint64(0x9E3779B97F4A7C15) + np.array(column, dtype=np.uint64)
     return combined

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from loopmt.errors import DataError
-from loopmt.text.files import ENDINGS, HashedFile, damage_named, decompressed, lines
+from loopmt.text.files import ENDINGS, HashedFile, damage_named, lines
 from loopmt.text.tmx import units
 
 Row = tuple[bytes, ...]
@@ -193,7 +193,7 @@ class Reading:
     def _units(self) -> Iterator[Row]:
         path = self._raw[0].path
         with damage_named(path):
-            yield from units(decompressed(self._raw[0]), str(path), self.source.languages)
+            yield from units(self._raw[0].content(), str(path), self.source.languages)
 
 
 def blocks(reading: Reading, corpus: int) -> Iterator[Block]:

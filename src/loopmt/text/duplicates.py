@@ -25,6 +25,12 @@ class Partitions:
         self._files = [self._stack.enter_context(path.open("wb")) for path in self._paths]
         self._rows = 0
 
+    def __enter__(self) -> Partitions:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
     def add(self, hashes: Hashes) -> None:
         """The hashes of the next rows."""
         homes = hashes % np.uint64(_PARTITIONS)

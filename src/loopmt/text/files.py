@@ -46,6 +46,11 @@ class HashedFile(io.RawIOBase):
         self.consumed += count
         return count
 
+    def content(self) -> IO[bytes]:
+        """The decompressed bytes. Kept, because a reader that is thrown away closes the file below it."""
+        self._content = _decompressed(self)
+        return self._content
+
     def sha256(self) -> str:
         """The hash of the whole file, of whatever was not read yet too."""
         while self.read(_BUFFER):
@@ -96,7 +101,7 @@ class _ZstdFile(io.RawIOBase):
         return 0
 
 
-def decompressed(raw: HashedFile) -> IO[bytes]:
+def _decompressed(raw: HashedFile) -> IO[bytes]:
     ending = raw.path.suffix
     if ending == ".gz":
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
@@ -119,7 +124,7 @@ def damage_named(path: Path) -> Iterator[None]:
 def lines(raw: HashedFile) -> Iterator[bytes]:
     """Lines without their \\n, whatever other separators they hold; a byte order mark at the start is no text."""
     with damage_named(raw.path):
-        file = decompressed(raw)
+        file = raw.content()
         line = file.readline(MAX_LINE).removeprefix(_BYTE_ORDER_MARK)
         number = 1
         while line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,9 +42,16 @@ class CleanText:
         self.removed: Counter[str] = Counter()
         self._left = 0
         self._paths = [folder / language for language in corpus.languages]
-        self._files = [path.open("wb") for path in self._paths]
         self._marks = folder / "marks"
-        self._partitions = Partitions(folder / "hashes") if duplicates else None
+        self._open = ExitStack()
+        self._files = [self._open.enter_context(path.open("wb")) for path in self._paths]
+        self._partitions = self._open.enter_context(Partitions(folder / "hashes")) if duplicates else None
+
+    def __enter__(self) -> CleanText:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
 
     def append(self, cleaned: Cleaned) -> None:
         for file, side in zip(self._files, cleaned.sides, strict=True):
@@ -56,8 +64,7 @@ class CleanText:
 
     def finish(self) -> None:
         """Mark the duplicates; lines can be read from here on."""
-        for file in self._files:
-            file.close()
+        self._open.close()
         with self._marks.open("wb") as file:
             for start in range(0, self._left, _CHUNK):
                 file.write(b"\x01" * min(_CHUNK, self._left - start))
@@ -117,10 +124,10 @@ class Raw:
 def clean(raw: Raw, folder: Path, cleaner: Cleaner, duplicates: bool, jobs: int) -> Iterator[CleanText]:
     """Each corpus, cleaned; only one is being written at a time."""
     for number, group in itertools.groupby(ordered_map(cleaner, raw, jobs), key=lambda cleaned: cleaned.corpus):
-        text = CleanText(folder / str(number), raw.corpora[number], duplicates)
-        for cleaned in group:
-            text.append(cleaned)
-        text.finish()
+        with CleanText(folder / str(number), raw.corpora[number], duplicates) as text:
+            for cleaned in group:
+                text.append(cleaned)
+            text.finish()
         yield text
 
 

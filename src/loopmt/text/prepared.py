@@ -94,7 +94,7 @@ def scratch_folder(run_folder: Path) -> Iterator[Path]:
         yield scratch
     except OSError as error:
         if error.errno not in _NO_ROOM:
-            raise
+            raise RunError(f"{run_folder} cannot be written: {error}.") from error
         raise RunError(
             f"no room left on the disk of {run_folder} ({error.strerror}); what was half written is removed. "
             "Make room for about four times the size of the text, or give another folder with --run."

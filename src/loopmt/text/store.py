@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from loopmt.errors import DamagedError, DataError
 from loopmt.rng import Indices, permute
+from loopmt.text.ragged import Ragged
 
 Tokens = npt.NDArray[np.uint16]
 Lengths = npt.NDArray[np.int32]
@@ -51,6 +52,10 @@ class Side:
     def lengths(self) -> Lengths:
         return np.diff(self._offsets).astype(np.int32)
 
+    def take(self, indices: Indices) -> Ragged:
+        """The tokens of these rows, read in one go."""
+        return Ragged(self._tokens, self._offsets).take(indices)  # type: ignore[arg-type]
+
     def rows(self, indices: Indices) -> list[Tokens]:
         """The tokens of these rows, each a view of the store."""
         tokens = self._tokens
@@ -79,7 +84,7 @@ class Store:
                 if (folder / name).stat().st_size != file["size"]:
                     raise DamagedError(f"{folder / name} does not have the size it was written with. {_AGAIN}")
             return cls(folder, described)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder} is not a token store: {error}. {_AGAIN}") from None
 
     def verify(self) -> None:
@@ -170,10 +175,15 @@ class _HashedOutput:
         self._hash.update(data)
         self._size += len(data)
 
-    def close(self) -> dict[str, Any]:
+    def __enter__(self) -> _HashedOutput:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def finish(self) -> dict[str, Any]:
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._file.close()
         return {"size": self._size, "sha256": self._hash.hexdigest()}
 
 
@@ -181,8 +191,9 @@ class SideWriter:
     """Appends rows to one side, and counts how many have which length."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._tokens = _HashedOutput(folder / f"{name}.tokens")
-        self._offsets = _HashedOutput(folder / f"{name}.offsets")
+        self._open = ExitStack()
+        self._tokens = self._open.enter_context(_HashedOutput(folder / f"{name}.tokens"))
+        self._offsets = self._open.enter_context(_HashedOutput(folder / f"{name}.offsets"))
         self._offsets.write(np.zeros(1, dtype="<i8").tobytes())
         self.name = name
         self.rows = 0
@@ -196,8 +207,14 @@ class SideWriter:
         self.tokens += len(tokens)
         self.histogram += np.bincount(np.minimum(lengths, LONGEST), minlength=LONGEST + 1)
 
-    def close(self) -> dict[str, Any]:
-        return {f"{self.name}.tokens": self._tokens.close(), f"{self.name}.offsets": self._offsets.close()}
+    def finish(self) -> dict[str, Any]:
+        return {f"{self.name}.tokens": self._tokens.finish(), f"{self.name}.offsets": self._offsets.finish()}
+
+    def __enter__(self) -> SideWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
 
 
 class StoreWriter:
@@ -214,12 +231,11 @@ class StoreWriter:
     def sides(self, name: str, languages: Sequence[str]) -> Iterator[list[SideWriter]]:
         """Writers for a pair's two sides, or for the one of a monolingual corpus, whose name is its language."""
         names = [name] if len(languages) == 1 else [f"{name}.{language}" for language in languages]
-        writers = [SideWriter(self._folder, side) for side in names]
-        try:
+        with ExitStack() as stack:
+            writers = [stack.enter_context(SideWriter(self._folder, side)) for side in names]
             yield writers
-        finally:
             for side in writers:
-                self._files |= side.close()
+                self._files |= side.finish()
                 self._sides[side.name] = {"rows": side.rows, "tokens": side.tokens}
 
     def add_set(self, name: str, group: str, texts: dict[str, list[str]]) -> None:
@@ -228,15 +244,15 @@ class StoreWriter:
         number = list(self._sets).index(name)
         for language, lines in texts.items():
             files[language] = f"set{number}{'.' * bool(group)}{group}.{language}.txt"
-            output = _HashedOutput(self._folder / files[language])
-            output.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
-            self._files[files[language]] = output.close()
+            with _HashedOutput(self._folder / files[language]) as output:
+                output.write("".join(f"{line}\n" for line in lines).encode())
+                self._files[files[language]] = output.finish()
 
     def close(self) -> None:
         described = {"version": _VERSION, "sides": self._sides, "sets": self._sets, "files": self._files}
-        output = _HashedOutput(self._folder / "store.json")
-        output.write((json.dumps(described, indent=1, ensure_ascii=False) + "\n").encode())
-        output.close()
+        with _HashedOutput(self._folder / "store.json") as output:
+            output.write((json.dumps(described, indent=1) + "\n").encode())
+            output.finish()
 
 
 def flatten(rows: Sequence[Sequence[int]]) -> tuple[Tokens, Lengths]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, repeat, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 import sentencepiece
@@ -39,8 +39,8 @@ _THREADS = 8  # the result may depend on the number, so it is not the machine's
 class Vocab:
     """One vocabulary for all languages (`joint`) or one for each; text in, ids out, and back.
 
-    `decode(encode(text))` is `text` for any line in the experiment's normal form, leading and trailing spaces included;
-    with `pretokenize` only as far as Moses detokenisation goes.
+    `decode(encode(text))` is `text` for any line in the experiment's normal form, leading and trailing spaces included
+    (but for the private character U+10FFFD, which is reserved); with `pretokenize` as far as Moses can go back.
     """
 
     pad, eos, unk = PAD, EOS, UNK
@@ -106,7 +106,7 @@ class Vocab:
             if described["version"] != _VERSION:
                 raise DamagedError(f"{folder} has format {described['version']}; this loopmt reads {_VERSION}.")
             return cls(folder, described)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder} is not a vocabulary: {error}. Run `loopmt prepare` again.") from None
 
     def size(self, language: str) -> int:
@@ -129,7 +129,7 @@ class Vocab:
         lines = [text.replace(_SPACE, _STAND_IN) for text in self.normalise(texts, language)]
         return [list(chain.from_iterable(map(words.__getitem__, line.split(" ")))) if line else [] for line in lines]
 
-    def decode(self, ids: Iterable[Sequence[int]], language: str) -> list[str]:
+    def decode(self, ids: Iterable[Iterable[SupportsInt]], language: str) -> list[str]:
         """Lines of text: each stops at its first end, and what is not text is dropped."""
         kept = [[one for one in takewhile(EOS.__ne__, map(int, row)) if self._is_text(one)] for row in ids]
         lines: list[str] = self._processors[language].decode(kept, num_threads=1)

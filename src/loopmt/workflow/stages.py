@@ -18,6 +18,7 @@ import torch
 from loopmt.config import Experiment, Generate, Stage, Train, expansions, trained_hops
 from loopmt.errors import DataError
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
+from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route
 from loopmt.learn.learner import Learner, precision
 from loopmt.learn.trainer import Hooks, Trainer, Validation
@@ -26,8 +27,9 @@ from loopmt.model.translators import Translators, all_hops
 from loopmt.path import Hop
 from loopmt.processes import Processes
 from loopmt.run import Json, Run, StageFolder
-from loopmt.text.batch import Ints, Ragged, Shape, choose_lengths, make_shapes
+from loopmt.text.batch import Shape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
+from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 
@@ -153,7 +155,9 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     key = (site.experiment.seed, stage.name)
     sieve = Sieve(train.max_length, frequencies_of(site))
     gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
-    learner = Learner(translators, train, len(routes), site.processes)
+    grouped = any(route.entry.combine == "logmeanexp" for route in routes)
+    kind = CapturedLearner if site.device.type == "cuda" and train.compile else Learner
+    learner = kind(translators, train, len(routes), site.processes, grouped)
     hooks = Hooks(validator(site, translators, train), None, stopper.asked, show)
     return Trainer(
         routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, 1, key
@@ -201,7 +205,7 @@ def frequencies_of(site: Site) -> LanguageFrequencies | None:
     for language in site.experiment.languages:
         if site.store.has_mono(language):
             side = site.store.mono(language)
-            samples[language] = Ragged.of(side.rows(np.arange(min(len(side), 20_000))))
+            samples[language] = side.take(np.arange(min(len(side), 20_000)))
     return LanguageFrequencies.learn(samples, site.vocab.size(site.experiment.languages[0])) if samples else None
 
 

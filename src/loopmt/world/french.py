@@ -1,7 +1,7 @@
-"""French: gender, elision, object pronouns before the verb, ne ... pas, agreement of participles, three ways to ask.
+"""French: gender, elision, object pronouns before the verb, ne ... pas, participles that agree, three ways to ask.
 
-Underlying words that spelling changes: articles contract (de le: du) and elide (le eau: l'eau); the pronouns
-"le_", "la_", "les_" elide but do not contract.
+Spelling works on underlying words: the article contracts (de le: du) and elides (le eau: l'eau); the pronouns
+"le*", "la*", "les*" elide but do not contract.
 """
 
 from __future__ import annotations
@@ -9,210 +9,161 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from loopmt.world.french_verbs import AGREEMENTS, conjugate
-from loopmt.world.grammar import Features, Grammar, Leaf, Phrase, Slot, Words
+from loopmt.world.french_words import leaves
+from loopmt.world.grammar import Features, Grammar, Phrase, Slot, Words
 from loopmt.world.language import Language, capitalised, either_case
-from loopmt.world.lexicon import PERSONS, SINGULAR_PERSONS, Lexicon, Verb
+from loopmt.world.lexicon import Lexicon
 from loopmt.world.meaning import Clause, NounPhrase, Relative
 
-Entries = Iterator[tuple[str, Features]]
-
-# nominative, accusative, dative, agreement; one form per gender where they differ
-PRONOUNS = {
-    "I": ("je", "me", "me", "1s"), "thou": ("tu", "te", "te", "2s"), "you": ("vous", "vous", "vous", "2p"),
-    "he": ("il", "le_", "lui", "3s"), "she": ("elle", "la_", "lui", "3s"), "it": ("il elle", "le_ la_", "lui", "3s"),
-    "we": ("nous", "nous", "nous", "1p"), "ye": ("vous", "vous", "vous", "2p"),
-    "they": ("ils elles", "les_", "leur", "3p"), "those": ("ils elles", "les_", "leur", "3p"),
+AGREE = {"gender": "gender", "number": "number"}
+SUBJECT_AGREES = {"gender": "sgender", "number": "snumber"}
+SUBJECT = {"self": "subject", "agreement": "agreement", **SUBJECT_AGREES}
+PARTICIPLE = {"verb": "verb", "auxiliary": "auxiliary"}
+SLOTS = {
+    "PRON": Slot("PRONOUN"), "NAME": Slot("NAME"), "NOUN": Slot("NOUN"), "DET": Slot("DETERMINER"),
+    "ADJ": Slot("ADJECTIVE"), "FIN": Slot("FINITE"), "AUX": Slot("AUXILIARY"), "CHAIN": Slot("CHAIN"),
+    "INF": Slot("INFINITIVE"), "NEG": Slot("NEGATION"), "MANNER": Slot("MANNER"), "SHORT": Slot("SHORT"),
+    "PLACE": Slot("PLACE"), "TIME": Slot("TIME"), "FREQ": Slot("FREQUENCY"), "TRADE": Slot("TRADE"),
+    "INV": Slot("INVERTED"), "ECHO": Slot("ECHO"), "ACC": Slot("ACCUSATIVE"), "DAT": Slot("DATIVE"),
+    "NEAR": Slot("DATIVE", None, {"near": True}), "FAR": Slot("DATIVE", None, {"near": False}),
+    "PADJ": Slot("ADJECTIVE", {"adjective": "adjective", **SUBJECT_AGREES}),
+    "PART": Slot("PARTICIPLE", PARTICIPLE, {"auxiliary": "avoir", "gender": "m", "number": "singular"}),
+    "PARTO": Slot("PARTICIPLE", {**PARTICIPLE, "gender": "ogender", "number": "onumber"}, {"auxiliary": "avoir"}),
+    "PARTS": Slot("PARTICIPLE", {**PARTICIPLE, **SUBJECT_AGREES}, {"auxiliary": "être"}),
+    "FIRST": Slot("SIMPLE", {"self": "first", "gender": "gender1"}, {"pronoun": False, "scope": "positive"}),
+    "SECOND": Slot("SIMPLE", {"self": "second", "gender": "gender2"}, {"pronoun": False, "scope": "positive"}),
+    "REL": Slot("RELATIVE", {"self": "relative", "agreement": "agreement", "sgender": "gender", "snumber": "number"}),
+    "SUBJ": Slot("NP", SUBJECT, {"scope": "positive"}),
+    "SUBJN": Slot("NP", SUBJECT, {"scope": "positive", "pronoun": False}),
+    "OBJ": Slot("NP", {"self": "object", "scope": "scope"}, {"pronoun": False}),
+    "RECIP": Slot("NP", {"self": "recipient"}, {"pronoun": False, "scope": "positive"}),
+    "CONTENT": Slot("CLAUSE", {"self": "content"}),
+    "REASON": Slot("CLAUSE", {"self": "reason"}),
 }  # fmt: skip
-DETERMINERS = {
-    "the": "le la les", "this": "ce cette ces", "that": "ce cette ces", "my": "mon ma mes", "thy": "ton ta tes",
-    "your": "votre votre vos", "his": "son sa ses", "her": "son sa ses", "our": "notre notre nos",
-    "ye's": "votre votre vos", "their": "leur leur leurs",
-}  # fmt: skip
-COUNTS = {"two": "deux", "three": "trois", "many": "beaucoup de"}
-MODALS = {"want": "vouloir", "can": "pouvoir", "must": "devoir"}
-VOWEL = "[aeiouâàéèêîôœh]"
+
+# object pronouns before the verb, and what follows it
+OBJECTS = (
+    ("", "OBJ?"), ("ACC", ""), ("", "OBJ à RECIP"), ("DAT", "OBJ"), ("ACC", "à RECIP"), ("NEAR ACC", ""), ("ACC FAR", ""),
+)  # fmt: skip
+COMPLEMENTS = ("PADJ", "TRADE", "PLACE")
+END = "MANNER? PLACE? TIME?"
+YES: Features = {"scope": "positive", "copula": False}
+NO: Features = {"scope": "negative", "copula": False}
+IS: Features = {"copula": True}
 
 
-def genders(person: str) -> str:
-    """The genders that a pronoun may have: a thing has that of any noun."""
-    if person in ("it", "those"):
-        return "mf"
-    return "f" if person == "she" or person.endswith("_f") else "m"
+def _noun_phrases(grammar: Grammar) -> None:
+    for phrase in ("SIMPLE", "NP"):
+        grammar.add(phrase, "PRON", pronoun=True)
+        grammar.add(phrase, "NAME", number="singular", agreement="3s", pronoun=False)
+        grammar.add(phrase, "DET ADJ NOUN", pronoun=False, before=True)
+        grammar.add(phrase, "DET NOUN ADJ?", pronoun=False, before=False)
+    grammar.add("NP", "DET NOUN REL", pronoun=False, before=False)
+    for one, two in ("mm", "mf", "fm", "ff"):
+        gender = "f" if one + two == "ff" else "m"
+        features = {"gender1": one, "gender2": two, "gender": gender, "number": "plural", "agreement": "3p"}
+        grammar.add("NP", "FIRST et SECOND", head="and", pronoun=False, **features)
+    grammar.add("RELATIVE", "qui FIN OBJ?", modal=None, scope="positive", copula=False)
+    grammar.add("RELATIVE", "qui AUX PART OBJ?", modal=None, scope="positive")
+    grammar.add("RELATIVE", "qui AUX PARTS", modal=None)
 
 
-def number(person: str) -> str:
-    return "singular" if person in SINGULAR_PERSONS else "plural"
+def _groups(subject: str, inverted: str) -> Iterator[tuple[str, Features]]:
+    """Verb groups with objects; `inverted` stands behind the finite verb where a question puts it."""
+    for before, after in OBJECTS:
+        part = "PARTO" if "ACC" in before else "PART"
+        yield f"{subject} {before} FIN {inverted} FREQ? SHORT? {after} {END}", YES
+        yield f"{subject} ne {before} FIN {inverted} NEG SHORT? {after} {END}", NO
+        yield f"{subject} {before} AUX {inverted} SHORT? {part} {after} {END}", YES
+        yield f"{subject} ne {before} AUX {inverted} NEG SHORT? {part} {after} {END}", NO
+        yield f"{subject} CHAIN {inverted} SHORT? {before} INF {after} {END}", YES
+        yield f"{subject} ne CHAIN {inverted} NEG SHORT? {before} INF {after} {END}", NO
+    yield f"{subject} AUX {inverted} SHORT? PARTS {END}", YES
+    yield f"{subject} ne AUX {inverted} NEG SHORT? PARTS {END}", NO
+    for complement in COMPLEMENTS:
+        yield f"{subject} FIN {inverted} FREQ? {complement} TIME?", IS
+        yield f"{subject} ne FIN {inverted} NEG {complement} TIME?", IS
+        yield f"{subject} CHAIN {inverted} INF {complement} TIME?", IS
+        yield f"{subject} ne CHAIN {inverted} NEG INF {complement} TIME?", IS
 
 
-def plural(noun: str) -> str:
-    if noun[-1] in "sxz":
-        return noun
-    return noun + "x" if re.search("(eau|eu)$", noun) and noun != "bleu" else noun + "s"
+def _asked() -> Iterator[tuple[str, Features]]:
+    """Questions that ask for a part: the verb before the pronoun, or est-ce que."""
+    what = {"object": NounPhrase("what", "singular")}
+    whom = {"object": NounPhrase("who", "singular")}
+    who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s", "sgender": "m", "snumber": "singular"}
+    for word, rest, features in (
+        ("que", "PLACE? TIME?", what), ("qui", "PLACE? TIME?", whom),
+        ("où", "OBJ? TIME?", {"place": "at where"}), ("où", "TIME?", {"place": "to where"}), ("quand", "OBJ? PLACE?", {"time": "when"}),
+    ):  # fmt: skip
+        for order in ("FIN INV", "AUX INV PART", "CHAIN INV INF"):
+            yield f"{word} {order} {rest}", {**features, "copula": False}
+        for order in ("FIN", "AUX PART", "CHAIN INF"):
+            yield f"{word} est-ce que SUBJ {order} {rest}", {**features, "copula": False}
+        yield f"{word} AUX INV PARTS {rest.removeprefix('OBJ? ')}", features
+        yield f"{word} est-ce que SUBJ AUX PARTS {rest.removeprefix('OBJ? ')}", features
+    for order in ("FIN INV", "FIN SUBJN", "est-ce que SUBJ FIN"):
+        yield f"où {order}", {"place": "at where", "copula": True}
+    for order in ("FIN OBJ?", "AUX PART OBJ?", "CHAIN INF OBJ?", "AUX PARTS"):
+        yield f"qui {order} {END}", who
 
 
-def inflect(spec: str) -> dict[tuple[str, str], str]:
-    """The four forms of an adjective from "grand", "beau belle" or all four."""
-    forms = spec.removeprefix("<").replace("_", " ").split("  ") if "_" not in spec else None
-    if forms is None:
-        invariable = spec.split()[0].replace("_", " ")
-        return {(g, n): invariable for g in "mf" for n in ("singular", "plural")}
-    words = forms[0].split()
-    if len(words) == 4:
-        return dict(zip(((g, n) for n in ("singular", "plural") for g in "mf"), words, strict=True))
-    masculine = words[0]
-    feminine = words[1] if len(words) == 2 else masculine if masculine.endswith("e") else masculine + "e"
-    return {
-        ("m", "singular"): masculine, ("f", "singular"): feminine,
-        ("m", "plural"): plural(masculine), ("f", "plural"): feminine + "s",
+def build(lexicon: Lexicon) -> Language:
+    """French with the words of the lexicon."""
+    exports = "agreement gender number pronoun scope"
+    phrases = {
+        "SIMPLE": Phrase(NounPhrase, exports), "NP": Phrase(NounPhrase, exports),
+        "RELATIVE": Phrase(Relative, "agreement sgender snumber"), "CLAUSE": Phrase(Clause), "SENTENCE": Phrase(Clause),
     }  # fmt: skip
+    grammar = Grammar(leaves(lexicon), phrases, SLOTS)
+    _noun_phrases(grammar)
+    for body, features in _groups("SUBJ", ""):
+        grammar.add("CLAUSE", body, **features)
+        grammar.add("SENTENCE", f"TIME? {body} .", **features)
+        grammar.add("SENTENCE", f"TIME , {body} .", **features)
+        grammar.add("SENTENCE", f"{body} ?", question=True, **features)
+        grammar.add("SENTENCE", f"est-ce que {body} ?", question=True, **features)
+    for body, features in (*_groups("", "INV"), *_groups("SUBJN", "ECHO")):
+        grammar.add("SENTENCE", f"{body} ?", question=True, **features)
+    for body, features in _asked():
+        grammar.add("SENTENCE", f"{body} ?", question=True, scope="positive", **features)
+    for verb in ("FIN OBJ?", "FIN PADJ", "AUX PART OBJ?", "AUX PARTS", "CHAIN INF OBJ?"):
+        grammar.add("SENTENCE", f"SUBJ {verb} parce que REASON .", scope="positive")
+    grammar.add("SENTENCE", "SUBJ FIN que CONTENT .")
+    return Language(grammar, spell, tokens)
 
 
-def _pronouns() -> Entries:
-    for person in PERSONS:
-        forms, _, _, agreement = PRONOUNS[person.partition("_")[0]]
-        for gender in genders(person):
-            form = forms.split()[-1 if gender == "f" else 0]
-            yield form, {"head": person, "number": number(person), "agreement": agreement, "gender": gender}
+VOWEL = "[aeiouâàéèêîôœhE]"
+ELIDED = {
+    "l'": ("l'", "le", "la", "le*", "la*"), "j'": ("je",), "n'": ("ne",), "d'": ("de",), "qu'": ("que",),
+    "m'": ("me",), "t'": ("te",), "le": ("le", "le*"), "la": ("la", "la*"), "les": ("les", "les*"),
+    "mon": ("mon", "ma"), "ton": ("ton", "ta"), "son": ("son", "sa"), "cet": ("ce",),
+    "bel": ("beau",), "nouvel": ("nouveau",), "vieil": ("vieux",), "vieux": ("vieux", "vieux*"),
+}  # fmt: skip
+BEFORE_VOWEL = {
+    "ma": "mon", "ta": "ton", "sa": "son", "ce": "cet", "beau": "bel", "nouveau": "nouvel", "vieux": "vieil",
+}  # fmt: skip
+CONTRACTED = {"de le": "du", "de les": "des", "à le": "au", "à les": "aux"}
 
 
-def _inverted(as_subject: bool) -> Entries:
-    """-t-elle: the subject itself, or the echo of a noun before the verb."""
-    for form, features in _pronouns():
-        head, agreement = str(features["head"]), features["agreement"]
-        if as_subject and not head.startswith("I_"):
-            subject = NounPhrase(head, str(features["number"]))
-            agree = {"agreement": agreement, "sgender": features["gender"], "snumber": features["number"]}
-            yield f"-{form}", {"subject": subject, **agree}
-        elif not as_subject and head in ("he", "she", "they_m", "they_f"):
-            yield f"-{form}", {"agreement": agreement, "sgender": features["gender"]}
+EXPANDED = {short: long.split() for long, short in CONTRACTED.items()}
 
 
-def _accusatives() -> Entries:
-    for person in PERSONS:
-        for gender in genders(person):
-            forms = PRONOUNS[person.partition("_")[0]][1].split()
-            features = {"object": NounPhrase(person, number(person)), "ogender": gender, "onumber": number(person)}
-            yield forms[-1 if gender == "f" else 0], features
+def spell(words: Words) -> str:
+    text = " ".join(words)
+    text = re.sub(rf"\b(l|j|n|d|qu|m|t)(?:(?<![mt])a\*?|e\*?) (?={VOWEL})", r"\1'", text)
+    text = re.sub(rf"\b({'|'.join(BEFORE_VOWEL)}) (?={VOWEL})", lambda m: f"{BEFORE_VOWEL[m[1]]} ", text)
+    text = re.sub(rf"(?<!\S)({'|'.join(CONTRACTED)})(?= )", lambda m: CONTRACTED[m[1]], text)
+    text = re.sub(r"([ae]) -(il|elle)\b", r"\1-t-\2", text).replace(" -", "-").replace("*", "")
+    return capitalised(re.sub(r" ([.,])", r"\1", text).replace("' ", "'"))
 
 
-def _datives() -> Entries:
-    for person in PERSONS:
-        _, _, form, agreement = PRONOUNS[person.partition("_")[0]]
-        yield form, {"recipient": NounPhrase(person, number(person)), "near": agreement[0] != "3"}
-
-
-def _nouns(lexicon: Lexicon) -> Entries:
-    for noun in lexicon.nouns.values():
-        for spec in noun.forms["fr"]:
-            one, gender, *rest = spec.split()
-            features = {"head": noun.concept, "gender": gender, "mass": noun.is_a("mass")}
-            yield one.replace("_", " "), {**features, "number": "singular", "agreement": "3s"}
-            if not noun.is_a("mass"):
-                many = rest[0] if rest else plural(one)
-                yield many.replace("_", " "), {**features, "number": "plural", "agreement": "3p"}
-
-
-def _determiners() -> Entries:
-    for determiner, forms in DETERMINERS.items():
-        masculine, feminine, many = forms.split()
-        yield masculine, {"determiner": determiner, "number": "singular", "gender": "m"}
-        yield feminine, {"determiner": determiner, "number": "singular", "gender": "f"}
-        yield many, {"determiner": determiner, "number": "plural"}
-    for determiner, form in COUNTS.items():
-        yield form, {"determiner": determiner, "number": "plural"}
-    for gender, one, some in (("m", "un", "de le"), ("f", "une", "de la")):
-        features = {"determiner": "a", "number": "singular", "gender": gender, "scope": "positive"}
-        yield one, {**features, "mass": False}
-        yield some, {**features, "mass": True}
-    yield "de les", {"determiner": "a", "number": "plural", "scope": "positive", "before": False}
-    yield "de", {"determiner": "a", "number": "plural", "scope": "positive", "before": True}
-    yield "de", {"determiner": "a", "scope": "negative"}
-
-
-def _adjectives(lexicon: Lexicon) -> Entries:
-    for adjective in lexicon.adjectives.values():
-        for spec in adjective.forms["fr"]:
-            for (gender, num), form in inflect(spec).items():
-                features = {"adjective": adjective.concept, "gender": gender, "number": num}
-                yield form, {**features, "before": spec.startswith("<")}
-
-
-def _finites(verb: Verb) -> Entries:
-    for infinitive in verb.forms["fr"]:
-        table = conjugate(infinitive)
-        past = table.imperfect if verb.aspect == "state" else ()
-        tenses = {"present": table.present, "progressive": table.present, "past": past, "future": table.future}
-        for tense, forms in tenses.items():
-            for agreement, form in zip(AGREEMENTS, forms, strict=False):
-                yield form, {"verb": verb.concept, "tense": tense, "agreement": agreement, "modal": None}
-
-
-def _auxiliaries() -> Entries:
-    for auxiliary in ("avoir", "être"):
-        for agreement, form in zip(AGREEMENTS, conjugate(auxiliary).present, strict=True):
-            yield form, {"tense": "past", "agreement": agreement, "auxiliary": auxiliary, "modal": None}
-
-
-def _participles(verb: Verb) -> Entries:
-    for infinitive in verb.forms["fr"] if verb.aspect != "state" else ():
-        table = conjugate(infinitive)
-        for (gender, num), form in inflect(table.participle).items():
-            features = {"verb": verb.concept, "gender": gender, "number": num}
-            yield form, {**features, "auxiliary": table.auxiliary}
-
-
-def _chains() -> Entries:
-    """What an infinitive follows: va, veut, peut, doit."""
-    tables = {None: conjugate("aller").present}
-    for agreement, form in zip(AGREEMENTS, tables[None], strict=True):
-        yield form, {"tense": "future", "modal": None, "agreement": agreement}
-    for modal, infinitive in MODALS.items():
-        table = conjugate(infinitive)
-        for tense, forms in (("present", table.present), ("past", table.imperfect)):
-            for agreement, form in zip(AGREEMENTS, forms, strict=True):
-                yield form, {"tense": tense, "modal": modal, "agreement": agreement}
-
-
-def _trades(lexicon: Lexicon) -> Entries:
-    for noun in lexicon.nouns.values():
-        for spec in noun.forms["fr"] if noun.is_a("trade") else ():
-            form = spec.split()[0]
-            yield form, {"object": NounPhrase(noun.concept, "singular", "a")}
-            yield plural(form), {"object": NounPhrase(noun.concept, "plural", "a")}
-
-
-def _places(lexicon: Lexicon) -> Entries:
-    for place in lexicon.places.values():
-        for relation, cell in zip(("at", "to"), " / ".join(place.forms["fr"]).split(" > "), strict=False):
-            for form in cell.split(" / "):
-                yield underlying(form), {"place": f"{relation} {place.concept}"}
-
-
-def leaves(lexicon: Lexicon) -> dict[str, Leaf]:
-    verbs = lexicon.verbs.values()
-    times = [(underlying(f.replace("_", " ")), w) for w in lexicon.times.values() for f in w.forms["fr"]]
-    manners = [(f.replace("_", " "), w.concept) for w in lexicon.manners.values() for f in w.forms["fr"]]
-    return {
-        "TIME": Leaf("time", ((f, {"time": w.concept}) for f, w in times if not w.is_a("frequency"))),
-        "FREQUENCY": Leaf("time", ((f, {"time": w.concept}) for f, w in times if w.is_a("frequency"))),
-        "MANNER": Leaf("manner", ((f, {"manner": c}) for f, c in manners if f[0] != "!")),
-        "SHORT": Leaf("manner", ((f[1:], {"manner": c}) for f, c in manners if f[0] == "!")),
-        "PLACE": Leaf("place", _places(lexicon)),
-        "PRONOUN": Leaf("head", _pronouns(), is_head=True),
-        "INVERTED": Leaf("subject", _inverted(True), is_head=True),
-        "ECHO": Leaf("agreement", _inverted(False)),
-        "ACCUSATIVE": Leaf("object", _accusatives(), is_head=True),
-        "DATIVE": Leaf("recipient", _datives()),
-        "NAME": Leaf("head", ((n, {"head": n, "gender": w.kinds[0][0]}) for n, w in lexicon.names.items()), is_head=True),
-        "NOUN": Leaf("head", _nouns(lexicon), is_head=True),
-        "DETERMINER": Leaf("determiner", _determiners()),
-        "ADJECTIVE": Leaf("adjective", _adjectives(lexicon)),
-        "FINITE": Leaf("verb", (entry for verb in verbs for entry in _finites(verb))),
-        "INFINITIVE": Leaf("verb", ((form, {"verb": v.concept}) for v in verbs for form in v.forms["fr"])),
-        "PARTICIPLE": Leaf("verb", (entry for verb in verbs for entry in _participles(verb))),
-        "AUXILIARY": Leaf("tense", _auxiliaries()),
-        "CHAIN": Leaf("tense", _chains()),
-        "NEGATION": Leaf("polarity", (("pas", {"polarity": "not"}), ("jamais", {"polarity": "never"}))),
-        "TRADE": Leaf("object", _trades(lexicon)),
-    }
+def tokens(sentence: str) -> list[Words]:
+    text = re.sub(r"([.,])", r" \1", sentence)
+    text = re.sub(r"(?:-t)?(-(?:tu|ils?|elles?|nous|vous))\b", r" \1", text)
+    text = re.sub(r"\b(l|j|n|d|m|t|qu)'", r"\1' ", text, flags=re.IGNORECASE)
+    first, *rest = text.split() or [""]
+    start = [word for form in either_case(first) for word in ELIDED.get(form, (form,))]
+    small = either_case(first)[-1]
+    pieces = [(word,) for word in EXPANDED[small]] if small in EXPANDED else [tuple(start)]
+    return pieces + [ELIDED.get(part, (part,)) for word in rest for part in EXPANDED.get(word, (word,))]

@@ -167,13 +167,12 @@ class Grammar:
         defaults = self.phrases[phrase].defaults
         for choice in product(*options):
             slots = tuple(slot for slot in choice if slot)
-            filled = [(slot, name) for slot in slots for name in self._fills(slot) if name in defaults]
-            twice = [slot for slot, name in filled if sum(name == other for _, other in filled) > 1]
-            if not optional.intersection(twice):
-                taken = {name for _, name in filled}.union(constants)
+            needs = [name for slot in slots for name in self._expresses(slot) if name in defaults]
+            twice = {slot for slot in slots for name in self._expresses(slot) if needs.count(name) > 1}
+            if not optional & twice:
+                taken = set(constants).union(*(self._fills(slot) for slot in slots))
                 rest = {name: default for name, default in defaults.items() if name not in taken}
-                needs = tuple(name for slot in slots for name in self._expresses(slot) if name in defaults)
-                self.phrases[phrase].add(Rule(slots, {**rest, **constants}, needs))
+                self.phrases[phrase].add(Rule(slots, {**rest, **constants}, tuple(needs)))
 
     def _fills(self, slot: str) -> Iterable[str]:
         if slot not in self.slots:

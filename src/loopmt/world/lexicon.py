@@ -6,6 +6,7 @@ one; `_m` and `_f` say the gender of speaker or hearer. `those` are several thin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +23,17 @@ PERSONS = SINGULAR_PERSONS + PLURAL_PERSONS
 POSSESSIVES = ("my", "thy", "your", "his", "her", "our", "ye's", "their")
 TENSES = ("present", "progressive", "past", "future")
 MODALS = ("want", "can", "must")
+
+
+def genders(person: str) -> str:
+    """The genders that a pronoun may have: a thing has that of any noun."""
+    if person in ("it", "those"):
+        return "mf"
+    return "f" if person == "she" or person.endswith("_f") else "m"
+
+
+def number(person: str) -> str:
+    return "singular" if person in SINGULAR_PERSONS else "plural"
 
 
 @dataclass(frozen=True)
@@ -90,3 +102,23 @@ class Lexicon:
     @cached_property
     def modals(self) -> tuple[str, ...]:
         return () if self.size == "tiny" else MODALS
+
+    def place_forms(self, language: str) -> Iterator[tuple[str, str]]:
+        """Every phrase of place: "in the garden" with "at garden", "to the garden" with "to garden"."""
+        for place in self.places.values():
+            cells = " / ".join(place.forms[language]).split(" > ")
+            for relation, cell in zip(("at", "to"), cells, strict=False):
+                for form in cell.split(" / "):
+                    yield form, f"{relation} {place.concept}"
+
+    def time_forms(self, language: str, frequency: bool) -> Iterator[tuple[str, str]]:
+        """Every adverb of time, either those that say when or those that say how often."""
+        for word in self.times.values():
+            if word.is_a("frequency") == frequency:
+                for form in word.forms[language]:
+                    yield form.replace("_", " "), word.concept
+
+    def manner_forms(self, language: str) -> Iterator[tuple[str, str]]:
+        for word in self.manners.values():
+            for form in word.forms[language]:
+                yield form.replace("_", " "), word.concept

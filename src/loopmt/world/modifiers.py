@@ -4,9 +4,9 @@ from __future__ import annotations
 
 ADJECTIVES = """
 tiny big animal thing building furniture vehicle plant tall clothes opening room area | big / large | <grand | grande | groß
-tiny small animal thing building furniture vehicle plant tall clothes opening room area child | small | <petit | pequeño | klein
-tiny old person animal thing building furniture vehicle clothes opening text tall | old | <vieux vieille | viejo | alt
-small young person animal | young | <jeune | joven jóvenes | jung
+tiny small animal thing building furniture vehicle plant tall clothes opening room area child | small | <petit | <pequeño | klein
+tiny old person animal thing building furniture vehicle clothes opening text tall | old | <vieux vieille vieux* vieilles | viejo | alt
+small young person animal | young | <jeune | <joven jóvenes | jung
 tiny new thing building furniture vehicle clothes text opening show | new | <nouveau nouvelle | nuevo | neu
 full tall man woman boy girl tree king queen | tall | <grand | alto | groß
 tiny red clothes vehicle plant furniture opening thing apple | red | rouge | rojo | rot
@@ -16,7 +16,7 @@ small white clothes vehicle animal furniture opening thing | white | blanc blanc
 small black clothes vehicle animal furniture opening thing | black | noir | negro | schwarz
 full yellow clothes vehicle plant furniture thing | yellow | jaune | amarillo | gelb
 full brown clothes animal furniture thing opening | brown | brun / marron marron marron marron | marrón marrones | braun
-tiny beautiful woman girl animal clothes plant building text music art area | beautiful | <beau belle | hermoso / bonito / bello | schön
+tiny beautiful woman girl animal clothes plant building text music art area | beautiful | <beau belle | <hermoso / bonito / bello | schön
 full pretty clothes girl plant | pretty | <joli | bonito / lindo | hübsch
 full ugly animal clothes building furniture | ugly / unattractive | laid | feo | hässlich
 tiny good food text show person | good | <bon bonne | bueno | gut
@@ -60,9 +60,9 @@ full round ball table mirror clock | round | rond | redondo | rund
 """
 
 MANNERS = """
-small slowly dance work run swim eat read write speak cook | slowly | lentement | despacio / lentamente | langsam
+small slowly dance work run swim speak | slowly | lentement | despacio / lentamente | langsam
 small well dance sing sleep cook swim work | well | !bien | bien | gut
-full fast run swim work eat speak | fast / quickly | vite / rapidement | rápido / deprisa | schnell
+full fast run swim work speak | fast / quickly | vite / rapidement | rápido / deprisa | schnell
 full badly dance sing sleep cook | badly | !mal | mal | schlecht
 full quietly sing speak cry play | quietly | doucement | en_voz_baja | leise
 full loudly laugh cry sing speak | loudly | fort | fuerte / en_voz_alta | laut

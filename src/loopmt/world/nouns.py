@@ -171,7 +171,7 @@ NAMES = """
 tiny Emma female
 tiny Lucas male
 small Laura female
-small Hugo male
+small Max male
 full Clara female
 full Daniel male
 full Sara female

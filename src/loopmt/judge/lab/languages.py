@@ -29,10 +29,10 @@ CONFIDENCE, CONFIDENCE_SPREAD, NOISE = 0.6, 0.15, 0.3
 class Settings:
     """Sizes of the laboratory, the same in every experiment."""
 
-    meanings: int = 30
+    meanings: int = 40
     sentences: int = 3
     """For each meaning, in each language."""
-    worlds: int = 6
+    worlds: int = 8
     """How many random worlds every point is averaged over."""
     steps: int = 30
     rate: float = 1.0
@@ -93,13 +93,11 @@ def vanilla(settings: Settings, start: Start, world: int) -> Translators:
 
 
 def _twins(meanings: int, rng: np.random.Generator) -> Indices:
-    """An involution of the meanings without a fixed point (with one cycle of three if they are odd)."""
-    order = rng.permutation(meanings)
-    twin = np.empty(meanings, dtype=np.int64)
-    twin[order[0::2][: meanings // 2]] = order[1::2]
-    twin[order[1::2]] = order[0::2][: meanings // 2]
-    if meanings % 2:
-        twin[order[-1]], twin[order[0]] = order[0], order[-1]
+    """Meanings in pairs; one left over is mistaken for somebody else's twin."""
+    order, half = rng.permutation(meanings), meanings // 2
+    left, right = order[:half], order[half : 2 * half]
+    twin = np.full(meanings, order[0])
+    twin[left], twin[right] = right, left
     return twin
 
 

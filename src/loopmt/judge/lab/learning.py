@@ -7,7 +7,7 @@ from samples of what they do say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
 
@@ -46,15 +46,16 @@ def train(
 
     Directions that no walk ends with are fixed helpers.
     """
-    taught = {walk[-2:]: [other for other in walks if other[-2:] == walk[-2:]] for walk in walks}
-    learning = {hop: translators[hop].copy() for hop in _hops(taught)}
+    taught: dict[Hop, list[Walk]] = {}
+    for walk in walks:
+        taught.setdefault((walk[-2], walk[-1]), []).append(walk)
+    learning = {hop: translators[hop].copy() for hop in taught}
     known = {hop: _known_pairs(translators, hop, settings) for hop in learning}
     fixed = {hop: softmax(logits) for hop, logits in translators.items() if hop not in learning}
     for _ in range(steps or settings.steps):
         tables = fixed | {hop: softmax(logits) for hop, logits in learning.items()}
-        for hop, group in zip(learning, taught.values(), strict=True):
-            seen = sum(_generated(tables, walk, batch, rng) for walk in group) / len(group)
-            seen = seen + known[hop]
+        for hop, group in taught.items():
+            seen = known[hop] + sum(_generated(tables, walk, batch, rng) for walk in group) / len(group)
             learning[hop] += settings.rate * (seen - seen.sum(axis=1, keepdims=True) * tables[hop])
     return translators | learning
 
@@ -76,13 +77,9 @@ def train_every_hop(translators: Translators, settings: Settings, steps: int | N
     return translators | {(1, 2): there, (2, 1): back}
 
 
-def _hops(taught: dict[Walk, list[Walk]]) -> Iterator[Hop]:
-    return ((walk[0], walk[1]) for walk in taught)
-
-
 def _known_pairs(translators: Translators, hop: Hop, settings: Settings) -> Array:
-    """The parallel text of a direction: pairs that both translators had right, the first of them."""
-    there, back = (hop, hop[::-1]) if hop[0] < hop[1] else (hop[::-1], hop)
+    """The parallel text of a direction: some of the pairs that both translators had right."""
+    there = (min(hop), max(hop))
     journey = decode(translators, (*there, there[0]), settings)
     sure = np.flatnonzero(journey.right[0] & journey.returned)
     chosen = sure[:: max(1, round(len(sure) / max(1, settings.parallel * settings.size)))]

@@ -123,7 +123,7 @@ def ratio(above: Fraction, below: Fraction) -> Value:
     """above / below: None for 0/0, an infinity for x/0."""
     if below:
         return above / below
-    return math.copysign(math.inf, above) if above else None
+    return _infinity(above) if above else None
 
 
 def exceeds(left: Fraction | float, right: Fraction | float) -> bool:
@@ -148,4 +148,8 @@ def _to_float(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return _infinity(value)
+
+
+def _infinity(like: Fraction) -> float:
+    return math.inf if like > 0 else -math.inf

@@ -1,0 +1,90 @@
+"""A scorecard as tables: a row per direction, a column per stage, then the comparisons."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+METRICS = {
+    "multi_bleu": "BLEU",
+    "sacrebleu": "sacreBLEU",
+    "chrf": "chrF2",
+    "accuracy": "exact accuracy",
+    "comet": "COMET",
+}
+_TITLES = {"multi_bleu": "BLEU (multi-bleu on Moses tokens)"}
+_FINE = ("accuracy", "comet")  # between 0 and 1, the others up to 100
+
+
+def print_scorecard(card: dict[str, Any]) -> None:
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    stages = card["stages"]
+    metrics = [metric for metric in METRICS if metric in card["signatures"]]
+    for name in next(iter(stages.values()))["sets"]:
+        for metric in metrics:
+            if metric != "sacrebleu":  # in the means below, and in full in scorecard.json
+                console.print(_scores(name, metric, stages))
+    console.print(_means(stages, metrics, len(card["seeds"])))
+    for comparison in card["comparisons"]:
+        console.print(_comparison(comparison, metrics))
+    for metric in metrics:
+        signatures = sorted(set(card["signatures"][metric].values()))
+        console.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
+
+
+def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
+    table = _table(f"{_TITLES.get(metric, METRICS[metric])} on {name}", "direction", *stages)
+    sets = [stage["sets"].get(name, {"directions": {}, "mean": {}}) for stage in stages.values()]
+    for hop in dict.fromkeys(hop for one in sets for hop in one["directions"]):
+        table.add_row(hop, *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
+    table.add_section()
+    table.add_row("mean", *(_number(metric, one["mean"].get(metric)) for one in sets), style="bold")
+    return table
+
+
+def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
+    over = f" and {num_seeds} seeds" if num_seeds > 1 else ""
+    table = _table(f"Mean over all directions{over}", "metric", *stages)
+    for metric in metrics:
+        cells = []
+        for stage in stages.values():
+            deviation = stage.get("deviation", {}).get(metric)
+            spread = f" ± {_number(metric, deviation)}" if deviation is not None else ""
+            cells.append(_number(metric, stage["mean"].get(metric)) + spread)
+        table.add_row(METRICS[metric], *cells)
+    return table
+
+
+def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
+    title = f"{comparison['of']} against {comparison['against']}: difference and 95% interval (paired bootstrap)"
+    table = _table(title, "direction", *(METRICS[metric] for metric in metrics), "p (BLEU)")
+    for name, one in comparison["sets"].items():
+        table.add_section()
+        for hop, differences in one["directions"].items():
+            table.add_row(f"{name} {hop}", *_intervals(differences, metrics))
+    table.add_section()
+    table.add_row("all", *_intervals(comparison["joint"], metrics), style="bold")
+    return table
+
+
+def _intervals(differences: dict[str, Any], metrics: list[str]) -> list[str]:
+    def shown(metric: str) -> str:
+        one, digits = differences[metric], 3 if metric in _FINE else 2
+        return f"{one['difference']:+.{digits}f} ({one['low']:+.{digits}f} to {one['high']:+.{digits}f})"
+
+    return [*(shown(metric) for metric in metrics), f"{differences['multi_bleu']['p_value']:.3f}"]
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table.add_column(first)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _number(metric: str, value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}" if metric in _FINE else f"{value:.2f}"

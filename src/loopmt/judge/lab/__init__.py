@@ -1,0 +1,9 @@
+"""A laboratory for the theory: small languages, exact truth, Algorithms 1 and 2 run to the end in seconds."""
+
+from __future__ import annotations
+
+from loopmt.judge.lab.experiments import run_lab
+from loopmt.judge.lab.languages import Settings
+from loopmt.judge.lab.pictures import draw, require_matplotlib
+
+__all__ = ["Settings", "draw", "require_matplotlib", "run_lab"]

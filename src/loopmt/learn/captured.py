@@ -1,0 +1,76 @@
+"""Learning on CUDA: the work of an update is the replay of captured graphs.
+
+One graph for each batch shape adds a gradient; one more takes the optimizer's step. They hold every network of the
+stack, so a change of the mix records nothing anew, and nothing in an update waits for the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from loopmt.config import Train
+from loopmt.learn.learner import Learner
+from loopmt.model.captured import record
+from loopmt.model.translators import Translators
+from loopmt.model.weights import EOS, PAD
+from loopmt.processes import Processes
+from loopmt.text.batch import Batch, Shape
+
+
+@dataclass
+class _Recorded:
+    """A graph and the tensors it reads, which must live as long as it does."""
+
+    inputs: tuple[Tensor, Tensor, Tensor, Tensor]
+    graph: torch.cuda.CUDAGraph
+
+
+class CapturedLearner(Learner):
+    """The same updates, without the cost of launching them kernel by kernel."""
+
+    def __init__(
+        self, translators: Translators, train: Train, paths: int, processes: Processes, grouped: bool = False
+    ) -> None:
+        super().__init__(translators, train, paths, processes, grouped)
+        self.pool = torch.cuda.graph_pool_handle()
+        self.adding: dict[Shape, _Recorded] = {}
+        self.applying: torch.cuda.CUDAGraph | None = None
+
+    def add(self, batch: Batch) -> None:
+        recorded = self.adding.get(batch.shape) or self._record(batch.shape)
+        tables = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)
+        for place, table in zip(recorded.inputs, tables, strict=True):
+            place.copy_(torch.from_numpy(np.ascontiguousarray(table)).pin_memory(), non_blocking=True)
+        recorded.graph.replay()
+
+    def _record(self, shape: Shape) -> _Recorded:
+        """Recorded on a batch of nothing, which adds nothing."""
+        num, device = self.translators.num_networks, self.weights.device
+        table = (num, shape.rows, shape.length)
+        source = torch.full(table, PAD, device=device)
+        source[..., 0] = EOS
+        target = torch.full(table, PAD, device=device)
+        paths = torch.full(table[:2], -1, device=device)
+        inputs = (source, target, paths, paths.clone())
+        recorded = _Recorded(inputs, record(lambda: self.add_tensors(*inputs), self.pool))
+        self.adding[shape] = recorded
+        return recorded
+
+    def apply(self) -> None:
+        if self.applying is None:
+            # Recorded with no tokens counted, so that the runs before the capture leave everything as it is.
+            gradient, tokens = self.gradient.clone(), self.tokens.clone()
+            self.gradient.zero_()
+            self.tokens.zero_()
+            ema = self.translators.copies.get("ema")
+            kept = ema.clone() if ema is not None else None
+            self.applying = record(super().apply, self.pool)
+            self.gradient.copy_(gradient)
+            self.tokens.copy_(tokens)
+            if ema is not None and kept is not None:
+                ema.copy_(kept)
+        self.applying.replay()

@@ -1,0 +1,151 @@
+"""Decoding on CUDA: every step is the replay of a captured graph.
+
+Launching the kernels of a small network costs more than running them. Here a step (network, choice of tokens, book-
+keeping) is captured once per shape and replayed; shapes are rounded up so that there are few. The graphs read the
+weights from one place, into which the weights of whichever network speaks are copied first: all networks of an
+experiment share all graphs.
+
+A tensor that a graph reads must stay referenced as long as the graph: everything is kept in `_Shape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Generate
+from loopmt.model import search
+from loopmt.model.search import Output, Search
+from loopmt.model.transformer import Cache, Memory, Transformer
+from loopmt.model.weights import EOS, PAD, Layout
+
+_CHECK_EVERY = 8
+_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
+_ROWS = (8, 32, 128, 256, 512, 1024, 2048, 4096)
+_MOST_SHAPES = 48  # kept at once; each holds caches
+
+
+@dataclass
+class _Shape:
+    """Fixed tensors and graphs of one shape of batch."""
+
+    source: Tensor
+    first: dict[str, Tensor]  # the search before its first step
+    hypotheses: Search
+    memory: Memory
+    cache: Cache
+    position: Tensor
+    read: torch.cuda.CUDAGraph
+    step: torch.cuda.CUDAGraph
+
+
+class CapturedDecoder:
+    """Decodes with whichever weights were loaded last."""
+
+    def __init__(self, transformer: Transformer, layout: Layout, precision: torch.dtype, device: torch.device) -> None:
+        self.transformer = transformer
+        self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
+        self.weights = layout.unpack(self.flat)
+        self.silent = torch.zeros(layout.target_size, device=device)
+        self.pool = torch.cuda.graph_pool_handle()
+        self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
+
+    def load(self, flat: Tensor, silent: Tensor) -> None:
+        self.flat.copy_(flat)
+        self.silent.copy_(silent)
+
+    def decode(
+        self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
+    ) -> list[list[Output]]:
+        rows, width = source_BS.shape
+        shape = self._shape(_up(rows, _ROWS), _up(width, _LENGTHS), _up(max(limit), _LENGTHS), how)
+        if generator is not None:
+            torch.cuda.manual_seed(generator.initial_seed())  # graphs draw from the default generator
+        self._fill(shape, source_BS, limit)
+        shape.read.replay()
+        for number in range(max(limit)):
+            shape.step.replay()
+            if (number + 1) % _CHECK_EVERY == 0 and bool(shape.hypotheses.done(shape.position - 1)[:rows].all()):
+                break
+        return shape.hypotheses.outputs()[:rows]
+
+    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int]) -> None:
+        rows, width = source_BS.shape
+        shape.source.fill_(PAD)
+        shape.source[:, 0] = EOS  # rows that are none still need something to attend to
+        shape.source[:rows, :width] = source_BS
+        for name, tensor in search.state(shape.hypotheses).items():
+            tensor.copy_(shape.first[name])
+        longest = search.state(shape.hypotheses)["longest"]
+        longest.fill_(1)
+        longest[:rows] = torch.tensor(limit, device=longest.device)
+        shape.position.zero_()
+
+    def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
+        key = (rows, source_length, length, how.model_dump_json(exclude={"by"}))
+        if key not in self.shapes:
+            while len(self.shapes) >= _MOST_SHAPES:
+                self.shapes.pop(next(iter(self.shapes)))
+            self.shapes[key] = self._capture(rows, source_length, length, how)
+        return self.shapes[key]
+
+    def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
+        device = self.flat.device
+        source = torch.full((rows, source_length), EOS, device=device)
+        hypotheses = search.start([length] * rows, how, device)
+        first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
+        position = torch.zeros((), dtype=torch.long, device=device)
+        memory = self._read(source, hypotheses.width)
+        cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0])
+
+        def read() -> None:
+            fresh = self._read(source, hypotheses.width)
+            memory.mask.copy_(fresh.mask)
+            for old, new in zip((*memory.keys, *memory.values), (*fresh.keys, *fresh.values), strict=True):
+                old.copy_(new)
+
+        def step() -> None:
+            fixed = search.state(hypotheses)
+            logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], position)[0]
+            parents = hypotheses.advance(logits.float() + self.silent, position, None)
+            for name, tensor in search.state(hypotheses).items():
+                setattr(hypotheses, name, fixed[name].copy_(tensor))
+            if parents is not None:
+                for tensor in (*cache.keys, *cache.values):
+                    tensor.copy_(tensor[parents])
+            position.add_(1)
+
+        return _Shape(source, first, hypotheses, memory, cache, position, self._recorded(read), self._recorded(step))
+
+    def _read(self, source_BS: Tensor, width: int) -> Memory:
+        states = self.transformer.encode(self.weights, source_BS[None])
+        memory = self.transformer.memory(self.weights, states, source_BS[None])
+        memory.keys = [key.repeat_interleave(width, 0).contiguous() for key in memory.keys]
+        memory.values = [value.repeat_interleave(width, 0).contiguous() for value in memory.values]
+        memory.mask = memory.mask.repeat_interleave(width, 0).contiguous()
+        return memory
+
+    def _recorded(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        return record(work, self.pool)
+
+
+def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
+    """Capture `work` after running it twice, as libraries set themselves up in a first run."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        work()
+    return graph
+
+
+def _up(size: int, steps: tuple[int, ...]) -> int:
+    return next((step for step in steps if step >= size), size)

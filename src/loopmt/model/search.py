@@ -1,0 +1,222 @@
+"""What a decoder remembers of its sentences: one hypothesis each (greedy, sampling), or a beam.
+
+A search takes the logits of one more position and says which tokens come next. Its state is tensors of fixed shape
+and every operation works with a position that is a tensor, so that a step can be captured as a graph.
+
+Shapes: B sentences, W beams, T target length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from loopmt.config import Generate
+from loopmt.model.weights import EOS, PAD
+
+
+@dataclass
+class Output:
+    """One translation: its ids without the end, its log-probability, and whether it ended by itself."""
+
+    ids: list[int]
+    score: float
+    ended: bool
+
+
+class Search(Protocol):
+    """Hypotheses of a batch of sentences."""
+
+    tokens: Tensor  # (B*W,), the last token of each hypothesis
+    rows: Tensor  # (B,), which sentence of the batch each row is
+
+    @property
+    def width(self) -> int:
+        """Hypotheses a sentence."""
+
+    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor | None:
+        """One more token of every hypothesis; the old rows that the new ones continue, if they moved."""
+
+    def done(self, position: Tensor) -> Tensor:
+        """(B,), sentences for which nothing can change any more."""
+
+    def select(self, keep: Tensor) -> None:
+        """Go on with these sentences only."""
+
+    def outputs(self) -> list[list[Output]]:
+        """What was found for each sentence, best first."""
+
+
+def start(limit: list[int], how: Generate, device: torch.device) -> Search:
+    """`limit` is how long each output may get."""
+    longest = torch.tensor(limit, device=device)
+    rows = torch.arange(len(limit), device=device)
+    if how.how != "beam" or how.beam == 1:
+        said = torch.full((len(limit), max(limit)), PAD, device=device)
+        ended = torch.zeros(len(limit), dtype=torch.bool, device=device)
+        return Single(said, torch.zeros(len(limit), device=device), ended, longest, rows, said[:, 0].clone(), how)
+    said = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
+    nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
+    scores = nothing.clone()
+    scores[:, 0] = 0.0  # all beams start alike: only one of them counts
+    return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten(), how)
+
+
+def state(search: Search) -> dict[str, Tensor]:
+    """The tensors of a search by name."""
+    found = {field.name: getattr(search, field.name) for field in fields(search)}  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+@dataclass
+class Single:
+    """One hypothesis a sentence."""
+
+    said: Tensor  # (B, T)
+    scores: Tensor  # (B,)
+    ended: Tensor  # (B,)
+    longest: Tensor  # (B,)
+    rows: Tensor
+    tokens: Tensor
+    how: Generate
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
+        picked, scored = pick(logits, self.how, generator)
+        self.tokens = picked.masked_fill(self.ended, PAD)
+        self.said = self.said.index_copy(1, position.view(1), self.tokens[:, None])
+        self.scores = self.scores + scored.masked_fill(self.ended, 0)
+        self.ended = self.ended | (self.tokens == EOS) | (self.longest <= position + 1)
+
+    def done(self, position: Tensor) -> Tensor:
+        return self.ended
+
+    def select(self, keep: Tensor) -> None:
+        for name, tensor in state(self).items():
+            setattr(self, name, tensor[keep])
+
+    def outputs(self) -> list[list[Output]]:
+        return [[output(ids, score)] for ids, score in zip(self.said.tolist(), self.scores.tolist(), strict=True)]
+
+
+@dataclass
+class Beams:
+    """W hypotheses a sentence that go on and W that have ended, best first."""
+
+    said: Tensor  # (B, W, T)
+    scores: Tensor  # (B, W), log-probability
+    ended_said: Tensor
+    ended_scores: Tensor  # (B, W), log-probability over length ** penalty
+    longest: Tensor  # (B,)
+    rows: Tensor
+    tokens: Tensor
+    how: Generate
+
+    @property
+    def width(self) -> int:
+        return self.how.beam
+
+    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
+        rows, width, length = self.said.shape
+        size = logits.shape[-1]
+        logprobs = F.log_softmax(logits, -1).view(rows, width, size)
+        total = (self.scores[..., None] + logprobs).flatten(1)
+        best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
+        parent, token = place // size, place % size
+        said = self.said.gather(1, parent[..., None].expand(-1, -1, length))
+        said = said.index_copy(2, position.view(1), token[..., None])
+        ending = token == EOS
+        under_way = (self.longest > position)[:, None]  # a sentence at its limit stays as it is
+        self._keep_ended(said, best.masked_fill(~(ending & under_way), -math.inf), position)
+        scores, order = best.masked_fill(ending, -math.inf).topk(width, dim=1)
+        self.scores = scores.where(under_way, self.scores)
+        self.said = said.gather(1, order[..., None].expand(-1, -1, length)).where(under_way[..., None], self.said)
+        self.tokens = token.gather(1, order).flatten()
+        base = torch.arange(rows, device=said.device)[:, None] * width
+        return (base + parent.gather(1, order)).flatten()
+
+    def _keep_ended(self, said: Tensor, scores: Tensor, position: Tensor) -> None:
+        normalised = scores / (position + 1) ** self.how.length_penalty
+        self.ended_scores, order = torch.cat([self.ended_scores, normalised], 1).topk(self.width, dim=1)
+        everything = torch.cat([self.ended_said, said], 1)
+        self.ended_said = everything.gather(1, order[..., None].expand(-1, -1, said.shape[2]))
+
+    def done(self, position: Tensor) -> Tensor:
+        """At its limit, or no hypothesis that goes on can overtake the worst that has ended."""
+        reachable = self.scores[:, 0] / self.longest**self.how.length_penalty
+        return (reachable <= self.ended_scores[:, -1]) | (self.longest <= position + 1)
+
+    def select(self, keep: Tensor) -> None:
+        tokens = self.tokens.view(-1, self.width)[keep].flatten()
+        for name, tensor in state(self).items():
+            setattr(self, name, tokens if name == "tokens" else tensor[keep])
+
+    def outputs(self) -> list[list[Output]]:
+        """Hypotheses that were cut off at the limit count only where none ended by itself."""
+        table = zip(
+            self.ended_said.tolist(),
+            self.ended_scores.tolist(),
+            self.said.tolist(),
+            self.scores.tolist(),
+            self.longest.tolist(),
+            strict=True,
+        )
+        return [self._sentence(*row) for row in table]
+
+    def _sentence(
+        self,
+        ended_said: list[list[int]],
+        ended_scores: list[float],
+        said: list[list[int]],
+        scores: list[float],
+        longest: int,
+    ) -> list[Output]:
+        ended = [
+            output(ids, score * (ids.index(EOS) + 1) ** self.how.length_penalty)
+            for ids, score in zip(ended_said, ended_scores, strict=True)
+            if score > -math.inf
+        ]
+        cut = zip(said, scores, strict=True)
+        return ended or [output(ids[:longest], score) for ids, score in cut if score > -math.inf]
+
+
+def output(ids: list[int], score: float) -> Output:
+    length = next((place for place, token in enumerate(ids) if token in (EOS, PAD)), len(ids))
+    return Output(ids[:length], score, EOS in ids)
+
+
+def pick(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """The next token of every row and its log-probability under the network (whatever the sampler's restriction)."""
+    chosen = logits_BV.argmax(-1) if how.how != "sample" else _sampled(logits_BV, how, generator)
+    return chosen, logits_BV.gather(-1, chosen[:, None])[:, 0] - logits_BV.logsumexp(-1)
+
+
+def _sampled(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
+    if how.top_k and how.top_k < logits_BV.shape[-1]:
+        best, places = logits_BV.topk(how.top_k, dim=-1)
+        return places.gather(-1, _drawn(best, how, generator)[:, None])[:, 0]
+    return _drawn(logits_BV, how, generator)
+
+
+def _drawn(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
+    scaled = _nucleus(logits_BV / how.temperature, how.top_p)
+    # The largest of logits + Gumbel noise is a draw from their softmax.
+    noise = torch.empty_like(scaled).exponential_(generator=generator).clamp_min_(1e-30).log_()
+    return (scaled - noise).argmax(-1)
+
+
+def _nucleus(logits_BV: Tensor, mass: float) -> Tensor:
+    if mass >= 1:
+        return logits_BV
+    ordered, order = logits_BV.sort(dim=-1, descending=True)
+    probabilities = ordered.softmax(-1)
+    outside = probabilities.cumsum(-1) - probabilities >= mass  # the first is never outside
+    return logits_BV.scatter(-1, order, ordered.masked_fill(outside, -math.inf))

@@ -1,0 +1,68 @@
+"""Many sequences of ids in one array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+PAD, EOS = 0, 1
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Many sequences of ids end to end, and where each begins."""
+
+    flat: Ints
+    offsets: Ints  # one more than there are sequences
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> Ragged:
+        rows = list(rows)
+        lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
+        flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+        return cls(flat, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+    @classmethod
+    def join(cls, parts: Sequence[Ragged]) -> Ragged:
+        lengths = np.concatenate([[0], *(part.lengths for part in parts)]).astype(np.int64)
+        flat = np.concatenate([part.flat for part in parts]) if parts else np.zeros(0, np.int64)
+        return cls(flat, np.cumsum(lengths))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.offsets)
+
+    def row(self, number: int) -> Ints:
+        return self.flat[self.offsets[number] : self.offsets[number + 1]]
+
+    def rows(self) -> list[Ints]:
+        return [self.row(number) for number in range(len(self))]
+
+    def take(self, numbers: Ints) -> Ragged:
+        lengths = self.offsets[numbers + 1] - self.offsets[numbers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        flat = self.flat[np.repeat(self.offsets[numbers], lengths) + within]
+        return Ragged(flat.astype(np.int64, copy=False), offsets)
+
+    def prefixed(self, token: int) -> Ragged:
+        """The same sequences, each after `token`."""
+        places = self.offsets[:-1]
+        return Ragged(np.insert(self.flat, places, token), self.offsets + np.arange(len(self) + 1))
+
+    def padded(self, rows: int, width: int) -> Ints:
+        """A table of `rows` by `width` with an end after each sequence and padding after that."""
+        table = np.full((rows, width), PAD, dtype=np.int64)
+        lengths = self.lengths
+        places = np.arange(width)
+        table[: len(self)][places < lengths[:, None]] = self.flat
+        table[np.arange(len(self)), lengths] = EOS
+        return table

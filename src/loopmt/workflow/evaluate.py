@@ -1,0 +1,201 @@
+"""`loopmt evaluate`: every finished stage on every test set.
+
+    RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}    kept, and taken up again by the next call
+    RUN/stages/NAME/scores.json                                 one stage
+    RUN/scorecard.json                                          all stages, and the experiment's comparisons
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from loopmt.config import Experiment, trained_hops
+from loopmt.errors import DamagedError, DataError, RunError
+from loopmt.judge.bootstrap import mean_statistics
+from loopmt.judge.score import chrf_statistics, comet_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.judge.validate import Agree
+from loopmt.model.translators import all_hops
+from loopmt.path import Hop
+from loopmt.progress import Progress
+from loopmt.run import Json, Run, read_json, write_json, write_text
+from loopmt.text.manifest import Manifest
+from loopmt.text.store import Store
+from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, Test, over_seeds, scorecard
+from loopmt.workflow.stages import judge_of
+from loopmt.workflow.translate import Translator, choose_stage, load
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for."""
+
+    stages: Sequence[str] = ()
+    beam: int = 4
+    samples: int = 1000
+    comet: Path | None = None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One direction of one test set, as text."""
+
+    test: Test
+    sources: list[str]
+    references: list[str]
+
+
+def evaluate(folders: Sequence[Path], wish: Wish, progress: Progress) -> Json:
+    """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned."""
+    exams = [Exam.open(folder) for folder in folders]
+    _check_comparable(exams)
+    measured = [exam.measures(wish, progress) for exam in exams]
+    cards = []
+    for exam, run_measures in zip(exams, measured, strict=True):
+        card = scorecard(exam.experiment, run_measures, wish.beam, wish.samples)
+        for name, stage in card["stages"].items():
+            write_json(exam.run.stage(name).folder / "scores.json", {"beam": wish.beam, **stage})
+        write_json(exam.run.folder / "scorecard.json", card)
+        cards.append(card)
+    return cards[0] if len(cards) == 1 else over_seeds(exams[0].experiment, measured, cards, wish.samples)
+
+
+def _check_comparable(exams: Sequence[Exam]) -> None:
+    seeds = [exam.experiment.seed for exam in exams]
+    if len(set(seeds)) < len(seeds):
+        raise RunError(f"the runs have the seeds {', '.join(map(str, seeds))}: runs judged together differ in seed.")
+    same = {exam.experiment.model_copy(update={"seed": 0, "name": "-"}).model_dump_json() for exam in exams}
+    if len(same) > 1:
+        raise RunError("the runs are of different experiments: only seed and name may differ. Evaluate each alone.")
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A run, its test sets and its judges."""
+
+    run: Run
+    experiment: Experiment
+    pairs: list[Pairs]
+    agree: Agree | None
+
+    @classmethod
+    def open(cls, folder: Path) -> Exam:
+        run = Run.open(folder)
+        experiment = run.experiment()
+        choose_stage(run, experiment, None)
+        pairs = list(_test_pairs(run, experiment))
+        if not pairs:
+            raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
+        return cls(run, experiment, pairs, judge_of(experiment))
+
+    def measures(self, wish: Wish, progress: Progress) -> RunMeasures:
+        """Those stages that were asked for, and those whose translations are there anyway."""
+        for name in wish.stages:
+            choose_stage(self.run, self.experiment, name)
+        chosen = [
+            name
+            for name in self.run.finished()
+            if not wish.stages or name in wish.stages or Translations(self, name, wish.beam).kept
+        ]
+        return RunMeasures(self.experiment.seed, {name: self._stage(name, wish, progress) for name in chosen})
+
+    def _stage(self, name: str, wish: Wish, progress: Progress) -> StageMeasures:
+        hops = trained_hops(self.experiment, name)
+        pairs = [one for one in self.pairs if one.test.hop in hops]
+        said = Translations(self, name, wish.beam).all(pairs, progress)
+        measures = {}
+        with progress.track(f"scoring {name}", len(pairs)) as advance:
+            for one, translations in zip(pairs, said, strict=True):
+                measures[one.test] = self._score(one, translations, wish.comet)
+                advance(1)
+        folder = self.run.stage(name)
+        return StageMeasures(measures, folder.result_digest(), read_json(folder.folder / "result/state.json")["state"])
+
+    def _score(self, pairs: Pairs, said: Sequence[str], comet: Path | None) -> Measures:
+        hop, references = pairs.test.hop, pairs.references
+        lower, language = self.experiment.data.lowercase, hop.target.partition("_")[0]
+        measures = {
+            "multi_bleu": multi_bleu_statistics(said, references, language=language, lowercase=lower),
+            "sacrebleu": sacre_bleu_statistics(said, references, lowercase=lower),
+            "chrf": chrf_statistics(said, references, lowercase=lower),
+        }
+        if self.agree:
+            rows = zip(pairs.sources, said, strict=True)
+            right = [self.agree(source, hop.source, one, hop.target) for source, one in rows]
+            measures["accuracy"] = mean_statistics(right, "exact|against:source|judge:built-in languages")
+        if comet:
+            measures["comet"] = comet_statistics(pairs.sources, said, references, comet)
+        return measures
+
+
+def _test_pairs(run: Run, experiment: Experiment) -> Iterator[Pairs]:
+    """Every direction of every test set. Directions of a multi-way set share their rows, and so do two of a pair."""
+    store = Store.open(run.folder / "store")
+    for record in Manifest.load(run.folder / "manifest.json").sets:
+        if record.name == "valid":
+            continue
+        rows = store.pair_texts(record.name, *record.languages[:2]) or ([], [])
+        content = hashlib.sha256("\n".join(rows[0]).encode()).hexdigest()[:8]
+        among = {Hop(one, other) for one in record.languages for other in record.languages if one != other}
+        for hop in all_hops(experiment.languages, among):
+            texts = store.pair_texts(record.name, hop.source, hop.target)
+            if texts is not None:
+                yield Pairs(Test(record.name, hop, f"{record.name}/{record.pair}/{content}"), *texts)
+
+
+@dataclass
+class Translations:
+    """The translations of one stage, kept in its folder for as long as they are what would be made now."""
+
+    exam: Exam
+    stage: str
+    beam: int
+    _translator: Translator | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.exam.run.stage(self.stage).folder / "translations"
+
+    @property
+    def _made_with(self) -> Json:
+        return {"result": self.exam.run.stage(self.stage).result_digest(), "beam": self.beam}
+
+    @property
+    def kept(self) -> bool:
+        try:
+            return read_json(self.folder / "made.json") == self._made_with
+        except DamagedError:
+            return False
+
+    def all(self, pairs: Sequence[Pairs], progress: Progress) -> list[list[str]]:
+        if not self.kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir()
+            write_json(self.folder / "made.json", self._made_with)
+        found = []
+        with progress.track(f"translating with {self.stage}", sum(len(one.sources) for one in pairs)) as advance:
+            for one in pairs:
+                found.append(self._of(one))
+                advance(len(one.sources))
+        return found
+
+    def _of(self, pairs: Pairs) -> list[str]:
+        test = pairs.test
+        file = self.folder / folder_name(test.name) / f"{test.hop.pair}.txt"
+        if file.is_file() and len(said := file.read_text(encoding="utf-8").split("\n")[:-1]) == len(pairs.sources):
+            return said
+        self._translator = self._translator or load(self.exam.run.folder, self.stage)
+        said = self._translator.translate(pairs.sources, str(test.hop), self.beam)
+        file.parent.mkdir(exist_ok=True)
+        write_text(file, "".join(f"{line}\n" for line in said))
+        return said
+
+
+def folder_name(test: str) -> str:
+    """A test set may be called anything; its folder may not."""
+    name = quote(test, safe=" ")
+    return name if name.strip(".") else name.replace(".", "%2E")

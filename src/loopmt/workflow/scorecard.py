@@ -1,0 +1,189 @@
+"""From measures to a scorecard: scores by stage, test set and direction; comparisons with their intervals.
+
+Every score has a signature, the interval of a comparison is a paired bootstrap over the rows of the test sets, joint
+over directions, and over seeds where several runs of one experiment are judged together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+
+from loopmt.config import Compare, Experiment
+from loopmt.judge.bootstrap import Statistics, bootstrap_difference
+from loopmt.path import Hop
+from loopmt.run import Json
+
+_VERSION = 1
+Measures = dict[str, Statistics]  # by metric
+
+
+@dataclass(frozen=True)
+class Test:
+    """One direction of one test set; tests of a group have the same rows."""
+
+    name: str
+    hop: Hop
+    group: str
+
+
+@dataclass(frozen=True)
+class StageMeasures:
+    """What a stage's translations are worth, and what it took to train it."""
+
+    tests: dict[Test, Measures]
+    digest: str
+    state: Json
+
+
+@dataclass(frozen=True)
+class RunMeasures:
+    seed: int
+    stages: dict[str, StageMeasures]
+
+
+def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples: int) -> Json:
+    """One run."""
+    return {
+        "version": _VERSION,
+        "experiment": experiment.name,
+        "languages": experiment.languages,
+        "seeds": [measures.seed],
+        "beam": beam,
+        "stages": {name: _stage(stage) for name, stage in measures.stages.items()},
+        "comparisons": _comparisons(experiment, [measures], samples),
+        "signatures": _signatures(measures),
+    }
+
+
+def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Sequence[Json], samples: int) -> Json:
+    """Several runs of one experiment: means and deviations over seeds, and comparisons joint over them."""
+    common = [name for name in cards[0]["stages"] if all(name in card["stages"] for card in cards)]
+    return {
+        **cards[0],
+        "seeds": [run.seed for run in runs],
+        "stages": {name: _stage_over_seeds([card["stages"][name] for card in cards]) for name in common},
+        "comparisons": _comparisons(experiment, runs, samples),
+    }
+
+
+def _stage(stage: StageMeasures) -> Json:
+    names = dict.fromkeys(test.name for test in stage.tests)
+    state = stage.state
+    return {
+        "result": stage.digest,
+        "update": state["update"],
+        "valid_bleu": state["best_bleu"],
+        "seconds": state["seconds"],
+        "spent": state["spent"],
+        "sets": {name: _set(stage, name) for name in names},
+        "mean": _mean([_scores(measures) for measures in stage.tests.values()]),
+    }
+
+
+def _set(stage: StageMeasures, name: str) -> Json:
+    mine = {test: measures for test, measures in stage.tests.items() if test.name == name}
+    directions = {
+        str(test.hop): {"sentences": len(measures["chrf"].rows), **_scores(measures)}
+        for test, measures in mine.items()
+    }
+    return {"directions": directions, "mean": _mean([_scores(measures) for measures in mine.values()])}
+
+
+def _scores(measures: Measures) -> dict[str, float]:
+    return {metric: statistics.score() for metric, statistics in measures.items()}
+
+
+def _mean(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {metric: fmean(one[metric] for one in scores) for metric in scores[0]} if scores else {}
+
+
+def _signatures(measures: RunMeasures) -> Json:
+    """By metric and language translated into."""
+    found: dict[str, dict[str, str]] = {}
+    for stage in measures.stages.values():
+        for test, metrics in stage.tests.items():
+            for metric, statistics in metrics.items():
+                found.setdefault(metric, {})[test.hop.target] = statistics.signature
+    return found
+
+
+def _stage_over_seeds(stages: Sequence[Json]) -> Json:
+    first = stages[0]
+    return {
+        "sets": {name: _set_over_seeds([stage["sets"][name] for stage in stages]) for name in first["sets"]},
+        "mean": _mean([stage["mean"] for stage in stages]),
+        "deviation": {metric: stdev(stage["mean"][metric] for stage in stages) for metric in first["mean"]},
+    }
+
+
+def _set_over_seeds(sets: Sequence[Json]) -> Json:
+    directions = {hop: _mean([one["directions"][hop] for one in sets]) for hop in sets[0]["directions"]}
+    return {"directions": directions, "mean": _mean([one["mean"] for one in sets])}
+
+
+# -- comparisons -----------------------------------------------------------------------------------------------
+
+
+def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: int) -> list[Json]:
+    """Those whose two stages are measured in every run."""
+    measured = set.intersection(*(set(run.stages) for run in runs))
+    ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
+    return [_comparison(compare, runs, samples) for compare in ready]
+
+
+def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> Json:
+    duels = [duel for run in runs for duel in _duels(compare, run)]
+    names = dict.fromkeys(duel.test.name for duel in duels)
+    hops = dict.fromkeys(duel.test.hop for duel in duels)
+
+    def differences(chosen: Iterable[Duel]) -> Json:
+        return _differences(list(chosen), samples)
+
+    return {
+        "of": compare.of,
+        "against": compare.against,
+        "joint": differences(duels),
+        "sets": {
+            name: {
+                "joint": differences(duel for duel in duels if duel.test.name == name),
+                "directions": {
+                    str(hop): differences(found)
+                    for hop in hops
+                    if (found := [duel for duel in duels if (duel.test.name, duel.test.hop) == (name, hop)])
+                },
+            }
+            for name in names
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A stage and its control on one test, with one seed."""
+
+    test: Test
+    seed: int
+    of: Measures
+    against: Measures
+
+
+def _duels(compare: Compare, run: RunMeasures) -> list[Duel]:
+    of, against = run.stages[compare.of].tests, run.stages[compare.against].tests
+    return [Duel(test, run.seed, of[test], against[test]) for test in of if test in against]
+
+
+def _differences(duels: Sequence[Duel], samples: int) -> Json:
+    """By metric: the mean difference over the duels, its interval, and what each side scores."""
+    found = {}
+    for metric in duels[0].of:
+        systems, controls = [duel.of[metric] for duel in duels], [duel.against[metric] for duel in duels]
+        groups, seeds = [duel.test.group for duel in duels], [duel.seed for duel in duels]
+        interval = bootstrap_difference(systems, controls, samples=samples, groups=groups, seeds=seeds)
+        found[metric] = {"of": _average(systems), "against": _average(controls), **asdict(interval)}
+    return found
+
+
+def _average(measures: Sequence[Statistics]) -> float:
+    return fmean(statistics.score() for statistics in measures)

@@ -1,0 +1,242 @@
+"""Text in, text out: the translators of a finished stage, for any walk through its languages."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import IO
+
+import torch
+
+from loopmt.config import Experiment, Generate, Stage, trained_hops
+from loopmt.errors import ConfigError, DataError, PathError, RunError
+from loopmt.learn.learner import precision
+from loopmt.model.decoding import Limits, decode_nbest
+from loopmt.model.translators import Translators, all_hops
+from loopmt.path import Hop, Path
+from loopmt.processes import device_of_this_process
+from loopmt.rng import torch_generator
+from loopmt.run import Run
+from loopmt.text.ragged import Ragged
+from loopmt.text.files import HashedFile, lines
+from loopmt.text.vocab import Vocab
+
+_SPARE = 3  # places of a row that text does not get: the end and two tags
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CUTS = [re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"), re.compile(r"(?<=[,;:–—])\s+|(?<=[、，；])"), re.compile(r"\s+")]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A translation and the log-probability of all that was said on the way."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Every direction of one stage, and the walks made of them."""
+
+    def __init__(self, translators: Translators, dtype: torch.dtype, longest: int) -> None:
+        self._translators = translators
+        self._dtype = dtype
+        self._window = max(1, longest - _SPARE)
+        self._limits = Limits(longest=max(512, 2 * longest))
+
+    @property
+    def languages(self) -> list[str]:
+        return list(self._translators.vocab.languages)
+
+    @property
+    def directions(self) -> list[str]:
+        return [str(hop) for hop in self._translators.hops]
+
+    def translate(
+        self, texts: Sequence[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
+    ) -> list[str]:
+        """One line for each text. `how` replaces the beam search; `seed` is of sampling."""
+        return [candidates[0].text for candidates in self.nbest(texts, path, 1, beam, how, seed)]
+
+    def nbest(
+        self,
+        texts: Sequence[str],
+        path: str,
+        n: int = 4,
+        beam: int = 4,
+        how: Generate | None = None,
+        seed: int = 1,
+    ) -> list[list[Candidate]]:
+        """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
+        how = how or search(beam)
+        if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
+            raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
+        found = [[Candidate(text, 0.0)] for text in texts]
+        for number, hop in enumerate(hops := self.walk(path).hops):
+            last = number == len(hops) - 1
+            found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
+        return found
+
+    def walk(self, path: str) -> Path:
+        """The path, if there is a translator for each of its hops."""
+        walk = Path.parse(path)
+        known = ", ".join(self.directions)
+        for language in walk.languages:
+            if language not in self.languages:
+                raise PathError(
+                    f"path {path}: the run has no language '{language}', but {', '.join(self.languages)} ({known})."
+                )
+        for hop in walk.hops:
+            if hop not in self._translators.hops:
+                raise PathError(f"path {path}: the run has no translator {hop}, but {known}.{self._detour(hop)}")
+        return walk
+
+    def _detour(self, hop: Hop) -> str:
+        hops = self._translators.hops
+        for pivot in self.languages:
+            if Hop(hop.source, pivot) in hops and Hop(pivot, hop.target) in hops:
+                return f" Go through {pivot}: {hop.source}>{pivot}>{hop.target}."
+        return ""
+
+    # -- one hop ---------------------------------------------------------------------------------------------
+
+    def _hop(
+        self,
+        hop: Hop,
+        before: Sequence[Sequence[Candidate]],
+        how: Generate,
+        n: int,
+        key: tuple[str | int, ...],
+    ) -> list[list[Candidate]]:
+        pieces = [self._pieces(candidates[0].text, hop.source) for candidates in before]
+        said = iter(self._decode(hop, list(itertools.chain.from_iterable(pieces)), how, n, key))
+        return [
+            _joined(list(itertools.islice(said, len(parts))), start.score)
+            for parts, (start, *_) in zip(pieces, before, strict=True)
+        ]
+
+    def _pieces(self, text: str, language: str) -> list[list[int]]:
+        """Ids of the text, cut where it is longer than the network has learnt from."""
+        (ids,) = self._translators.vocab.encode([text], language)
+        if len(ids) <= self._window or len(text) < 2:
+            return [ids] if ids else []
+        return [piece for part in halves(text) for piece in self._pieces(part, language)]
+
+    def _decode(
+        self, hop: Hop, pieces: list[list[int]], how: Generate, n: int, key: tuple[str | int, ...]
+    ) -> list[list[Candidate]]:
+        translators = self._translators
+        draws = n if how.how == "sample" else 1
+        rows = translators.addressed(Ragged.of(piece for piece in pieces for _ in range(draws)), hop).rows()
+        generator = torch_generator(translators.device, *key, str(hop))
+        outputs = decode_nbest(translators.speaker(hop, "live", self._dtype), rows, how, self._limits, generator, n)
+        flat = [output for candidates in outputs for output in candidates]
+        texts = translators.vocab.decode([output.ids for output in flat], hop.target)
+        made = (Candidate(_line(text), output.score) for text, output in zip(texts, flat, strict=True))
+        by_row = [list(itertools.islice(made, len(candidates))) for candidates in outputs]
+        return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
+
+
+def search(beam: int) -> Generate:
+    return Generate(how="beam", beam=beam) if beam > 1 else Generate(how="greedy")
+
+
+def halves(text: str) -> list[str]:
+    """Two parts: cut at the end of a sentence, else of a clause, else at a space, else in the middle."""
+    middle = len(text) // 2
+    for cut in _CUTS:
+        places = [match.span() for match in cut.finditer(text) if 0 < match.start() and match.end() < len(text)]
+        if places:
+            end, start = min(places, key=lambda place: abs(place[0] - middle))
+            return [text[:end], text[start:]]
+    return [text[:middle], text[middle:]]
+
+
+def _line(text: str) -> str:
+    """A network may spell any character in bytes; a translation is one line all the same."""
+    return _UNPRINTABLE.sub(" ", text)
+
+
+def _joined(parts: list[list[Candidate]], score: float) -> list[Candidate]:
+    """Candidates of a line from those of its parts, rank by rank; of nothing, nothing."""
+    count = max(map(len, parts), default=1)
+    ranks = [[part[min(rank, len(part) - 1)] for part in parts] for rank in range(count)]
+    return [Candidate(_spaced([one.text for one in rank]), score + sum(one.score for one in rank)) for rank in ranks]
+
+
+def _spaced(texts: Sequence[str]) -> str:
+    line = ""
+    for text in filter(None, texts):
+        wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # such scripts have no spaces
+        line = f"{line}{'' if wide or not line else ' '}{text}"
+    return line
+
+
+# -- which translators -----------------------------------------------------------------------------------------
+
+
+def load(folder: FilePath, stage: str | None = None, device: torch.device | None = None) -> Translator:
+    """The result of a stage; by default of the last finished one."""
+    run = Run.open(folder)
+    experiment = run.experiment()
+    chosen = choose_stage(run, experiment, stage)
+    device = device or device_of_this_process()
+    train = experiment.training(chosen)
+    return Translator(load_translators(run, experiment, chosen, device), precision(train, device), train.max_length)
+
+
+def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> Translators:
+    hops = all_hops(experiment.languages, trained_hops(experiment, stage.name))
+    translators = Translators(experiment.model, Vocab.load(run.folder / "vocab"), hops, device)
+    translators.load(run.stage(stage.name).result().tensors["weights"])
+    return translators
+
+
+def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
+    """The stage of that name, or the last finished one."""
+    finished = run.finished()
+    if not finished:
+        raise RunError(f"{run.folder} has no finished stage. Train on: `loopmt train EXPERIMENT --run {run.folder}`.")
+    stage = experiment.stage(name or finished[-1])
+    if stage.name not in finished:
+        raise RunError(f'{run.folder}: stage "{stage.name}" is not finished; finished: {", ".join(finished)}.')
+    return stage
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def read_files(files: Iterable[FilePath]) -> Iterator[str]:
+    """The lines of files, one after another: plain, .gz, .xz or .zst."""
+    for file in files:
+        with HashedFile(file) as raw:
+            yield from _decoded(lines(raw), str(file))
+
+
+def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
+    """The lines of a stream, each as soon as it is there."""
+    first = stream.readline().removeprefix(_BYTE_ORDER_MARK)
+    return _decoded((line.removesuffix(b"\n") for line in itertools.chain([first] if first else [], stream)), name)
+
+
+def _decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(raw, 1):
+        try:
+            yield line.removesuffix(b"\r").decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number} is not UTF-8 (byte 0x{line[error.start]:02x}). "
+                "Convert the text, for example with iconv, or remove the line."
+            ) from None
+
+
+def chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:
+    """Few lines at first, so that output appears soon, then more and more, up to what memory is sure to hold."""
+    stream, size = iter(texts), first
+    while chunk := list(itertools.islice(stream, size)):
+        yield chunk
+        size = min(2 * size, most)

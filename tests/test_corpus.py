@@ -1,0 +1,302 @@
+"""Reading files of every format, the sentences for those that cannot be read, and the cleaning rules."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopmt.config import Clean
+from loopmt.errors import DataError, MissingExtraError
+from loopmt.text import files
+from loopmt.text.clean import Cleaner, Form, text_hash
+from loopmt.text.corpus import Block, Reading, blocks, resolve, resolve_set
+from loopmt.text.duplicates import Partitions
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def read(root: Path, reference: str, *languages: str) -> list[tuple[str, ...]]:
+    with Reading(resolve(reference, root, languages)) as reading:
+        return [row for block in blocks(reading, 0) for row in zip(*block.texts(), strict=True)]
+
+
+def refusal(root: Path, reference: str, *languages: str) -> str:
+    with pytest.raises(DataError) as error:
+        read(root, reference, *languages)
+    return str(error.value)
+
+
+# -- formats -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_reads_every_compression_and_hashes_the_file_as_it_lies(tmp_path: Path, ending: str) -> None:
+    content = "".join(f"línea {number}\n" for number in range(9000)).encode()
+    (tmp_path / f"mono.es{ending}").write_bytes(COMPRESS[ending](content))
+    with Reading(resolve("mono[8999:]", tmp_path, ["es"])) as reading:
+        assert list(reading) == [("línea 8999".encode(),)]
+        (path, sha256), *_ = reading.hashes().items()
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert len(read(tmp_path, "mono", "es")) == 9000
+
+
+def test_several_zstd_frames_are_one_text(tmp_path: Path) -> None:
+    (tmp_path / "mono.en.zst").write_bytes(COMPRESS[".zst"](b"one\ntw") + COMPRESS[".zst"](b"o\n"))
+    assert read(tmp_path, "mono", "en") == [("one",), ("two",)]
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    odd = "a\u2028b\x0bc\x85d\x00e\x0cf\x1cg\rh"
+    (tmp_path / "mono.en").write_text(f"\ufeff{odd}\r\n\nlast", encoding="utf-8", newline="")
+    assert read(tmp_path, "mono", "en") == [(odd + "\r",), ("",), ("last",)]
+
+
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\ufeff")), min_size=1))
+def test_no_line_is_lost_or_split(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    root = tmp_path_factory.mktemp("lines")
+    (root / "mono.en").write_bytes("".join(f"{line}\n" for line in lines).encode())
+    assert read(root, "mono", "en") == [(line,) for line in lines]
+
+
+def test_rows_in_a_range(tmp_path: Path) -> None:
+    for language in ("en", "fr"):
+        (tmp_path / f"bi.{language}").write_text("".join(f"{language}{n}\n" for n in range(5)))
+    table = {"bi[1:3]": [1, 2], "bi[:2]": [0, 1], "bi[3:]": [3, 4], "bi[:]": [0, 1, 2, 3, 4]}
+    for reference, expected in table.items():
+        assert read(tmp_path, reference, "en", "fr") == [(f"en{n}", f"fr{n}") for n in expected]
+
+
+@pytest.mark.parametrize("ending", [".gz", ""])
+def test_tsv_has_the_columns_of_the_pair(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"bi.tsv{ending}").write_bytes(COMPRESS[ending](b"one\tun\r\ntwo\tdeux\n"))
+    assert read(tmp_path, f"bi.tsv{ending}", "en", "fr") == [("one", "un\r"), ("two", "deux")]
+
+
+TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header/><body>
+<tu><tuv xml:lang="EN-gb"><seg>one <bpt i="1">&lt;b&gt;</bpt><hi>big</hi> thing</seg></tuv>
+    <tuv xml:lang="fr"><seg>une
+chose</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>no French</seg></tuv><tuv xml:lang="frp"><seg>x</seg></tuv></tu>
+<tu><tuv lang="fr-CA"><seg>deux</seg></tuv><tuv lang="en"><seg>two</seg></tuv></tu>
+</body></tmx>"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_tmx_gives_the_units_with_both_languages(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "memory.tmx.xz").write_bytes(lzma.compress(TMX.encode(encoding)))
+    assert read(tmp_path, "memory.tmx.xz", "en", "fr") == [("one big thing", "une chose"), ("two", "deux")]
+    assert read(tmp_path, "memory.tmx.xz[1:]", "fr", "en") == [("deux", "two")]
+
+
+def test_a_multi_way_set_has_the_languages_that_have_files(tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        (tmp_path / f"valid.{language}").write_text("x\n")
+    assert resolve_set("valid", tmp_path, ["de", "fr", "en"]).languages == ("de", "en")
+
+
+def test_blocks_are_bounded_by_rows_and_by_bytes(tmp_path: Path) -> None:
+    lines = ["short\n"] * 5000 + ["x" * 2**21 + "\n"] * 6
+    (tmp_path / "mono.en").write_text("".join(lines))
+    with Reading(resolve("mono", tmp_path, ["en"])) as reading:
+        sizes = [(block.first, len(block.texts()[0])) for block in blocks(reading, 0)]
+    assert sizes == [(0, 4096), (4096, 906), (5002, 2), (5004, 2)]
+
+
+# -- sentences -----------------------------------------------------------------------------------------------
+
+
+def test_files_of_different_length(tmp_path: Path) -> None:
+    (tmp_path / "bi.en").write_text("a\nb\nc\nd\n")
+    (tmp_path / "bi.fr").write_text("a\nb\n")
+    message = refusal(tmp_path, "bi", "en", "fr")
+    assert f"{tmp_path}/bi.en has 4 lines, {tmp_path}/bi.fr has 2 lines: line 3 has no counterpart" in message
+    assert read(tmp_path, "bi[:2]", "en", "fr") == [("a", "a"), ("b", "b")]
+
+
+RUBBISH = [b"caf\xe9", b"\xff\xfea\x00", b"\xed\xa0\x80", b"\xc0\x80", bytes(range(128, 256))]
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH)
+def test_what_is_not_utf8_is_named_with_its_line(tmp_path: Path, rubbish: bytes) -> None:
+    (tmp_path / "mono.en").write_bytes(b"fine\n" * 5000 + rubbish + b"\nfine\n")
+    assert f"{tmp_path}/mono.en, line 5001 is not UTF-8 (byte 0x" in refusal(tmp_path, "mono", "en")
+    assert "line 5001" in refusal(tmp_path, "mono[4990:]", "en")
+    (tmp_path / "bi.tsv").write_bytes(b"one\tun\ntwo\t" + rubbish.replace(b"\t", b"") + b"\n")
+    assert "bi.tsv, line 2 is not UTF-8" in refusal(tmp_path, "bi.tsv", "en", "fr")
+
+
+def test_missing_files_say_what_exists(tmp_path: Path) -> None:
+    (tmp_path / "train.en.gz").write_bytes(gzip.compress(b"x\n"))
+    message = refusal(tmp_path, "train", "en", "fr")
+    assert f"there is no {tmp_path}/train.fr (nor .gz, .xz, .zst). With that prefix there is: train.en.gz." in message
+    assert "In that folder there is: train.en.gz." in refusal(tmp_path, "trian", "en")
+    assert f"The folder {tmp_path}/nowhere does not exist" in refusal(tmp_path, "nowhere/x", "en")
+    assert "bi.tsv does not exist" in refusal(tmp_path, "bi.tsv", "en", "fr")
+
+
+SENTENCES: list[tuple[str, dict[str, bytes], str]] = [
+    ("mono", {"mono.en": b""}, "mono.en: no rows; the file is empty"),
+    ("mono", {"mono.en.gz": gzip.compress(b"")}, "mono.en.gz: no rows; the file is empty"),
+    ("mono[0:9]", {"mono.en": b"a\nb\n"}, "ends before that; 2 of its rows are in the range"),
+    ("mono[9:]", {"mono.en": b"a\nb\n"}, "ends before that; 0 of its rows are in the range"),
+    ("mono[3:3]", {"mono.en": b"a\n"}, "'mono[3:3]' means no row"),
+    ("mono", {"mono.en": b"a", "mono.en.xz": b"b"}, "both exist: remove all but one"),
+    ("mono", {"mono.en.gz": gzip.compress(b"text\n" * 99)[:-9]}, "mono.en.gz is damaged or cut off"),
+    ("mono", {"mono.en.gz": b"not compressed"}, "mono.en.gz is damaged or cut off"),
+    ("mono", {"mono.en.xz": b"not compressed"}, "mono.en.xz is damaged or cut off"),
+    ("mono", {"mono.en.xz": lzma.compress(b"text\n" * 99)[:-9]}, "mono.en.xz is damaged or cut off"),
+    ("mono", {"mono.en.zst": b"not compressed"}, "mono.en.zst is damaged or cut off"),
+    ("mono", {"mono.en.zst": COMPRESS[".zst"](b"text %d\n" * 99)[:-3]}, "mono.en.zst is damaged or cut off"),
+    ("m.tsv", {"m.tsv": b"a\nb\tc\n"}, "m.tsv, line 2 has 2 columns; 1 are expected (en)"),
+    ("m.tmx", {"m.tmx": b"<tmx>\n<tu>\n</tmx>"}, "m.tmx, line 3 is not well-formed TMX"),
+    ("m.tmx", {"m.tmx": b""}, "m.tmx, line 1 is not well-formed TMX"),
+    ("m.tmx", {"m.tmx": TMX.replace('"en"', '"de"').replace("EN-gb", "de").encode()}, "its languages are: de, fr"),
+    ("m.tmx", {"m.tmx": b'<!DOCTYPE x [<!ENTITY e SYSTEM "m.tmx">]><tmx><tu>&e;</tu></tmx>'}, "m.tmx"),
+]
+
+
+@pytest.mark.parametrize(("reference", "content", "sentence"), SENTENCES)
+def test_sentences(tmp_path: Path, reference: str, content: dict[str, bytes], sentence: str) -> None:
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    assert sentence in refusal(tmp_path, reference, "en")
+
+
+def test_a_file_without_line_ends_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 2**20)
+    (tmp_path / "mono.en").write_bytes(b"x\n" + b"y" * (2**20 - 1) + b"\n")
+    assert len(read(tmp_path, "mono", "en")) == 2
+    (tmp_path / "mono.en").write_bytes(b"x\n" + b"y" * 2**20 + b"\n")
+    assert "mono.en, line 2 is longer than 1 MiB: is this a text file?" in refusal(tmp_path, "mono", "en")
+
+
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mono.en").mkdir()
+    assert "there is no" in refusal(tmp_path, "mono", "en")
+
+
+def test_zstd_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mono.en.zst").write_bytes(COMPRESS[".zst"](b"x\n"))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'loopmt\[zstd\]'"):
+        read(tmp_path, "mono", "en")
+
+
+@given(data=st.binary(max_size=200), ending=st.sampled_from([".en", ".en.gz", ".en.xz", ".en.zst", ".tsv", ".tmx"]))
+def test_rubbish_is_rows_or_a_sentence(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
+    root = tmp_path_factory.mktemp("rubbish")
+    (root / f"mono{ending}").write_bytes(data)
+    try:
+        rows = read(root, "mono" if ".en" in ending else f"mono{ending}", "en")
+    except DataError as error:
+        assert "mono" in str(error)
+    else:
+        assert len(rows) == data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+# -- normal form ---------------------------------------------------------------------------------------------
+
+FORMS: list[tuple[Form, str, str]] = [
+    (Form(), "cafe\u0301", "café"),
+    (Form(nfc=False), "cafe\u0301", "cafe\u0301"),
+    (Form(), "  a\t\x00b \u2028 c\u3000d\x85e\x0b", "a b c d e"),
+    (Form(control=False), " a\tb ", " a\tb "),
+    (Form(), "soft\u00adhyphen \u202eright\u200b\ufeff", "softhyphen right"),
+    (Form(), "می\u200cخواهم 👩\u200d🚀", "می\u200cخواهم 👩\u200d🚀"),
+    (Form(lowercase=True), "ÉCOLE J\u030c", "école \u01f0"),
+    (Form(), "ÉCOLE", "ÉCOLE"),
+]
+
+
+@pytest.mark.parametrize(("form", "text", "expected"), FORMS)
+def test_normal_form(form: Form, text: str, expected: str) -> None:
+    assert form.normalise(text) == expected
+
+
+@given(text=st.text(), lowercase=st.booleans())
+def test_normal_form_is_reached_at_once(text: str, lowercase: bool) -> None:
+    form = Form(lowercase=lowercase)
+    normal = form.normalise(text)
+    assert form.normalise(normal) == normal
+    assert unicodedata.is_normalized("NFC", normal)
+    assert "\n" not in normal and normal == normal.strip()
+
+
+# -- rules ---------------------------------------------------------------------------------------------------
+
+OFF = Clean(
+    empty=False, identical=False, duplicates=False, overlap=False, max_words=None, max_characters=None, ratio=None
+)
+LONG = " ".join("word" for _ in range(20))
+CHINESE = "这是一个没有空格的句子" * 4
+ROWS: list[tuple[str, object, tuple[str, ...], bool]] = [
+    ("empty", True, ("a", ""), True),
+    ("empty", True, ("a", " \t "), True),
+    ("empty", True, ("a", "b"), False),
+    ("identical", True, ("same", "same"), True),
+    ("identical", True, ("same ", " same"), True),
+    ("identical", True, ("same", "Same"), False),
+    ("identical", True, ("alone",), False),
+    ("max_words", 20, (LONG, "b"), False),
+    ("max_words", 19, (LONG, "b"), True),
+    ("max_words", 19, ("b", LONG), True),
+    ("max_characters", 5, ("12345", "b"), False),
+    ("max_characters", 5, ("123456", "b"), True),
+    ("ratio", 4.0, (LONG, "one two three four five"), False),
+    ("ratio", 3.9, (LONG, "one two three four five"), True),
+    ("ratio", 1.5, ("one two three four five six seven eight nine", "one"), False),
+    ("ratio", 4.0, (CHINESE, LONG), False),
+    ("ratio", 4.0, (CHINESE, "one two"), True),
+    ("ratio", 4.0, (LONG,), False),
+    ("overlap", True, ("held out", "b"), True),
+    ("overlap", True, ("a", "retenu"), True),
+    ("overlap", True, ("retenu", "held out"), False),
+    ("overlap", True, (" held\u00a0out", "b"), True),
+]
+
+
+@pytest.mark.parametrize(("rule", "value", "row", "dropped"), ROWS)
+def test_each_rule_drops_and_counts_and_can_be_switched_off(
+    rule: str, value: object, row: tuple[str, ...], dropped: bool
+) -> None:
+    held = {"en": frozenset([text_hash("held out")]), "fr": frozenset([text_hash("retenu")])}
+    block = Block(0, ("en", "fr")[: len(row)], tuple(text.encode() for text in row), 0, ("a", "b"))
+    on = Cleaner(Form(), OFF.model_copy(update={rule: value}), held)(block)
+    assert (on.rows, on.removed, len(on.hashes)) == (1, {rule: int(dropped)}, 1 - dropped)
+    off = Cleaner(Form(), OFF, held)(block)
+    assert (off.removed.total(), len(off.hashes)) == (0, 1)
+    assert off.sides == tuple(f"{Form().normalise(text)}\n".encode() for text in row)
+
+
+def test_every_rule_of_the_schema_is_tested() -> None:
+    assert {rule for rule, *_ in ROWS} | {"nfc", "control", "duplicates"} == set(Clean.model_fields)
+
+
+@settings(max_examples=30)
+@given(values=st.lists(st.integers(0, 30)), cut=st.integers(1, 20))
+def test_duplicates_are_all_but_the_first(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int], cut: int
+) -> None:
+    partitions = Partitions(tmp_path_factory.mktemp("partitions") / "new")
+    hashes = np.array([text_hash(str(value)) for value in values], dtype=np.uint64)
+    for start in range(0, len(values), cut):
+        partitions.add(hashes[start : start + cut])
+    found = sorted(int(row) for rows in partitions.repeats() for row in rows)
+    assert found == [row for row, value in enumerate(values) if value in values[:row]]

@@ -1,0 +1,114 @@
+"""What only a CUDA machine can show: captured graphs compute what eager steps compute. `make test-gpu`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from loopmt.config import Generate, Model, Train
+from loopmt.learn.captured import CapturedLearner
+from loopmt.learn.learner import Learner
+from loopmt.model.captured import CapturedDecoder
+from loopmt.model.decoding import Limits, Speaker, decode
+from loopmt.model.transformer import Transformer
+from loopmt.model.weights import Layout
+from loopmt.processes import Processes
+from loopmt.text.batch import Batch, Shape
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+DEVICE = torch.device("cuda")
+SIZE = 500
+
+
+@dataclasses.dataclass
+class Stack:
+    """As much of `Translators` as a learner needs."""
+
+    model: Model
+    layout: Layout
+    transformer: Transformer
+    live: torch.Tensor
+    copies: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+
+    @property
+    def num_networks(self) -> int:
+        return self.live.shape[0]
+
+    def follow(self, decay: float) -> None:
+        pass
+
+
+def stack(networks: int, **model: object) -> Stack:
+    settings = Model.model_validate({"preset": "small", "dropout": 0.0, **model})
+    layout = Layout(settings, SIZE, SIZE, True)
+    flat = layout.initial(*((number, "weights") for number in range(networks))).to(DEVICE)
+    return Stack(settings, layout, Transformer(settings, True), flat)
+
+
+def batch(shape: Shape, networks: int, seed: int) -> Batch:
+    draw = np.random.default_rng(seed)
+    tables = draw.integers(3, SIZE, (2, networks, shape.rows, shape.length))
+    tables[..., -1] = 1
+    tables[:, :, :2, shape.length // 2 :] = 0
+    paths = np.zeros((networks, shape.rows), dtype=np.int64)
+    return Batch(shape, tables[0], tables[1], paths, paths - 1)
+
+
+def losses(kind: type[Learner], precision: str, updates: int = 12) -> list[float]:
+    networks = stack(3)
+    train = Train.model_validate({"precision": precision, "learning_rate": 1e-3, "warmup": 1})
+    learner = kind(networks, train, 1, Processes())  # type: ignore[arg-type]
+    found = []
+    for number in range(updates):
+        learner.update(batch((Shape(16, 12), Shape(8, 24))[number % 2], 3, number % 4), number + 1, 1e-3)
+        found.append(float(learner.tally.loss.sum() / learner.tally.tokens.sum()))
+        learner.tally.clear()
+    return found
+
+
+def test_captured_learning_equals_eager_learning() -> None:
+    eager, captured = losses(Learner, "float32"), losses(CapturedLearner, "float32")
+    np.testing.assert_allclose(captured, eager, rtol=1e-4)
+    assert eager[-1] < eager[0]
+
+
+def test_bfloat16_learns_alike() -> None:
+    np.testing.assert_allclose(losses(CapturedLearner, "bfloat16"), losses(Learner, "float32"), rtol=2e-2)
+
+
+@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
+def test_captured_decoding_says_what_eager_decoding_says(how: Generate) -> None:
+    networks = stack(1)
+    silent = torch.zeros(SIZE, device=DEVICE)
+    silent[0] = -torch.inf
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=100)]
+    speaker = Speaker(networks.transformer, networks.layout, networks.live * 2, silent, torch.float32)
+    captured = CapturedDecoder(networks.transformer, networks.layout, torch.float32, DEVICE)
+    fast = dataclasses.replace(speaker, captured=captured)
+    limits = Limits(longest=40)
+    slowly = [output.ids for output in decode(speaker, sources, how, limits)]
+    quickly = [output.ids for output in decode(fast, sources, how, limits)]
+    assert np.mean([one == other for one, other in zip(slowly, quickly, strict=True)]) > 0.98
+
+
+def test_captured_updates_are_faster() -> None:
+    times = {}
+    for kind in (Learner, CapturedLearner):
+        networks = stack(6, dropout=0.1)
+        learner = kind(networks, Train(), 1, Processes())  # type: ignore[arg-type]
+        work = batch(Shape(128, 32), 6, 1)
+        for timed in (False, True):
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            for number in range(20):
+                learner.update(work, number + 1, 1e-3)
+            torch.cuda.synchronize()
+            if timed:
+                times[kind.__name__] = (time.perf_counter() - started) / 20
+    print({name: f"{seconds * 1000:.2f} ms" for name, seconds in times.items()})
+    assert times["CapturedLearner"] < times["Learner"]

@@ -1,0 +1,182 @@
+"""The laboratory: starts at the accuracies asked for, exact gradients, and the theory's identities."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loopmt.errors import MissingExtraError, TheoryError
+from loopmt.judge import theory
+from loopmt.judge.lab import Settings, draw, run_lab
+from loopmt.judge.lab.experiments import dual_record, length_curve, predict, theorem1_finding, triangle_finding
+from loopmt.judge.lab.languages import Array, Start, vanilla
+from loopmt.judge.lab.learning import DUAL, TRIANGLE, loops_of, softmax, train, train_every_hop
+from loopmt.judge.lab.measuring import Journey, conditional_likelihood, decode, dual_truth, likelihood, tally
+
+SMALL = Settings(meanings=12, sentences=2, worlds=2, steps=8)
+
+
+def dual_journeys(settings: Settings, start: Start, world: int) -> tuple[Journey, Journey]:
+    translators = vanilla(settings, start, world)
+    trained = train(translators, DUAL, settings)
+    return decode(translators, (1, 2, 1), settings), decode(trained, (1, 2, 1), settings)
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 0.25, 0.5, 1.0])
+def test_translators_start_at_the_accuracy_asked_for(accuracy: float) -> None:
+    start = Start(forward=accuracy, back=1 - accuracy, pivots=0.75)
+    translators = vanilla(SMALL, start, 0)
+    for hop, want in (((1, 2), accuracy), ((2, 1), 1 - accuracy), ((3, 1), 0.75)):
+        assert decode(translators, hop, SMALL).right[0].mean() == want
+
+
+def test_dependence_is_controlled() -> None:
+    settings = Settings(meanings=40)
+
+    def mean(name: str, start: Start) -> float:
+        truths = [dual_truth(*dual_journeys(settings, start, world)) for world in range(6)]
+        return float(np.mean([truth[name] for truth in truths if truth[name] is not None]))
+
+    assert mean("delta", Start(twins=1.0, languages=2)) == 1.0
+    assert mean("delta", Start(twins=0.0, languages=2)) < 0.15
+    shared, apart = (Start(forward=0.5, back=0.5, shared=share, twins=0.5, languages=2) for share in (0.9, 0.0))
+    assert mean("lam", shared) > mean("lam", apart) + 0.05
+
+
+@pytest.mark.parametrize("twins", [0.0, 0.5, 1.0])
+def test_oracles_are_bijective_and_formulas_exact(twins: float) -> None:
+    for world in range(4):
+        before, after = dual_journeys(SMALL, Start(twins=twins, languages=2), world)
+        latent = theory.estimate_latent(tally(*before.right, before.returned))
+        assert latent["violation_all_correct_not_reconstructed"] in (0, None)
+        assert latent["violation_one_error_reconstructed"] in (0, None)
+        truth = dual_truth(before, after)
+        assert abs(predict(truth, truth)["exact"] - truth["p_d"]) < 1e-12
+        closed = theory.theorem1(truth["p"], truth["r"], truth["lam"], truth["delta"] or 0.0, truth["alpha"] or 0.0)
+        assert abs(closed["printed_p_d"] - predict(truth, truth)["theorem1"]) < 1e-12
+        assert dual_record(before, after)["exact_error"] == pytest.approx(0, abs=1e-12)
+
+
+def numeric_gradient(objective: object, table: Array) -> Array:
+    """Central differences of a function of a table of logits."""
+    assert callable(objective)
+    slope = np.zeros_like(table)
+    for place in np.ndindex(*table.shape):
+        step = np.zeros_like(table)
+        step[place] = 1e-5
+        slope[place] = (objective(table + step) - objective(table - step)) / 2e-5
+    return slope
+
+
+TINY = Settings(meanings=4, sentences=1, steps=1, parallel=0.0)
+
+
+def test_last_hop_follows_the_exact_gradient() -> None:
+    """One step raises the expected logarithm of coming home, with the generators held fixed."""
+    translators = vanilla(TINY, Start(), 0)
+    for walks, hop in ((DUAL, (2, 1)), (TRIANGLE, (1, 2))):
+        walk = next(walk for walk in walks if walk[-2:] == hop)
+        route = np.eye(TINY.size)
+        for generator in pairwise(walk[:-1]):
+            route = route @ softmax(translators[generator])
+
+        def objective(table: Array, route: Array = route) -> float:
+            return float((route * np.log(softmax(table)).T).sum())
+
+        step = train(translators, walks, TINY)[hop] - translators[hop]
+        assert np.allclose(step, numeric_gradient(objective, translators[hop]), atol=1e-6)
+
+
+def test_every_hop_follows_the_exact_gradient() -> None:
+    translators = vanilla(TINY, Start(languages=2), 1)
+    there, back = translators[1, 2], translators[2, 1]
+
+    def objective(forward: Array, backward: Array) -> float:
+        closed = softmax(forward) * softmax(backward).T
+        return float(np.log(closed.sum(axis=1)).sum() + np.log(closed.sum(axis=0)).sum()) / 2
+
+    trained = train_every_hop(translators, TINY)
+    slope = numeric_gradient(lambda table: objective(table, back), there)
+    assert np.allclose(trained[1, 2] - there, slope, atol=1e-6)
+    slope = numeric_gradient(lambda table: objective(there, table), back)
+    assert np.allclose(trained[2, 1] - back, slope, atol=1e-6)
+
+
+def test_samples_agree_with_the_expectation() -> None:
+    translators = vanilla(TINY, Start(), 2)
+    rng = np.random.default_rng(0)
+    for walks in (DUAL, TRIANGLE):
+        exact, sampled = train(translators, walks, TINY), train(translators, walks, TINY, batch=200_000, rng=rng)
+        assert np.allclose(exact[1, 2], sampled[1, 2], atol=0.02)
+
+
+def test_helpers_stay_fixed() -> None:
+    translators = vanilla(SMALL, Start(), 0)
+    trained = train(translators, TRIANGLE, SMALL)
+    changed = {hop for hop in translators if not np.array_equal(translators[hop], trained[hop])}
+    assert changed == {(1, 2), (2, 1)}
+
+
+def test_walks_of_any_length_teach_the_pair() -> None:
+    assert loops_of(2) == DUAL
+    assert loops_of(3) == TRIANGLE
+    assert loops_of(5) == ((1, 5, 4, 3, 2, 1), (2, 3, 4, 5, 1, 2))
+
+
+def test_ratios() -> None:
+    right = np.array([True, True, False, False])
+    short = Journey((right,), np.array([True, True, True, False]))
+    long = Journey((right,), np.array([True, True, False, False]))
+    assert likelihood(short) == 0.5 and likelihood(long) == 0.0
+    assert conditional_likelihood(short, long) == 0.0
+    assert likelihood(Journey((np.array([True]),), np.array([True]))) is None
+
+
+def test_theorem1_misses_and_hypothesis_h_flatters() -> None:
+    rows = theorem1_finding(Settings(worlds=3)).rows
+    assert max(abs(row["exact_error"]) for row in rows) < 1e-12
+    assert all(row["hypothesis_h_error"] > 0 for row in rows)
+    much = [row for row in rows if row["dependence"] == "much"]
+    assert all(row["hypothesis_h_error"] > 0.05 and row["theorem1_error"] > 0.01 for row in much)
+
+
+def test_the_triangle_wins_by_its_way_home() -> None:
+    rows = triangle_finding(Settings(worlds=3), pivots=(0.5, 0.97)).rows
+    for poor, good in zip(rows[0::2], rows[1::2], strict=True):
+        assert poor["q23_q31"] < poor["r"] and poor["instead"] < poor["dual"]
+        assert good["q23_q31"] > good["r"] and good["instead"] > good["dual"]
+        assert good["on_top"] > good["dual_longer"]
+
+
+def test_longer_loops_gain_less() -> None:
+    rows = length_curve(Settings(worlds=3), lengths=(2, 5)).rows
+    assert all(short["gain"] > long["gain"] for short, long in zip(rows[0::2], rows[1::2], strict=True))
+
+
+def test_run_lab_is_json_and_repeats_itself(tmp_path: Path) -> None:
+    report = run_lab(SMALL)
+    assert json.loads(json.dumps(report, allow_nan=False)) == run_lab(SMALL)
+    assert report["settings"]["seed"] == 1
+    paths = draw(report, tmp_path)
+    assert len(paths) == 8 and all(path.stat().st_size > 1000 for path in paths)
+    assert paths[0].read_bytes().startswith(b"\x89PNG") and "<svg" in paths[1].read_text("utf-8")
+
+
+def test_pictures_say_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r'pip install "loopmt\[report\]".*--no-pictures'):
+        draw({}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"meanings": 3}, "meanings is 3; the laboratory needs at least 4"), ({"parallel": 2.0}, "parallel must lie in")],
+)
+def test_sizes_must_make_sense(wrong: dict[str, int], sentence: str) -> None:
+    with pytest.raises(TheoryError, match=sentence):
+        Settings(**wrong)

@@ -1,0 +1,113 @@
+"""The house: which room may look at which, and what may be said only in some of them. Read from the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import loopmt.errors
+
+ROOT = Path(loopmt.errors.__file__).parent
+FLOORS = [  # a room may look at rooms on floors below its own; helpers are for everyone
+    {"errors", "rng"},
+    {"path"},
+    {"config"},
+    {"world"},
+    {"text"},  # may ask the world to draw text
+    {"model"},
+    {"run"},
+    {"learn", "judge", "serve", "export"},  # never each other
+    {"workflow"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+HELPERS = {"progress", "processes"}
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def room(file: Path) -> str:
+    return file.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def rooms_seen(file: Path) -> Iterator[str]:
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[1] for name in node.names if name.name.startswith("loopmt."))
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports say where from, in full"
+            top, *inner = (node.module or "").split(".")
+            if top == "loopmt":
+                yield from inner[:1] or (name.name for name in node.names)
+
+
+def named(file: Path) -> set[str]:
+    """Every name and attribute that a module uses."""
+    names = {node.id for node in ast.walk(tree(file)) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree(file)) if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_room_looks_only_at_rooms_below(file: Path) -> None:
+    here = room(file)
+    for there in rooms_seen(file):
+        if there == here or there in HELPERS:
+            continue
+        assert here not in HELPERS, f"a helper is for everyone and needs no one: {there}"
+        assert FLOOR[there] < FLOOR[here], f"{here} looks at {there}"
+
+
+def test_every_room_is_on_the_plan() -> None:
+    assert {room(file) for file in MODULES} <= FLOOR.keys() | HELPERS
+
+
+def test_there_is_no_room_for_what_has_no_room() -> None:
+    assert not [file for file in MODULES if file.stem in {"utils", "util", "helpers", "common", "misc"}]
+
+
+def test_ranks_are_asked_where_work_is_dealt() -> None:
+    """Which process this is matters to who deals rows, seeds dropout and joins the group; `first` is for the rest."""
+    asks = {str(file.relative_to(ROOT)) for file in MODULES if "rank" in named(file) and "processes" in named(file)}
+    assert asks <= {"learn/gather.py", "learn/learner.py", "learn/trainer.py", "learn/captured.py", "learn/sharded.py"}
+
+
+def test_gradients_are_switched_where_networks_are_used() -> None:
+    """Switching gradients off belongs to the model, to the optimizer's own step, and to the validation loss."""
+    switches = {str(file.relative_to(ROOT)) for file in MODULES if "no_grad" in named(file)}
+    outside = {file for file in switches if not file.startswith("model/")}
+    assert outside <= {"learn/learner.py", "learn/captured.py", "learn/sharded.py", "judge/validate.py"}
+    modes = {"eval", "autocast", "inference_mode", "set_grad_enabled"}
+    assert not [file for file in MODULES if modes & named(file)], "dropout and precision are arguments, not modes"
+
+
+def test_no_pickle_is_written_or_read() -> None:
+    imports = [
+        name for file in MODULES for node in ast.walk(tree(file)) if isinstance(node, ast.Import) for name in node.names
+    ]
+    assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {name.name for name in imports}
+    for file in MODULES:
+        text = file.read_text(encoding="utf-8")
+        assert not any(word in text for word in ("torch.save(", "torch.load(", "np.load(", "np.save(")), file
+
+
+def test_help_needs_no_torch() -> None:
+    """What `loopmt --help` imports, it imports at the top of the command line's modules."""
+    for file in MODULES:
+        if room(file) in {"cli", "path", "errors", "config", "progress", "__main__"}:
+            top = [node for node in tree(file).body if isinstance(node, ast.Import | ast.ImportFrom)]
+            names = {
+                (node.module or "").split(".")[0]
+                if isinstance(node, ast.ImportFrom)
+                else node.names[0].name.split(".")[0]
+                for node in top
+            }
+            assert not names & {"torch", "numpy", "sentencepiece", "sacrebleu", "transformers"}, file

@@ -1,0 +1,196 @@
+"""Walks: reading and printing, expanding patterns, what the data can feed, what is refused and how."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopmt.errors import PathError
+from loopmt.path import Hop, Path, Pattern, Supply, expand_fed
+
+THREE, FOUR = ["en", "fr", "es"], ["en", "fr", "es", "de"]
+ALL = Supply.of(itertools.combinations(FOUR, 2), FOUR)
+STAR = Supply.of([("en", "fr"), ("en", "es"), ("en", "de")], FOUR)
+
+languages = st.sampled_from(["en", "fr", "es", "de", "zh_Hans", "x1"])
+places = st.one_of(languages, st.sampled_from("XYZW"))
+
+
+@st.composite
+def walks(draw: st.DrawFn, place: st.SearchStrategy[str] = languages) -> tuple[str, ...]:
+    walk = [draw(place)]
+    for _ in range(draw(st.integers(1, 5))):
+        walk.append(draw(place.filter(lambda name: name != walk[-1])))
+    return tuple(walk)
+
+
+@given(walks())
+def test_a_path_prints_as_it_is_read(walk: tuple[str, ...]) -> None:
+    path = Path(walk)
+    assert Path.parse(str(path)) == path
+    assert Path.parse(" > ".join(walk)) == path
+
+
+@given(walks(places))
+def test_a_pattern_prints_as_it_is_read(walk: tuple[str, ...]) -> None:
+    pattern = Pattern(walk)
+    assert Pattern.parse(str(pattern)) == pattern
+    assert {*pattern.variables, *pattern.named} == set(walk)
+
+
+@given(walks())
+def test_every_hop_but_the_last_generates(walk: tuple[str, ...]) -> None:
+    path = Path(walk)
+    assert (*path.generating, path.taught) == path.hops
+    assert path.ends == (walk[0], walk[-1])
+    assert path.closed == (walk[0] == walk[-1])
+    assert ">".join([path.hops[0].source, *(hop.target for hop in path.hops)]) == str(path)
+    assert all(hop.reverse.reverse == hop for hop in path.hops)
+
+
+@given(walks(places), st.permutations([*FOUR, "zh_Hans", "x1"]))
+def test_an_expansion_keeps_the_pattern(walk: tuple[str, ...], known: list[str]) -> None:
+    pattern = Pattern(walk)
+    paths = pattern.expand(known)
+    assert len(set(paths)) == len(paths)
+    for path in paths:
+        bound = dict(zip(walk, path.languages, strict=True))
+        assert tuple(bound[place] for place in walk) == path.languages
+        assert len(set(bound.values())) == len(bound)
+        assert all(bound[name] == name for name in pattern.named)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "three", "four"),
+    [
+        ("X>Y", 6, 12),
+        ("X>Y>X", 6, 12),
+        ("X>Y>Z>X", 6, 24),
+        ("X>Z>Y", 6, 24),
+        ("X>Y>Z>W>X", 0, 24),
+        ("en>X>en", 2, 3),
+        ("en>fr", 1, 1),
+        ("X>en>X", 2, 3),
+    ],
+)
+def test_number_of_paths(pattern: str, three: int, four: int) -> None:
+    assert len(Pattern.parse(pattern).expand(THREE)) == three
+    assert len(Pattern.parse(pattern).expand(FOUR)) == four
+
+
+def test_expansion_follows_the_order_of_the_languages() -> None:
+    assert [str(path) for path in Pattern.parse("X>Y>X").expand(["fr", "en"])] == ["fr>en>fr", "en>fr>en"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "path '': a place is empty."),
+        ("en", "path 'en' has no hop."),
+        ("en>", "path 'en>': a place is empty."),
+        ("en>>fr", "path 'en>>fr': a place is empty."),
+        ("en-fr", "path 'en-fr': 'en-fr' is no language."),
+        ("en>EN", "path 'en>EN': 'EN' is no language."),
+        ("en>en", "path 'en>en' goes from en to en: a hop leads to another language."),
+        ("X>X", "path 'X>X' goes from X to X: a hop leads to another language."),
+        ("en>é", "path 'en>é': 'é' is no language."),
+    ],
+)
+def test_what_is_no_path(text: str, sentence: str) -> None:
+    with pytest.raises(PathError) as caught:
+        Pattern.parse(text)
+    assert str(caught.value) == (
+        f"{sentence} Write languages joined by '>', such as en>fr or en>fr>es>en; "
+        "capitals stand for any language, as in X>Y>X."
+    )
+
+
+def test_a_pattern_is_no_path() -> None:
+    with pytest.raises(PathError, match=r"'en>X' is a pattern, not a path: X is not a language\."):
+        Path.parse("en>X")
+
+
+def expanded(texts: list[str], known: list[str], supply: Supply, trained: tuple[Hop, ...] = ()) -> list[list[str]]:
+    found = expand_fed([Pattern.parse(text) for text in texts], known, supply, trained)
+    return [[str(path) for path in expansion.paths] for expansion in found]
+
+
+@pytest.mark.parametrize(("known", "counts"), [(THREE, [6, 6, 6]), (FOUR, [12, 12, 24])])
+def test_full_data_feeds_all(known: list[str], counts: list[int]) -> None:
+    found = expand_fed([Pattern.parse(text) for text in ("X>Y", "X>Y>X", "X>Y>Z>X")], known, ALL)
+    assert [len(expansion.paths) for expansion in found] == counts
+    assert not any(expansion.left_out for expansion in found)
+
+
+def test_star_data_feeds_what_it_can() -> None:
+    """With bitext to English only, a loop fr>es>fr generates through a hop that only loops could train."""
+    supervised, loops, long = expand_fed([Pattern.parse(text) for text in ("X>Y", "X>Y>X", "X>Y>Z>X")], FOUR, STAR)
+    assert len(supervised.paths) == 6
+    assert all("en" in path.languages for path in supervised.paths)
+    assert {str(path) for path in loops.paths} >= {"en>fr>en", "fr>en>fr"}
+    # fr>en>es is trained hop by hop, so the loop es>en>fr>es may teach fr>es, and then fr>es>fr can be walked.
+    assert "es>fr>en>es" in {str(path) for path in long.paths}
+    kept = {path for expansion in (supervised, loops, long) for path in expansion.paths}
+    taught = {path.taught for path in kept}
+    assert all(taught.issuperset(path.generating) for path in kept)
+    why = {str(left.path): left.why for left in supervised.left_out}
+    assert why["fr>es"] == (
+        "is open, so it needs bitext fr-es; the data has de-en, en-es, en-fr. "
+        "Close it (fr>es>fr) or add data.bitext.fr-es."
+    )
+
+
+def test_untrained_translators_cannot_feed_each_other() -> None:
+    supply = Supply.of([("en", "fr")], THREE)
+    found = expand_fed([Pattern.parse("X>Y"), Pattern.parse("X>Y>X")], THREE, supply)
+    assert [str(path) for path in found[1].paths] == ["en>fr>en", "fr>en>fr"]
+    assert {left.why for left in found[1].left_out if str(left.path) == "fr>es>fr"} == {
+        "generates through a hop that nothing trains: fr>es."
+    }
+
+
+def test_what_a_stage_before_trained_may_generate() -> None:
+    supply = Supply.of([("en", "fr")], ["en"])
+    assert expanded(["en>es>en"], THREE, supply, (Hop("en", "es"),)) == [["en>es>en"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "known", "supply", "sentence"),
+    [
+        (
+            ["en>fr>es"],
+            THREE,
+            Supply.of([("en", "fr"), ("fr", "es")], []),
+            "path en>fr>es is open, so it needs bitext en-es; the data has en-fr, es-fr. "
+            "Close it (en>fr>es>en) or add data.bitext.en-es.",
+        ),
+        (
+            ["X>Y", "en>fr>en"],
+            THREE,
+            Supply.of([("en", "fr")], ["fr"]),
+            "path en>fr>en is closed, so it needs monolingual en; the data has fr. Add data.mono.en.",
+        ),
+        (["X>Y>Z>X"], ["en", "fr"], ALL, "path X>Y>Z>X needs 3 languages; the experiment has 2: en, fr."),
+        (
+            ["X>Y>X"],
+            ["en", "fr"],
+            Supply.of([], ["en", "fr"]),
+            "path X>Y>X fits nothing: en>fr>en generates through a hop that nothing trains: en>fr.",
+        ),
+        (["en>it"], THREE, ALL, "path en>it: language 'it' is not in the experiment, which has en, fr, es."),
+        (
+            ["X>Y"],
+            THREE,
+            Supply.of([], THREE),
+            "path X>Y fits nothing: en>fr is open, so it needs bitext en-fr; "
+            "the data has none. Close it (en>fr>en) or add data.bitext.en-fr.",
+        ),
+    ],
+)
+def test_what_is_refused(texts: list[str], known: list[str], supply: Supply, sentence: str) -> None:
+    with pytest.raises(PathError) as caught:
+        expanded(texts, known, supply)
+    assert str(caught.value) == sentence

@@ -1,0 +1,52 @@
+"""Progress: occasional lines, bars on a terminal, nothing at all."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from loopmt.progress import Bars, Lines, Progress, Silent, standard
+
+
+def test_lines_are_occasional() -> None:
+    stream = io.StringIO()
+    with Lines(stream).track("cleaning", 1000) as advance:
+        for _ in range(1000):
+            advance(1)
+    assert stream.getvalue() == ""
+
+
+def test_lines_say_how_far_the_work_is() -> None:
+    stream = io.StringIO()
+    progress = Lines(stream, interval=0)
+    with progress.track("outer") as outer, progress.track("inner", 200) as inner:
+        inner(50)
+        outer(3)
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == ["inner: 25% after 0 s", "outer: 3 after 0 s"]
+    assert lines[2:] == ["inner: done in 0 s", "outer: done in 0 s"]
+
+
+@pytest.mark.parametrize("progress", [Silent(), Bars(), Lines(interval=1e9)])
+def test_all_can_nest_and_speak(progress: Progress, capfd: pytest.CaptureFixture[str]) -> None:
+    with progress.track("outer", 2) as outer, progress.track("inner") as inner:
+        inner(1)
+        outer(1)
+        progress.say("[a line]")
+    progress.say("afterwards")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert ("[a line]" in err and "afterwards" in err) != isinstance(progress, Silent)
+
+
+def test_a_failure_inside_leaves_no_bar_behind() -> None:
+    bars = Bars()
+    with pytest.raises(ValueError, match="inside"), bars.track("work", 3):
+        raise ValueError("inside")
+    with bars.track("again", 1) as advance:
+        advance(1)
+
+
+def test_without_a_terminal_there_are_lines() -> None:
+    assert isinstance(standard(), Lines)
