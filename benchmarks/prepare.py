@@ -132,6 +132,7 @@ def report(sizes: list[int], jobs: int, out: Path) -> None:
     content = {
         "machine": f"{os.cpu_count()} shared cores, Python {platform.python_version()}",
         "vocabulary": {"size": VOCABULARY, "sampled_lines_per_language": SAMPLE},
+        "memory": "peak_megabytes is that of the main process; with jobs = 1 there is no other",
         "prepare": results,
         "memory_growth_percent": round(100 * (alone[-1] / alone[0] - 1), 1),
         "fetch": rows,

@@ -16,12 +16,12 @@ from loopmt.progress import Silent
 from loopmt.rng import numpy_generator
 from loopmt.workflow.train import Request, train
 
-WORDS = {
-    "en": "cat dog bird fish child king | red old small kind | sees hears likes finds | the . | today often never".split(),
+WORDS = {  # nouns, adjectives, verbs, article and full stop, adverbs
+    "en": "cat dog bird fish child king | red old small kind | sees hears likes finds | the . | today often never",
     "fr": "chat chien oiseau poisson enfant roi | rouge vieux petit gentil | voit entend aime trouve | le . | "
-    "aujourd'hui souvent jamais".split(),
+    "aujourd'hui souvent jamais",
     "es": "gato perro pájaro pez niño rey | rojo viejo pequeño amable | ve oye quiere encuentra | el . | "
-    "hoy siempre nunca".split(),
+    "hoy siempre nunca",
 }
 ORDERS = {  # of article 0, subject 1, its adjective 2, verb 3, object 4, its adjective 5, adverb 6
     "en": (0, 2, 1, 3, 0, 5, 4, 6),
@@ -89,17 +89,12 @@ Meaning = tuple[int, ...]
 
 def say(meaning: Meaning, language: str) -> str:
     """A sentence of a toy language: word by word, in the language's order."""
-    nouns, adjectives, verbs, fixed, adverbs = _kinds(language)
+    nouns, adjectives, verbs, fixed, adverbs = (kind.split() for kind in WORDS[language].split("|"))
     subject, adjective, verb, thing, other, adverb = meaning
     places = [fixed[0], nouns[subject], adjectives[adjective], verbs[verb], nouns[thing], adjectives[other]]
     words = [*places, adverbs[adverb]]
     sentence = " ".join(words[place] for place in ORDERS[language])
     return sentence[0].upper() + sentence[1:] + fixed[1]
-
-
-def _kinds(language: str) -> list[list[str]]:
-    groups = itertools.groupby(WORDS[language], "|".__ne__)
-    return [list(words) for are_words, words in groups if are_words]
 
 
 def draw_meanings(count: int) -> list[Meaning]:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"]
 __version__ = version("loopmt")
 
-_LAZY = {"Candidate": "loopmt.workflow.translate", "Generate": "loopmt.config", "Translator": "loopmt.workflow.translate"}
+_LAZY = {
+    "Candidate": "loopmt.workflow.translate",
+    "Generate": "loopmt.config",
+    "Translator": "loopmt.workflow.translate",
+}
 
 
 def load(run: Path | str, stage: str | None = None) -> Translator:

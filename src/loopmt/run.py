@@ -68,16 +68,9 @@ class Run:
         if text is not None:
             write_text(self.folder / "experiment.toml", text)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the run for this process; a second one is refused."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("a+") as file:
-            _acquire(file, self.folder)
-            try:
-                yield
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)
+        return _locked(self.folder)
 
     def stage(self, name: str) -> StageFolder:
         return StageFolder(self.folder / "stages" / name)
@@ -85,6 +78,17 @@ class Run:
     def finished(self) -> list[str]:
         """Names of the finished stages, in the experiment's order."""
         return [stage.name for stage in self.experiment().stages if self.stage(stage.name).finished]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+") as file:
+        _acquire(file, folder)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _acquire(file: IO[str], folder: Path) -> None:
@@ -117,6 +121,10 @@ class StageFolder:
     @property
     def finished(self) -> bool:
         return (self.folder / "result" / "state.json").is_file()
+
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the stage for this process: stages of one run may be trained side by side."""
+        return _locked(self.folder)
 
     def begin(self, settings: Json) -> None:
         """Write down what the stage is; refuse if it was begun as something else."""

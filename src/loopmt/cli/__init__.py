@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from loopmt.cli import lab, paths, run, score, text, theory
+from loopmt.cli import inspect, lab, paths, run, score, text, theory
 from loopmt.errors import LoopmtError
 
 app = typer.Typer(
@@ -22,10 +22,13 @@ app.command()(run.prepare)
 app.command()(run.train)
 app.command()(text.translate)
 app.command()(text.evaluate)
+app.command()(inspect.show)
+app.command()(inspect.generate)
 app.command()(score.score)
 app.command()(paths.paths)
 app.command()(theory.theory)
 app.command()(lab.lab)
+app.command()(inspect.doctor)
 
 
 def main() -> None:

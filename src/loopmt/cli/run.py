@@ -32,6 +32,7 @@ def train(
     override: SetOption = None,
     until: Annotated[str | None, typer.Option("--until", help="Train no further than this stage.")] = None,
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Stages trained side by side, in processes.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained on what, and stop.")] = False,
 ) -> None:
     """Train the stages of an experiment; the same command resumes.
@@ -43,7 +44,7 @@ def train(
     from loopmt.progress import standard
     from loopmt.workflow.train import Request, train
 
-    request = Request(file, run, override or (), until, seconds(stop_after))
+    request = Request(file, run, override or (), until, seconds(stop_after), jobs)
     if dry_run:
         from loopmt.workflow.dry_run import describe
 

@@ -61,7 +61,7 @@ class Hooks:
     """What other rooms do for the trainer."""
 
     validate: Callable[[], Validation]
-    choose: Callable[[int], Mapping[int, float]] | None = None  # round -> weights of routes, for `mix = "auto"`
+    choose: Callable[[int], tuple[Mapping[int, float], Json]] | None = None  # round -> weights of routes, and why
     stop: Callable[[], bool] = lambda: False
     show: Callable[[Json], None] = lambda record: None
 
@@ -135,11 +135,14 @@ class Trainer:
         """Weights of the routes in this round."""
         progress = self.progress
         if self.hooks.choose and progress.round % self.measure_every == 0:
-            progress.weights = {str(route): weight for route, weight in self.hooks.choose(progress.round).items()}
-        chosen = {int(route): weight for route, weight in progress.weights.items()}
-        weights = chosen or {
+            weights, why = self.processes.tell(self.hooks.choose(progress.round) if self.processes.first else None)
+            progress.weights = {str(route): weight for route, weight in weights.items()}
+            self._write({"kind": "choice", "update": progress.update, "round": progress.round, "worth": why})
+        weights = {
             route.number: route.entry.weight for route in self.routes if route.entry.from_update <= progress.update
         }
+        if self.hooks.choose:
+            weights = {int(route): weight for route, weight in progress.weights.items()}
         return {route: weight for route, weight in weights.items() if route not in progress.dropped}
 
     def _learn(self, batch: Batch, update: int) -> None:

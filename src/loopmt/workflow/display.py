@@ -33,6 +33,9 @@ class Display:
             self.progress.say(self._training(record))
         elif record["kind"] == "valid":
             self.progress.say(self._validation(record))
+        elif record["kind"] == "choice":
+            chosen = [f"{path} {worth['share']:.2f}" for path, worth in record["worth"].items() if worth["share"] > 0]
+            self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none'}")
         elif record["kind"] == "alarm":
             self.progress.say(
                 f"{self._place(record)}  ALARM  path {record['path']}, hop {record['hop']}: {record['what']}"

@@ -1,8 +1,8 @@
 """`loopmt evaluate`: every finished stage on every test set.
 
-    RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}    kept, and taken up again by the next call
-    RUN/stages/NAME/scores.json                                 one stage
-    RUN/scorecard.json                                          all stages, and the experiment's comparisons
+RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}    kept, and taken up again by the next call
+RUN/stages/NAME/scores.json                                 one stage
+RUN/scorecard.json                                          all stages, and the experiment's comparisons
 """
 
 from __future__ import annotations

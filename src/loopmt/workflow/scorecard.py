@@ -85,8 +85,7 @@ def _stage(stage: StageMeasures) -> Json:
 def _set(stage: StageMeasures, name: str) -> Json:
     mine = {test: measures for test, measures in stage.tests.items() if test.name == name}
     directions = {
-        str(test.hop): {"sentences": len(measures["chrf"].rows), **_scores(measures)}
-        for test, measures in mine.items()
+        str(test.hop): {"sentences": len(measures["chrf"].rows), **_scores(measures)} for test, measures in mine.items()
     }
     return {"directions": directions, "mean": _mean([_scores(measures) for measures in mine.values()])}
 

@@ -6,8 +6,8 @@ import hashlib
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -17,6 +17,7 @@ import torch
 
 from loopmt.config import Experiment, Generate, Stage, Train, expansions, trained_hops
 from loopmt.errors import DataError
+from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route
@@ -42,10 +43,13 @@ class Stopper:
 
     deadline: float | None = None
     reason: str | None = None
+    orphaned: Callable[[], bool] = lambda: False
 
     def asked(self) -> bool:
         if self.deadline is not None and time.monotonic() >= self.deadline and self.reason is None:
             self.reason = "the time given by --stop-after is over"
+        if self.reason is None and self.orphaned():
+            self.reason = "the process that started it is gone"
         return self.reason is not None
 
     @contextmanager
@@ -126,7 +130,8 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     site.processes.wait()
     if folder.finished:
         return True
-    return assemble(site, stage, folder, stopper, show).run()
+    with folder.locked() if site.processes.first else nullcontext():
+        return assemble(site, stage, folder, stopper, show).run()
 
 
 def settings_of(site: Site, stage: Stage) -> Json:
@@ -158,10 +163,29 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     grouped = any(route.entry.combine == "logmeanexp" for route in routes)
     kind = CapturedLearner if site.device.type == "cuda" and train.compile else Learner
     learner = kind(translators, train, len(routes), site.processes, grouped)
-    hooks = Hooks(validator(site, translators, train), None, stopper.asked, show)
+    choose = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
+    hooks = Hooks(validator(site, translators, train), choose, stopper.asked, show)
+    every = stage.auto.measure_every
     return Trainer(
-        routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, 1, key
+        routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, every, key
     )
+
+
+def chooser(
+    site: Site, stage: Stage, translators: Translators, routes: Sequence[Route], train: Train
+) -> Callable[[int], tuple[Mapping[int, float], Json]]:
+    """How `mix = "auto"` chooses the loops of a round."""
+    sets = held_out(site.store, translators, "valid", stage.auto.sentences)
+    candidates = [Candidate(route.number, route.path, route.settings) for route in routes if route.synthetic]
+    supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
+
+    def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
+        key = (site.experiment.seed, stage.name, "choose", number)
+        dtype = precision(train, site.device)
+        choice = choose(translators, sets, candidates, supervised, dtype, key, site.agree)
+        return choice.weights, choice.as_json()
+
+    return choose_loops
 
 
 def starting_point(site: Site, stage: Stage) -> Translators:

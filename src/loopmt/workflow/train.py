@@ -9,13 +9,14 @@ from pathlib import Path
 
 import torch
 
-from loopmt.config import Experiment, load
+from loopmt.config import Experiment, Stage, load
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepare
 from loopmt.workflow.display import Display
+from loopmt.workflow.side_by_side import train_side_by_side
 from loopmt.workflow.stages import Site, Stopper, train_stage
 
 
@@ -28,6 +29,7 @@ class Request:
     overrides: Sequence[str] = ()
     until: str | None = None
     stop_after: float | None = None  # seconds
+    jobs: int = 1
 
     def load(self) -> tuple[Experiment, Run]:
         experiment = load(self.file, self.overrides)
@@ -78,15 +80,26 @@ def train(request: Request, progress: Progress) -> bool:
 def _train_tree(
     run: Run, device: torch.device, processes: Processes, request: Request, stopper: Stopper, progress: Progress
 ) -> bool:
-    site = Site.open(run, device, processes)
+    stages = _asked_for(run.experiment().stages, request.until)
     with stopper.listening():
-        for stage in site.experiment.stages:
-            display = Display(stage, site.experiment.training(stage), progress)
-            with display.shown():
-                finished = train_stage(site, stage, stopper, display.show)
-            if not finished:
-                progress.say(f'stage "{stage.name}" paused: {stopper.reason}. The same command resumes it.')
+        if request.jobs > 1 and not processes.many:
+            finished = train_side_by_side(run, stages, request.jobs, stopper)
+        else:
+            finished = _one_by_one(Site.open(run, device, processes), stages, stopper, progress)
+    if not finished:
+        progress.say(f"training paused: {stopper.reason}. The same command resumes it.")
+    return finished
+
+
+def _asked_for(stages: Sequence[Stage], until: str | None) -> list[Stage]:
+    names = [stage.name for stage in stages]
+    return list(stages[: names.index(until) + 1 if until else None])
+
+
+def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress) -> bool:
+    for stage in stages:
+        display = Display(stage, site.experiment.training(stage), progress)
+        with display.shown():
+            if not train_stage(site, stage, stopper, display.show):
                 return False
-            if stage.name == request.until:
-                break
     return True

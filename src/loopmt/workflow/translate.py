@@ -21,14 +21,18 @@ from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process
 from loopmt.rng import torch_generator
 from loopmt.run import Run
-from loopmt.text.ragged import Ragged
 from loopmt.text.files import HashedFile, lines
+from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
 _SPARE = 3  # places of a row that text does not get: the end and two tags
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CUTS = [re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"), re.compile(r"(?<=[,;:–—])\s+|(?<=[、，；])"), re.compile(r"\s+")]
+_CUTS = [
+    re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"),
+    re.compile(r"(?<=[,;:–—])\s+|(?<=[、，；])"),
+    re.compile(r"\s+"),
+]
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class Translator:
         outputs = decode_nbest(translators.speaker(hop, "live", self._dtype), rows, how, self._limits, generator, n)
         flat = [output for candidates in outputs for output in candidates]
         texts = translators.vocab.decode([output.ids for output in flat], hop.target)
-        made = (Candidate(_line(text), output.score) for text, output in zip(texts, flat, strict=True))
+        made = (Candidate(one_line(text), output.score) for text, output in zip(texts, flat, strict=True))
         by_row = [list(itertools.islice(made, len(candidates))) for candidates in outputs]
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
 
@@ -149,14 +153,14 @@ def halves(text: str) -> list[str]:
     """Two parts: cut at the end of a sentence, else of a clause, else at a space, else in the middle."""
     middle = len(text) // 2
     for cut in _CUTS:
-        places = [match.span() for match in cut.finditer(text) if 0 < match.start() and match.end() < len(text)]
+        places = [match.span() for match in cut.finditer(text) if match.start() > 0 and match.end() < len(text)]
         if places:
             end, start = min(places, key=lambda place: abs(place[0] - middle))
             return [text[:end], text[start:]]
     return [text[:middle], text[middle:]]
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """A network may spell any character in bytes; a translation is one line all the same."""
     return _UNPRINTABLE.sub(" ", text)
 

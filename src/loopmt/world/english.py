@@ -77,6 +77,8 @@ def _questions() -> Iterator[tuple[str, Features]]:
         yield f"BE SUBJ {complement} TIME?", {**NO, "fused": True}
         yield f"BE SUBJ not {complement} TIME?", {**NO, "fused": False}
         yield f"AUX SUBJ REST {complement} TIME?", {"support": False, "fused": False}
+        yield f"AUX SUBJ REST {complement} TIME?", {**NO, "support": False, "fused": True}
+        yield f"AUX SUBJ not REST {complement} TIME?", {**NO, "support": False, "fused": False}
 
 
 def _asked() -> Iterator[tuple[str, Features]]:

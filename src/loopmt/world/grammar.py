@@ -45,6 +45,10 @@ class Leaf:
             self._by_concept.setdefault(features.get(key), []).append(said)
             self._by_word.setdefault(said[0][0] if said[0] else "", []).append(said)
 
+    def entries(self) -> Iterator[Said]:
+        for group in self._by_concept.values():
+            yield from group
+
     def read(self, tokens: Sequence[Words], start: int) -> Iterator[Read]:
         """The forms that stand at `start`, each with where it ends."""
         for words, features in self._by_word.get("", ()):
@@ -62,7 +66,7 @@ class Leaf:
         if self.key in bound:
             candidates: Iterable[Said] = self._by_concept.get(bound[self.key], ())
         else:
-            candidates = (said for group in self._by_concept.values() for said in group)
+            candidates = self.entries()
         return [said for said in candidates if all(bound.get(n, v) == v for n, v in said[1].items())]
 
 

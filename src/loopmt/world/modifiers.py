@@ -21,7 +21,7 @@ full pretty clothes girl plant | pretty | <joli | bonito / lindo | hübsch
 full ugly animal clothes building furniture | ugly / unattractive | laid | feo | hässlich
 tiny good food text show person | good | <bon bonne | bueno | gut
 full bad food text show idea | bad | <mauvais | malo | schlecht
-tiny happy person ~ | happy | heureux heureuse / content | feliz:ser / contento | glücklich
+tiny happy person ~ | happy | heureux heureuse / content | feliz / contento | glücklich
 small sad person ~ | sad | triste | triste | traurig
 tiny tired person animal ~ | tired | fatigué | cansado | müde
 small ill person animal ~ | ill / sick | malade | enfermo | krank

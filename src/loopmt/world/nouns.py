@@ -7,10 +7,10 @@ German weak noun (den Jungen). A plural that does not follow the rule of its lan
 from __future__ import annotations
 
 NOUNS = """
-tiny man person male | man men | homme m | hombre m | Mann m Männer
-tiny woman person female | woman women | femme f | mujer f | Frau f Frauen
-tiny boy person child male | boy | garçon m | niño m / chico m | Junge m! Jungen
-tiny girl person child female | girl | fille f | niña f / chica f | Mädchen n Mädchen
+tiny man person stranger male | man men | homme m | hombre m | Mann m Männer
+tiny woman person stranger female | woman women | femme f | mujer f | Frau f Frauen
+tiny boy person stranger child male | boy | garçon m | niño m / chico m | Junge m! Jungen
+tiny girl person stranger child female | girl | fille f | niña f / chica f | Mädchen n Mädchen
 small child person child | child children | enfant m | niño m | Kind n Kinder
 tiny friend_m person male | friend | ami m | amigo m | Freund m Freunde
 tiny friend_f person female | friend | amie f | amiga f | Freundin f Freundinnen
@@ -34,20 +34,20 @@ small doctor_m person trade male | doctor | médecin m | médico m | Arzt m Ärz
 full doctor_f person trade female | doctor | médecin f | médica f | Ärztin f Ärztinnen
 full student_m person trade male | student | étudiant m | estudiante m | Student m! Studenten
 full student_f person trade female | student | étudiante f | estudiante f | Studentin f Studentinnen
-full singer_m person trade male | singer | chanteur m | cantante m | Sänger m Sänger
-full singer_f person trade female | singer | chanteuse f | cantante f | Sängerin f Sängerinnen
+full singer_m person stranger trade male | singer | chanteur m | cantante m | Sänger m Sänger
+full singer_f person stranger trade female | singer | chanteuse f | cantante f | Sängerin f Sängerinnen
 full neighbour_m person male | neighbour | voisin m | vecino m | Nachbar m! Nachbarn
 full neighbour_f person female | neighbour | voisine f | vecina f | Nachbarin f Nachbarinnen
-full writer_m person trade male | writer | écrivain m | escritor m | Schriftsteller m Schriftsteller
-full writer_f person trade female | writer | écrivaine f | escritora f | Schriftstellerin f Schriftstellerinnen
-full farmer person trade male | farmer | fermier m / paysan m | granjero m / campesino m | Bauer m! Bauern
-full baker person trade male | baker | boulanger m | panadero m | Bäcker m Bäcker
+full writer_m person stranger trade male | writer | écrivain m | escritor m | Schriftsteller m Schriftsteller
+full writer_f person stranger trade female | writer | écrivaine f | escritora f | Schriftstellerin f Schriftstellerinnen
+full farmer person stranger trade male | farmer | fermier m / paysan m | granjero m / campesino m | Bauer m! Bauern
+full baker person stranger trade male | baker | boulanger m | panadero m | Bäcker m Bäcker
 full cook_m person trade male | cook | cuisinier m | cocinero m | Koch m Köche
 full cook_f person trade female | cook | cuisinière f | cocinera f | Köchin f Köchinnen
-full painter_m person trade male | painter | peintre m | pintor m | Maler m Maler
+full painter_m person stranger trade male | painter | peintre m | pintor m | Maler m Maler
 full gardener person trade male | gardener | jardinier m | jardinero m | Gärtner m Gärtner
-full king person male | king | roi m | rey m | König m Könige
-full queen person female | queen | reine f | reina f | Königin f Königinnen
+full king person stranger male | king | roi m | rey m | König m Könige
+full queen person stranger female | queen | reine f | reina f | Königin f Königinnen
 full guest person | guest | invité m | invitado m | Gast m Gäste
 tiny cat animal pet | cat | chat m | gato m | Katze f Katzen
 tiny dog animal pet | dog | chien m | perro m | Hund m Hunde
@@ -62,9 +62,9 @@ full duck animal | duck | canard m | pato m | Ente f Enten
 full hen animal | hen | poule f | gallina f | Huhn n Hühner
 full goat animal | goat | chèvre f | cabra f | Ziege f Ziegen
 full donkey animal | donkey | âne m | burro m | Esel m Esel
-full wolf animal wild | wolf wolves | loup m | lobo m | Wolf m Wölfe
-full bear animal wild | bear | ours m | oso m | Bär m! Bären
-full fox animal wild | fox | renard m | zorro m | Fuchs m Füchse
+full wolf animal wild stranger | wolf wolves | loup m | lobo m | Wolf m Wölfe
+full bear animal wild stranger | bear | ours m | oso m | Bär m! Bären
+full fox animal wild stranger | fox | renard m | zorro m | Fuchs m Füchse
 tiny bread food mass | bread | pain m | pan m | Brot n
 tiny apple food | apple | pomme f | manzana f | Apfel m Äpfel
 tiny soup food hot | soup | soupe f | sopa f | Suppe f Suppen

@@ -6,6 +6,8 @@ are exactly those that are sensible here, and a sentence that has none of them i
 
 from __future__ import annotations
 
+from math import prod
+
 from loopmt.world.lexicon import MODALS, PERSONS, POSSESSIVES, SIZES, Lexicon, Verb, genders
 from loopmt.world.meaning import Clause, Meaning, NounPhrase, Relative
 
@@ -17,6 +19,10 @@ LEVELS = {
     "small": {"object pronoun", "modal", "manner", "place", "recipient"},
     "full": {"never", "pair", "relative", "asked", "trade", "content", "reason"},
 }
+COMMONNESS = {
+    "a": 0.7, "this": 0.4, "that": 0.4, "two": 0.25, "three": 0.25, "many": 0.25, "we": 0.25,
+    **dict.fromkeys(POSSESSIVES, 0.35),
+}  # fmt: skip
 FIRST, SECOND = ("I", "we"), ("thou", "you", "ye")
 
 
@@ -52,6 +58,13 @@ def same_party(one: NounPhrase, other: NounPhrase | None) -> bool:
     a, b = person_of(one.head), person_of(other.head)
     heads = {one.head} if one.head != "and" else {part.head for part in (one.first, one.second) if part}
     return other.head in heads or {a, b} <= set(FIRST) or {a, b} <= set(SECOND)
+
+
+def commonness(clause: Clause) -> float:
+    """How likely a drawn meaning is to be kept, so that what is rare in speech is rare in text."""
+    heads = [part for part in (clause.subject, clause.object, clause.recipient) if part is not None]
+    words = [COMMONNESS.get(part.determiner or person_of(part.head), 1.0) for part in heads]
+    return prod(words) * (0.4 if clause.tense == "future" and clause.time is None else 1.0)
 
 
 class Sense:
@@ -103,6 +116,8 @@ class Sense:
         noun = self.lexicon.nouns[phrase.head]
         if phrase.determiner not in self.lexicon.determiners or (noun.is_a("mass") and phrase.determiner in COUNTS):
             return False
+        if phrase.determiner in POSSESSIVES and noun.is_a("stranger"):
+            return False
         return phrase.adjective is None or noun.is_a(*self.lexicon.adjectives[phrase.adjective].kinds)
 
     def _subject(self, clause: Clause, verb: Verb) -> bool:
@@ -114,8 +129,14 @@ class Sense:
         vague = subject.determiner == "a" and (
             clause.question or clause.polarity != "positive" or self.is_a(subject, ("mass",))
         )
+        vague = vague or self._idle(clause)
         fits = subject.head in THINGS or self.is_a(subject, verb.subjects)
         return fits and not vague and self.noun_phrase(subject) and self._pair(subject) and self._relative(clause)
+
+    def _idle(self, clause: Clause) -> bool:
+        """Nobody asks whether they are doing what they are doing."""
+        mine = person_of(clause.subject.head) in FIRST and clause.question
+        return mine and clause.modal is None and clause.tense in ("present", "progressive")
 
     def _pair(self, phrase: NounPhrase) -> bool:
         if phrase.head != "and":
@@ -170,7 +191,8 @@ class Sense:
         if thing.head in THINGS:
             return impersonal
         vague = thing.determiner == "a" and thing.number == "plural" and verb.aspect == "state" and verb.concept != "have"
-        counted = thing.determiner in COUNTS and clause.polarity != "positive"
+        people = thing.determiner == "a" and thing.number == "plural" and self.is_a(thing, ("person",))
+        counted = (people or thing.determiner in COUNTS) and clause.polarity != "positive"
         return self.is_a(thing, verb.objects) and self.noun_phrase(thing) and not vague and not counted
 
     def _recipient(self, clause: Clause) -> bool:

@@ -91,7 +91,6 @@ small show ditransitive event person > thing text clothes plant building vehicle
 full send ditransitive event person > text thing clothes plant | send sent | envoyer | enviar / mandar | schicken / senden
 full bring ditransitive event person > thing food drink text clothes plant | bring brought | apporter | traer | bringen bringt brachte gebracht
 full lend ditransitive event person > thing text clothes vehicle | lend lent | prêter | prestar | leihen leiht lieh geliehen
-full sell_to ditransitive event person > vehicle furniture clothes thing building | sell sold | vendre | vender | verkaufen
 full say content event person > | say said | dire | decir | sagen
 full think content state person > | think thought | penser | pensar ie | denken denkt dachte gedacht
 full believe content state person > | believe | croire | creer | glauben

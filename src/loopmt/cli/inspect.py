@@ -1,0 +1,156 @@
+"""Verbs that look at a run, at this machine, or at what a path generates: show, doctor, generate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from loopmt.cli.options import JsonOption, RunFolder, StageOption
+from loopmt.cli.text import LengthPenalty, Temperature, TopP
+from loopmt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from loopmt.workflow.generate import Yield
+
+
+class How(StrEnum):
+    sample = "sample"
+    greedy = "greedy"
+    beam = "beam"
+
+
+def show(run: RunFolder, as_json: JsonOption = False) -> None:
+    """Say where a run stands: its stages, their scores, and the next command.
+
+    Example: loopmt show runs/demo
+    """
+    from loopmt.workflow.show import overview
+
+    found = overview(run)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    console.print(_overview_table(found))
+    for one in found["comparisons"]:
+        console.print(
+            f"{one['of']} against {one['against']}: {one['difference']:+.2f} BLEU "
+            f"({one['low']:+.2f} to {one['high']:+.2f}), p = {one['p_value']:.3f}"
+        )
+    console.print(f"next: {found['next']}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _overview_table(found: dict[str, Any]) -> Table:
+    title = f"{found['experiment']}: {', '.join(found['languages'])}"
+    columns = ("stage", "from", "state", "best valid BLEU", "test BLEU", "test chrF2", "exact")
+    table = Table(*columns, title=title, title_justify="left", title_style="bold", header_style="bold")
+    for stage in found["stages"]:
+        state = stage["state"] if stage["state"] != "begun" else _place(stage)
+        scores = stage["scores"] or {}
+        cells = [_shown(stage["best_valid_bleu"]), _shown(scores.get("multi_bleu")), _shown(scores.get("chrf"))]
+        table.add_row(stage["name"], stage["from"] or "", state, *cells, _shown(scores.get("accuracy"), 3))
+    return table
+
+
+def _place(stage: dict[str, Any]) -> str:
+    total = f" of {stage['updates']:,}" if stage["updates"] else ""
+    return f"at update {stage['update']:,}{total}"
+
+
+def _shown(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Say what this machine has, what works on it, and what is missing.
+
+    Example: loopmt doctor
+    """
+    from loopmt.workflow.doctor import advice, examine
+
+    found = examine(Path.cwd())
+    if as_json:
+        typer.echo(json.dumps({**found, "advice": advice(found)}, indent=1))
+        return
+    cpu, gib = found["cpu"], 2**30
+    lines = {
+        "python": f"{found['python']} on {found['platform']}",
+        "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
+        "cpu": f"{cpu['usable_cores']} of {cpu['cores']} cores, {cpu['threads']} threads; "
+        f"{found['memory_bytes'] / gib:.1f} GiB of memory",
+        "devices": ", ".join(f"{one['name']} ({one['memory_bytes'] / gib:.0f} GiB)" for one in found["devices"])
+        or "no CUDA device",
+        "precision": "; ".join(f"{device}: {', '.join(names)}" for device, names in found["precision"].items()),
+        "compiled": "yes" if found["compile"] else "no: training is eager",
+        "disk": f"{found['disk_free_bytes'] / gib:.1f} GiB free here",
+        "extras": ", ".join(name for name, extra in found["extras"].items() if not extra["missing"]) or "none",
+    }
+    for name, line in lines.items():
+        typer.echo(f"{name:<10} {line}")
+    for line in advice(found):
+        typer.echo(f"{'':<10} {line}")
+
+
+def generate(
+    run: RunFolder,
+    path: Annotated[str, typer.Argument(help='A path that generates, such as "en>fr>en".')],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the rows; the same folder resumes.")],
+    stage: StageOption = None,
+    how: Annotated[How, typer.Option("--how", help="Decoding of every generating hop.")] = How.sample,
+    temperature: Temperature = 1.0,
+    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")] = 10,
+    top_p: TopP = 1.0,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
+    length_penalty: LengthPenalty = 1.0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Take so many real rows; default: all.")] = None,
+    shard: Annotated[str, typer.Option("--shard", metavar="I/N", help="This process's share of the work.")] = "1/1",
+    chunk: Annotated[int, typer.Option("--chunk", min=1, help="Real rows in a chunk.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the synthetic pairs of a path: generated sources, real targets.
+
+    A closed path starts from the run's monolingual text, an open one from its bitext. Writes OUT/synthetic.LANG for
+    the two sides and OUT/synthetic.scores.tsv with path and log-probability; rows that are empty, copied, runaway
+    or in another language are left out and counted. Chunks that are there are not made again; with --shard, or
+    under torchrun, several processes share the work.
+
+    Example: loopmt generate runs/demo "en>fr>en" --out synthetic --how beam --limit 10000
+    """
+    from loopmt.config import Generate
+    from loopmt.progress import standard
+    from loopmt.workflow.generate import Order
+    from loopmt.workflow.generate import generate as run_generate
+
+    settings = Generate(
+        how=how.value, temperature=temperature, top_k=top_k, top_p=top_p, beam=beam, length_penalty=length_penalty
+    )
+    order = Order(run, path, out, stage, settings, limit, _shard(shard), chunk, seed)
+    found = run_generate(order, standard())
+    typer.echo(json.dumps(_as_json(found)) if as_json else _sentence(found, out))
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise ConfigError(f"--shard {text}: write I/N with I from 1 to N, such as 1/4.")
+    return int(number) - 1, int(count)
+
+
+def _as_json(found: Yield) -> dict[str, Any]:
+    return {**vars(found), "files": list(map(str, found.files))}
+
+
+def _sentence(found: Yield, out: Path) -> str:
+    dropped = ", ".join(f"{reason} {count:,}" for reason, count in found.dropped.items() if count) or "none"
+    kept = f"{found.kept:,} of {found.rows:,} rows kept (dropped: {dropped})"
+    if not found.files:
+        return f"{kept}; {found.chunks_done} of {found.chunks} chunks are in {out}: the other shards are missing."
+    return f"{kept} in {', '.join(map(str, found.files))}"

@@ -1,0 +1,234 @@
+"""`loopmt train --dry-run`: what would be trained on what, how large it is, how long it takes. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, trained_hops
+from loopmt.learn.gather import Gatherer
+from loopmt.learn.learner import Learner, learning_rate, precision
+from loopmt.model.sieve import Sieve
+from loopmt.model.translators import Translators
+from loopmt.model.weights import Layout
+from loopmt.path import Expansion
+from loopmt.processes import Processes, device_of_this_process
+from loopmt.progress import Progress
+from loopmt.run import Run
+from loopmt.text.batch import Shape, pack
+from loopmt.text.inputs import Inputs, as_files
+from loopmt.text.manifest import Manifest
+from loopmt.text.prepared import prepared, settings_of
+from loopmt.text.store import Store
+from loopmt.text.vocab import Vocab
+from loopmt.workflow import stages
+from loopmt.workflow.train import Request
+
+_TIMED_UPDATES = 4
+_BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
+
+
+def describe(request: Request, progress: Progress) -> None:
+    """Print the plan; a mistake that `train` would refuse is refused here too."""
+    experiment, run = request.load()
+    wanted = _wanted(experiment, request.until)
+    root = run.folder / "corpora" if experiment.data.world else request.file.parent / (experiment.data.root or "")
+    settings = settings_of(experiment.data, experiment.vocab, experiment.languages, experiment.seed)
+    manifest = prepared(run.folder, settings, as_files(experiment.data), root, experiment.languages)
+    site = _site(experiment, run, manifest) if manifest else None
+    print(f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}")
+    for line in (*_data(experiment, manifest, root), _networks(experiment, site)):
+        print(f"  {line}")
+    plans = [StagePlan(experiment, run, stage, site) for stage in wanted]
+    left = sum(plan.describe(progress) for plan in plans)
+    if site is None:
+        next_step = f"loopmt prepare {request.file} --run {run.folder}"
+        print(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
+    else:
+        print(f"Left to train: about {_clock(left)} on this machine ({site.device.type}), validation not counted.")
+
+
+def _wanted(experiment: Experiment, until: str | None) -> list[Stage]:
+    if until is None:
+        return experiment.stages
+    return experiment.stages[: experiment.stages.index(experiment.stage(until)) + 1]
+
+
+def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.Site:
+    """As `Site.open`, but for the experiment as it is asked for now, not as it was written down before."""
+    vocab, store = Vocab.load(run.folder / "vocab"), Store.open(run.folder / "store")
+    device, fingerprint = device_of_this_process(), stages.fingerprint_of(manifest)
+    return stages.Site(experiment, run, vocab, store, device, Processes(), fingerprint)
+
+
+def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iterator[str]:
+    if manifest:
+        for corpus in manifest.corpora:
+            tokens = ", ".join(f"{language} {count:,}" for language, count in corpus.tokens.items())
+            yield f"{corpus.kind} {corpus.name}: {corpus.kept:,} rows ({tokens} subwords)"
+        for one in manifest.sets:
+            yield f"set {one.name} {one.pair}".rstrip() + f": {one.rows:,} rows in {', '.join(one.languages)}"
+    elif world := experiment.data.world:
+        drawn = {**{f"bitext {pair}": rows for pair, rows in world.pairs.items()}}
+        drawn |= {f"mono {language}": rows for language, rows in world.mono.items()}
+        yield from (f"{name}: {rows:,} rows, to be drawn from the built-in languages" for name, rows in drawn.items())
+    else:
+        for corpus_files in Inputs(experiment.data, root, experiment.languages).corpora:
+            files = ", ".join(str(file) for source in corpus_files.sources for file in source.files)
+            yield f"{corpus_files.kind} {corpus_files.name}: {files}, not prepared yet"
+
+
+def _networks(experiment: Experiment, site: stages.Site | None) -> str:
+    hops = {hop for stage in experiment.stages for hop in trained_hops(experiment, stage.name)}
+    shared = experiment.model.sharing == "all"
+    each = _layout(experiment, site).num_parameters
+    total = each if shared else each * len(hops)
+    what = f"1 network for {len(hops)} directions" if shared else f"{len(hops)} networks, one per direction"
+    memory = _bytes(total * _BYTES_PER_WEIGHT)
+    return f"{what}: {each:,} parameters each, {total:,} in total; with gradients and moments about {memory}"
+
+
+def _layout(experiment: Experiment, site: stages.Site | None) -> Layout:
+    size = max(site.vocab.size(one) for one in experiment.languages) if site else experiment.vocab.size
+    return Layout(experiment.model, size, size, experiment.vocab.sharing == "joint")
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What is known about a stage before it is trained."""
+
+    experiment: Experiment
+    run: Run
+    stage: Stage
+    site: stages.Site | None
+
+    @property
+    def train(self) -> Train:
+        return self.experiment.training(self.stage)
+
+    def describe(self, progress: Progress) -> float:
+        """Print it; the seconds that are left to train."""
+        indent = "  " * self._depth(self.stage)
+        print(f"{indent}stage {self.stage.name}: {self._start()}, {self._budget()}")
+        for entry, expansion in expansions(self.experiment, self.stage):
+            for line in _paths(entry, expansion):
+                print(f"{indent}  {line}")
+        folder = self.run.stage(self.stage.name)
+        if folder.finished:
+            print(f"{indent}  finished")
+            return 0.0
+        if self.site is None:
+            return 0.0
+        if (folder.folder / "stage.json").is_file():
+            folder.begin(stages.settings_of(self.site, self.stage))
+        lines, seconds = self._measured(self.site, progress)
+        print("\n".join(f"{indent}  {line}" for line in lines))
+        return seconds
+
+    def _depth(self, stage: Stage) -> int:
+        return 1 if stage.from_ is None else 1 + self._depth(self.experiment.stage(stage.from_))
+
+    def _start(self) -> str:
+        return f"from {self.stage.from_}" if self.stage.from_ else "from fresh weights"
+
+    def _budget(self) -> str:
+        train = self.train
+        per_update = f"{train.tokens:,} target tokens per direction each"
+        if self.stage.updates is not None:
+            return f"{self.stage.updates:,} updates of {per_update}"
+        return f"until patience {train.patience}, at most {train.max_updates:,} updates of {per_update}"
+
+    # -- on this machine -------------------------------------------------------------------------------------
+
+    def _measured(self, site: stages.Site, progress: Progress) -> tuple[list[str], float]:
+        """Batch shapes, memory, and the time of a few real updates of copies in memory."""
+        trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
+        translators = stages.starting_point(site, self.stage if trained else _orphan(self.stage))
+        shapes = stages.shapes_of(site, translators, self.train)
+        with progress.track(f"timing {self.stage.name}"):
+            generating, updating = self._time(site, translators, shapes)
+        done = max(self.run.stage(self.stage.name).updates(), default=0)
+        left = max((self.stage.updates or self.train.max_updates) - done, 0)
+        seconds = left * (generating + updating)
+        untrained = "" if trained else " (generators are untrained now and speak at length: at most)"
+        batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
+        return [
+            f"batches of {batches} (rows x subwords) in {_name(precision(self.train, site.device))}, "
+            f"about {_bytes(_activations(translators, shapes, self.train))} of activations",
+            f"{1000 * updating:.0f} ms an update and {1000 * generating:.0f} ms to generate for it{untrained}; "
+            f"{left:,} updates left: about {_clock(seconds)}",
+        ], seconds
+
+    def _time(self, site: stages.Site, translators: Translators, shapes: Sequence[Shape]) -> tuple[float, float]:
+        """Seconds per update of generating and of learning; the first update warms up and does not count."""
+        train = self.train.model_copy(update={"round": _TIMED_UPDATES})
+        routes = stages.routes_of(self.experiment, self.stage)
+        for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
+            translators.copy(by)
+        sieve = Sieve(train.max_length, stages.frequencies_of(site))
+        key = (self.experiment.seed, self.stage.name)
+        gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
+        gathered = gatherer.round(0, {route.number: route.entry.weight for route in routes})
+        batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key)
+        learner = Learner(translators, train, len(routes), site.processes)
+        times = []
+        for number, batch in enumerate(batches, 1):
+            started = time.perf_counter()
+            learner.update(batch, number, learning_rate(train, number))
+            learner.weights[0, 0].item()  # waits for the device
+            times.append(time.perf_counter() - started)
+        return gathered.seconds / _TIMED_UPDATES, sum(times[1:] or times) / len(times[1:] or times)
+
+
+def _orphan(stage: Stage) -> Stage:
+    return stage.model_copy(update={"from_": None})
+
+
+def _paths(entry: MixEntry, expansion: Expansion) -> Iterator[str]:
+    listed = ", ".join(map(str, expansion.paths))
+    yield f"{entry.path}, weight {entry.weight:g}: {listed}{_generators(entry, expansion)}"
+    yield from (f"  left out: {out.path} {out.why}" for out in expansion.left_out)
+
+
+def _generators(entry: MixEntry, expansion: Expansion) -> str:
+    hops = len(expansion.paths[0].generating)
+    settings = dict.fromkeys(_how(setting) for setting in entry.hop_settings(hops)) if hops else {}
+    return f"; generated by {', then '.join(settings)}" if settings else ""
+
+
+def _how(setting: Generate) -> str:
+    if setting.how == "beam":
+        return f"{setting.by} beam {setting.beam}"
+    if setting.how == "greedy":
+        return f"{setting.by} greedy"
+    limits = [f"top-k {setting.top_k}"] * bool(setting.top_k) + [f"top-p {setting.top_p:g}"] * (setting.top_p < 1)
+    return " ".join([setting.by, "sampling", *limits, f"temperature {setting.temperature:g}"])
+
+
+def _activations(translators: Translators, shapes: Sequence[Shape], train: Train) -> float:
+    """Bytes that a forward pass keeps for the backward one, roughly: states of each block, and the logits."""
+    model = translators.model
+    encoder = model.layers * (12 * model.width + 2 * model.feed_forward)
+    decoder = model.num_decoder_layers * (20 * model.width + 2 * model.feed_forward)
+    size = 2 if precision(train, translators.device) == torch.bfloat16 else 4
+    place = (encoder + decoder) * size + translators.layout.target_size * (size + 8)
+    places = max(shape.rows * shape.length for shape in shapes) / train.accumulate
+    return translators.num_networks * places * place
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+def _clock(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

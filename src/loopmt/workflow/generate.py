@@ -1,0 +1,242 @@
+"""`loopmt generate`: write down the rows that a path teaches: generated sources, real targets.
+
+OUT/generate.json           what is generated from what; a second call with other settings is refused
+OUT/chunks/NNNNNN.json      finished chunks, which a second call skips; any process may make any of them
+OUT/synthetic.{fr,en,scores.tsv}    all of them, once every chunk is there
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+import numpy as np
+import torch
+
+from loopmt.config import Generate, Stage, Train
+from loopmt.errors import LockedError, PathError, RunError
+from loopmt.learn.learner import precision
+from loopmt.model.decoding import Limits
+from loopmt.model.sieve import Sieve
+from loopmt.model.translators import Translators
+from loopmt.model.travel import Walk, travel
+from loopmt.path import Path
+from loopmt.processes import Processes, device_of_this_process
+from loopmt.progress import Progress
+from loopmt.run import Json, Run, read_json, write_json
+from loopmt.text.ragged import Ragged
+from loopmt.text.store import Side, Store
+from loopmt.workflow.stages import Site, frequencies_of
+from loopmt.workflow.translate import choose_stage, load_translators, one_line
+
+_NAME = "synthetic"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the user asked for."""
+
+    run: FilePath
+    path: str
+    out: FilePath
+    stage: str | None = None
+    how: Generate = field(default_factory=Generate)
+    limit: int | None = None
+    shard: tuple[int, int] = (0, 1)  # this process's number, counted from 0, and how many there are
+    chunk: int = 2000
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Yield:
+    """What has been generated so far, by all processes."""
+
+    chunks_done: int
+    chunks: int
+    rows: int
+    kept: int
+    dropped: dict[str, int]
+    files: list[FilePath]  # empty until every chunk is there
+
+
+def generate(order: Order, progress: Progress) -> Yield:
+    """Make this process's chunks; the process that finds all chunks there puts them together."""
+    device = device_of_this_process()
+    processes = Processes.join(device)
+    try:
+        press = Press.open(order, device)
+        if processes.first:
+            press.set_up()
+        processes.wait()
+        number, count = order.shard
+        press.make(number * processes.size + processes.rank, count * processes.size, progress)
+        processes.wait()
+        if processes.first:
+            press.assemble()
+        processes.wait()
+        return press.result()
+    finally:
+        processes.leave()
+
+
+@dataclass(frozen=True)
+class Press:
+    """Rows of one path, chunk by chunk."""
+
+    order: Order
+    path: Path
+    site: Site
+    stage: Stage
+    translators: Translators
+    sides: tuple[Side, Side]
+
+    @classmethod
+    def open(cls, order: Order, device: torch.device) -> Press:
+        path = Path.parse(order.path)
+        if not path.generating:
+            raise PathError(
+                f"path {path} generates nothing: its last hop learns. "
+                f"Close it ({path}>{path.languages[0]}), or translate text with `loopmt translate`."
+            )
+        site = Site.open(Run.open(order.run), device, Processes())
+        stage = choose_stage(site.run, site.experiment, order.stage)
+        translators = load_translators(site.run, site.experiment, stage, device)
+        for hop in path.generating:
+            translators.network(hop)
+        return cls(order, path, site, stage, translators, _sides(site.store, path))
+
+    @property
+    def train(self) -> Train:
+        return self.site.experiment.training(self.stage)
+
+    @property
+    def rows(self) -> int:
+        return min(len(self.sides[0]), self.order.limit or len(self.sides[0]))
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.rows // self.order.chunk)
+
+    def file(self, chunk: int) -> FilePath:
+        return self.order.out / "chunks" / f"{chunk:06d}.json"
+
+    @property
+    def files(self) -> list[FilePath]:
+        names = [self.path.taught.source, self.path.taught.target, "scores.tsv"]
+        return [self.order.out / f"{_NAME}.{name}" for name in names]
+
+    # -- making ----------------------------------------------------------------------------------------------
+
+    def settings(self) -> Json:
+        return {
+            "path": str(self.path),
+            "stage": self.stage.name,
+            "result": self.site.run.stage(self.stage.name).result_digest(),
+            "how": self.order.how.model_dump(mode="json"),
+            "rows": self.rows,
+            "chunk": self.order.chunk,
+            "seed": self.order.seed,
+        }
+
+    def set_up(self) -> None:
+        file = self.order.out / "generate.json"
+        if file.is_file():
+            self._check_same(read_json(file)["settings"])
+            return
+        try:
+            (self.order.out / "chunks").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.order.out} cannot be made: {error.strerror}. Choose another --out.") from None
+        write_json(file, {"settings": self.settings(), "finished": None})
+
+    def _check_same(self, before: Json) -> None:
+        now = self.settings()
+        changed = [f"{key} was {before.get(key)}, now {now[key]}" for key in now if before.get(key) != now[key]]
+        if changed:
+            listed = "; ".join(changed)
+            raise RunError(f"{self.order.out} was begun with other settings: {listed}. Choose another --out.")
+
+    def make(self, number: int, count: int, progress: Progress) -> None:
+        if self._finished():
+            return
+        mine = [chunk for chunk in range(number, self.chunks, count) if not self.file(chunk).is_file()]
+        sieve = Sieve(self.train.max_length, frequencies_of(self.site))
+        with progress.track(f"generating {self.path}", len(mine)) as advance:
+            for chunk in mine:
+                write_json(self.file(chunk), self._chunk(chunk, sieve))
+                advance(1)
+
+    def _chunk(self, number: int, sieve: Sieve) -> Json:
+        """Depends on the settings and the chunk's number alone, whoever makes it."""
+        numbers = np.arange(number * self.order.chunk, min((number + 1) * self.order.chunk, self.rows))
+        starts, ends = (Ragged.of(side.rows(numbers)) for side in self.sides)
+        fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) < self.train.max_length - 2)
+        walk = Walk(self.path, [self.order.how] * len(self.path.generating), starts.take(fit))
+        key = (self.order.seed, "generate", str(self.path), number)
+        dtype = precision(self.train, self.site.device)
+        travel(self.translators, [walk], Limits(longest=self.train.max_length), dtype, key, sieve)
+        dropped: Counter[str] = Counter(long=len(numbers) - len(fit))
+        for record in walk.records:
+            dropped.update(record.dropped)
+        kept = np.flatnonzero(walk.keep)
+        hop, vocab = self.path.taught, self.translators.vocab
+        return {
+            "rows": len(numbers),
+            "dropped": dict(dropped),
+            "sources": list(map(one_line, vocab.decode(walk.trace[-1].take(kept).rows(), hop.source))),
+            "targets": list(map(one_line, vocab.decode(ends.take(fit).take(kept).rows(), hop.target))),
+            "scores": [f"{self.path}\t{score:.4f}" for score in walk.scores[kept]],
+        }
+
+    # -- putting together ------------------------------------------------------------------------------------
+
+    def _finished(self) -> Json | None:
+        finished: Json | None = read_json(self.order.out / "generate.json")["finished"]
+        return finished
+
+    def _done(self) -> list[int]:
+        return [chunk for chunk in range(self.chunks) if self.file(chunk).is_file()]
+
+    def assemble(self) -> None:
+        """If every chunk is there; another process that is at it already is left to it."""
+        with contextlib.suppress(LockedError), Run(self.order.out).locked():
+            if self._finished() or len(self._done()) < self.chunks:
+                return
+            for file, column in zip(self.files, ("sources", "targets", "scores"), strict=True):
+                self._write(file, column)
+            body = {"settings": self.settings(), "finished": self._counts(self._done())}
+            write_json(self.order.out / "generate.json", body)
+            shutil.rmtree(self.order.out / "chunks")
+
+    def _write(self, file: FilePath, column: str) -> None:
+        draft = file.with_name(f".{file.name}")
+        with draft.open("w", encoding="utf-8") as stream:
+            for chunk in range(self.chunks):
+                stream.writelines(f"{line}\n" for line in read_json(self.file(chunk))[column])
+        draft.replace(file)
+
+    def _counts(self, chunks: list[int]) -> Json:
+        rows = kept = 0
+        dropped: Counter[str] = Counter()
+        for number in chunks:
+            chunk = read_json(self.file(number))
+            rows, kept = rows + chunk["rows"], kept + len(chunk["sources"])
+            dropped.update(chunk["dropped"])
+        return {"rows": rows, "kept": kept, "dropped": dict(dropped)}
+
+    def result(self) -> Yield:
+        if finished := self._finished():
+            return Yield(self.chunks, self.chunks, **finished, files=self.files)
+        done = self._done()
+        return Yield(len(done), self.chunks, **self._counts(done), files=[])
+
+
+def _sides(store: Store, path: Path) -> tuple[Side, Side]:
+    """The text at the path's two ends, row by row."""
+    start, end = path.ends
+    if path.closed:
+        return store.mono(start), store.mono(start)
+    return store.bitext(start, end)

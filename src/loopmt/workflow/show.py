@@ -1,0 +1,69 @@
+"""`loopmt show`: where a run stands, and what to do next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loopmt.config import Stage
+from loopmt.run import Json, Run, StageFolder, read_json
+
+
+def overview(folder: Path) -> Json:
+    """Stages with their state and scores, the comparisons, and the next command."""
+    run = Run.open(folder)
+    experiment = run.experiment()
+    stages = [_stage(run.stage(stage.name), stage) for stage in experiment.stages]
+    card = _scorecard(folder)
+    for stage in stages:
+        scored = card.get("stages", {}).get(stage["name"], {})
+        if stage["result"] is not None and scored.get("result") == stage["result"]:
+            stage["scores"] = scored["mean"]
+    return {
+        "run": str(folder),
+        "experiment": experiment.name,
+        "languages": experiment.languages,
+        "prepared": (folder / "manifest.json").is_file(),
+        "stages": stages,
+        "comparisons": [
+            {"of": one["of"], "against": one["against"], **one["joint"]["multi_bleu"]}
+            for one in card.get("comparisons", [])
+        ],
+        "next": _next(folder, stages, experiment.languages),
+    }
+
+
+def _scorecard(folder: Path) -> Json:
+    file = folder / "scorecard.json"
+    return read_json(file) if file.is_file() else {}
+
+
+def _stage(folder: StageFolder, stage: Stage) -> Json:
+    """The state of a checkpoint tells more than the log, but the log is newer."""
+    found: Json = {
+        "name": stage.name,
+        "from": stage.from_,
+        "state": "not begun",
+        "update": 0,
+        "updates": stage.updates,
+        "best_valid_bleu": None,
+        "result": None,
+        "scores": None,
+    }
+    if folder.finished:
+        state = read_json(folder.folder / "result" / "state.json")["state"]
+        found |= {"state": "finished", "update": state["update"], "result": folder.result_digest()}
+        return found | {"best_valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0)}
+    records = folder.records()
+    update = max([*folder.updates(), *(record.get("update", 0) for record in records)], default=None)
+    if update is not None:
+        bleus = [record["mean_bleu"] for record in records if record["kind"] == "valid"]
+        found |= {"state": "begun", "update": update, "best_valid_bleu": max(bleus, default=None)}
+    return found
+
+
+def _next(folder: Path, stages: list[Json], languages: list[str]) -> str:
+    if not all(stage["state"] == "finished" for stage in stages):
+        return f"loopmt train EXPERIMENT --run {folder}"
+    if not all(stage["scores"] for stage in stages):
+        return f"loopmt evaluate {folder}"
+    return f'loopmt translate {folder} "{languages[0]}>{languages[1]}"'

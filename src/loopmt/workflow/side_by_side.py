@@ -1,0 +1,79 @@
+"""`loopmt train --jobs N`: stages that do not wait for each other, trained in processes of their own.
+
+Each stage's weights depend on nothing but its settings and its parent, so the result is that of one after another.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from loopmt.config import Stage
+from loopmt.errors import LoopmtError, RunError
+from loopmt.processes import Processes, device_of_this_process
+from loopmt.progress import Lines
+from loopmt.run import Run
+from loopmt.workflow.display import Display
+from loopmt.workflow.stages import Site, Stopper, train_stage
+
+_PAUSED = 75  # exit code of a stage that stopped before its end
+
+
+def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: Stopper) -> bool:
+    """Train the stages, at most `jobs` at a time, each after its parent; False if any was paused."""
+    waiting = list(stages)
+    working: dict[str, BaseProcess] = {}
+    done = {stage.name for stage in stages if run.stage(stage.name).finished}
+    while waiting or working:
+        if stopper.asked():
+            waiting = []
+            for process in working.values():
+                process.terminate()
+        for stage in [stage for stage in waiting if stage.from_ is None or stage.from_ in done][: jobs - len(working)]:
+            waiting.remove(stage)
+            working[stage.name] = _begin(run.folder, stage.name, stopper.deadline)
+        time.sleep(0.1)
+        for name, process in [(name, process) for name, process in working.items() if not process.is_alive()]:
+            del working[name]
+            if process.exitcode == 0:
+                done.add(name)
+            elif process.exitcode == _PAUSED:
+                waiting = []
+            else:
+                _give_up(name, process)
+    return done.issuperset(stage.name for stage in stages)
+
+
+def _begin(folder: Path, name: str, deadline: float | None) -> BaseProcess:
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(folder, name, deadline, os.getpid()))
+    process.start()
+    return process
+
+
+def _give_up(name: str, process: BaseProcess) -> None:
+    for other in multiprocessing.active_children():
+        other.terminate()
+    raise RunError(f'stage "{name}" failed with exit code {process.exitcode}; what it said is above.')
+
+
+def _work(folder: Path, name: str, deadline: float | None, parent: int) -> None:
+    """In the child: one stage, as `loopmt train` would do it."""
+    import torch
+
+    torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
+    progress = Lines(interval=1e9)
+    stopper = Stopper(deadline, orphaned=lambda: os.getppid() != parent)
+    try:
+        site = Site.open(Run.open(folder), device_of_this_process(), Processes())
+        stage = site.experiment.stage(name)
+        display = Display(stage, site.experiment.training(stage), progress)
+        with stopper.listening(), display.shown():
+            finished = train_stage(site, stage, stopper, display.show)
+    except LoopmtError as error:
+        progress.say(f"loopmt: {error}")
+        raise SystemExit(error.exit_code) from None
+    raise SystemExit(0 if finished else _PAUSED)
