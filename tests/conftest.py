@@ -7,14 +7,19 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+import torch
 
 from loopmt.progress import Silent
 from loopmt.rng import numpy_generator
 from loopmt.workflow.train import Request, train
+
+torch.set_num_threads(1)  # matrices this small lose by more
 
 WORDS = {  # nouns, adjectives, verbs, article and full stop, adverbs
     "en": "cat dog bird fish child king | red old small kind | sees hears likes finds | the . | today often never",
@@ -139,3 +144,26 @@ def tiny_run(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     assert train(Request(tiny_experiment_file, folder), Silent())
     return folder
+
+
+class AskFor(Protocol):
+    def __call__(self, stages: str, *overrides: str, parent: bool = True) -> Request:
+        """A request to train `stages`, TOML; with `parent`, after the stage vanilla, which is there already."""
+
+
+@pytest.fixture
+def ask_for(tiny_experiment_file: Path, tiny_run: Path, tmp_path: Path) -> AskFor:
+    """Other stages on the tiny experiment's prepared text, each test in a run folder of its own."""
+
+    def ask(stages: str, *overrides: str, parent: bool = True) -> Request:
+        folder = tmp_path / f"asked{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(tiny_run, folder / "run", ignore=shutil.ignore_patterns("stages", ".lock"))
+        (folder / "text").symlink_to(tiny_experiment_file.parent / "text")
+        head, vanilla, *_ = EXPERIMENT.split("[[stage]]")
+        if parent:
+            head += f"[[stage]]{vanilla}"
+            shutil.copytree(tiny_run / "stages" / "vanilla", folder / "run" / "stages" / "vanilla")
+        (folder / "tiny.toml").write_text(head + stages, encoding="utf-8")
+        return Request(folder / "tiny.toml", folder / "run", overrides)
+
+    return ask

@@ -51,7 +51,8 @@ REFUSED = {
     "no stage": (BASE, ": stage is missing."),
     "unknown key": (
         "colour = 3\n" + ONE,
-        ": unknown key 'colour'. Valid keys: name, languages, seed, data, vocab, model, train, stage, compare.",
+        ": unknown key 'colour'. Valid keys: name, languages, seed, data, vocab, model, train, stage, compare, "
+        "imported.",
     ),
     "unknown key of a stage": (
         BASE + stage("vanilla", more="update = 3"),

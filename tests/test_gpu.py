@@ -87,8 +87,8 @@ def test_captured_decoding_says_what_eager_decoding_says(how: Generate) -> None:
     silent[0] = -torch.inf
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=100)]
-    speaker = Speaker(networks.transformer, networks.layout, networks.live * 2, silent, torch.float32)
-    captured = CapturedDecoder(networks.transformer, networks.layout, torch.float32, DEVICE)
+    speaker = Speaker(networks.transformer, networks.layout, networks.live * 2, silent, torch.float64)
+    captured = CapturedDecoder(networks.transformer, networks.layout, torch.float64, DEVICE)
     fast = dataclasses.replace(speaker, captured=captured)
     limits = Limits(longest=40)
     slowly = [output.ids for output in decode(speaker, sources, how, limits)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopmt.errors import DamagedError, DataError
@@ -31,6 +31,7 @@ def write(folder: Path, corpora: dict[str, list[list[list[int]]]]) -> Store:
     return Store.open(folder)
 
 
+@settings(max_examples=40)
 @given(english=ROWS, mono=ROWS, data=st.data())
 def test_rows_come_back(
     tmp_path_factory: pytest.TempPathFactory, english: list[list[int]], mono: list[list[int]], data: st.DataObject

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+_PATIENCE = timedelta(days=1)  # others wait while the first prepares or validates; torchrun ends those left alone
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,11 @@ class Processes:
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
         return cls(dist.get_rank(), dist.get_world_size())
 
     def leave(self) -> None:
-        if self.many and dist.is_initialized():
+        if dist.is_initialized():
             dist.destroy_process_group()
 
     @property
@@ -38,8 +41,13 @@ class Processes:
         return self.rank == 0
 
     @property
+    def joined(self) -> bool:
+        """There is a group, be it of one."""
+        return dist.is_initialized()
+
+    @property
     def many(self) -> bool:
-        return "WORLD_SIZE" in os.environ and dist.is_initialized()
+        return self.size > 1
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over processes, in place."""

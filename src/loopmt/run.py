@@ -29,7 +29,7 @@ from loopmt.config import Experiment
 from loopmt.errors import DamagedError, LockedError, RunError
 
 Json = dict[str, Any]
-_UNIMPORTANT = {"log_every"}  # keys of a stage's training that change no weight
+_UNIMPORTANT = {"log_every", "shard", "compile", "accumulate"}  # of a stage: they change no weight beyond rounding
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,10 @@ class StageFolder:
         return self.folder.name
 
     @property
+    def begun(self) -> bool:
+        return (self.folder / "stage.json").is_file()
+
+    @property
     def finished(self) -> bool:
         return (self.folder / "result" / "state.json").is_file()
 
@@ -130,7 +134,7 @@ class StageFolder:
         """Write down what the stage is; refuse if it was begun as something else."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "stage.json"
-        if file.is_file():
+        if self.begun:
             if changed := _differences(read_json(file), json.loads(json.dumps(settings))):
                 raise RunError(
                     f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
@@ -145,6 +149,9 @@ class StageFolder:
         """Write a checkpoint; older ones lose their optimizer, and those not in `keep` go."""
         state = {**checkpoint.state, "metrics_bytes": self.metrics.stat().st_size if self.metrics.exists() else 0}
         write_checkpoint(self.place(checkpoint.update), checkpoint, state)
+        for update in self.updates():
+            if update > checkpoint.update:  # of a future that was damaged, or taken back
+                shutil.rmtree(self.place(update))
         for update in self.updates()[:-2]:  # the newest and the one before it can be resumed from
             if update not in keep:
                 shutil.rmtree(self.place(update))
@@ -229,8 +236,9 @@ def _short(value: Any) -> str:
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
+    draft, old = folder.with_name(f".{folder.name}.draft"), folder.with_name(f".{folder.name}.old")
+    for left_behind in (draft, old):  # by a process that was killed
+        shutil.rmtree(left_behind, ignore_errors=True)
     draft.mkdir()
     try:
         digests = {}
@@ -242,13 +250,14 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
         body = {"update": checkpoint.update, "state": state, "sha256": digests}
         write_json(draft / "state.json", {**body, "check": _check(body)})
         if folder.exists():
-            shutil.rmtree(folder)
+            folder.rename(old)
         draft.rename(folder)
         _sync(folder.parent)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise RunError(f"{folder} could not be written: {error}. What was there before is untouched.") from None
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        for left_over in (draft, old):
+            shutil.rmtree(left_over, ignore_errors=True)
 
 
 def read_checkpoint(folder: Path, names: tuple[str, ...]) -> Checkpoint:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import TextIO
 
 import typer
 
-from loopmt.cli import inspect, lab, paths, run, score, text, theory
+from loopmt.cli import analyze, exchange, inspect, lab, paths, run, score, text, theory
 from loopmt.errors import LoopmtError
 
 app = typer.Typer(
@@ -22,8 +23,12 @@ app.command()(run.prepare)
 app.command()(run.train)
 app.command()(text.translate)
 app.command()(text.evaluate)
+app.command()(analyze.analyze)
+app.command()(analyze.plan)
 app.command()(inspect.show)
 app.command()(inspect.generate)
+app.command()(exchange.export)
+app.command("import")(exchange.import_)
 app.command()(score.score)
 app.command()(paths.paths)
 app.command()(theory.theory)
@@ -35,7 +40,7 @@ def main() -> None:
     """Run a verb; what the user can mend is a sentence on standard error, never a traceback."""
     warnings.showwarning = _warn
     try:
-        app()
+        app(prog_name="loopmt")
     except LoopmtError as error:
         print(f"loopmt: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -46,5 +51,12 @@ def main() -> None:
         sys.exit(141)
 
 
-def _warn(message: Warning | str, *_: object) -> None:
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     print(f"loopmt: warning: {message}", file=sys.stderr)

@@ -40,11 +40,12 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=120)
     console.print(_overview_table(found))
     for one in found["comparisons"]:
+        bleu = one["multi_bleu"]
+        interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
         console.print(
-            f"{one['of']} against {one['against']}: {one['difference']:+.2f} BLEU "
-            f"({one['low']:+.2f} to {one['high']:+.2f}), p = {one['p_value']:.3f}"
+            f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}", highlight=False
         )
-    console.print(f"next: {found['next']}", markup=False, highlight=False, soft_wrap=True)
+    typer.echo(f"next: {found['next']}")
 
 
 def _overview_table(found: dict[str, Any]) -> Table:
@@ -134,7 +135,8 @@ def generate(
     )
     order = Order(run, path, out, stage, settings, limit, _shard(shard), chunk, seed)
     found = run_generate(order, standard())
-    typer.echo(json.dumps(_as_json(found)) if as_json else _sentence(found, out))
+    if found:
+        typer.echo(json.dumps(_as_json(found)) if as_json else _sentence(found, out))
 
 
 def _shard(text: str) -> tuple[int, int]:

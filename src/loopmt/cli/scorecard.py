@@ -30,6 +30,8 @@ def print_scorecard(card: dict[str, Any]) -> None:
     console.print(_means(stages, metrics, len(card["seeds"])))
     for comparison in card["comparisons"]:
         console.print(_comparison(comparison, metrics))
+    for one in card["waiting"]:
+        console.print(f"{one['of']} against {one['against']} waits for {', '.join(one['lacks'])}", highlight=False)
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
         console.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)

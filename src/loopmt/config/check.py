@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from loopmt.config.schema import Compare, Experiment, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
-from loopmt.path import Expansion, Hop, Pattern, expand_fed
+from loopmt.path import Expansion, Hop, Path, Pattern, expand_fed
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 
@@ -16,6 +16,7 @@ _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 def check(experiment: Experiment) -> None:
     _check_languages(experiment)
     _check_names(experiment)
+    _check_imported(experiment)
     for stage in experiment.stages:
         expansions(experiment, stage)
     for compare in experiment.compare:
@@ -83,6 +84,27 @@ def _check_names(experiment: Experiment) -> None:
         seen.add(stage.name)
 
 
+def _check_imported(experiment: Experiment) -> None:
+    languages = experiment.languages
+    for imported in experiment.imported:
+        try:
+            places = Path.parse(imported.direction).languages
+        except PathError as error:
+            raise ConfigError(f"imported: {error}") from None
+        if len(places) != 2 or not set(places) <= set(languages):
+            raise ConfigError(
+                f'imported "{imported.direction}": write one direction of the languages {", ".join(languages)}, '
+                'as in "en>fr".'
+            )
+    if len({imported.hop for imported in experiment.imported}) < len(experiment.imported):
+        raise ConfigError("imported names a direction twice: one pretrained translator each.")
+    if experiment.model.sharing == "all" and experiment.imports("start"):
+        raise ConfigError(
+            "imported: a network that all directions share cannot start from a translator of one. "
+            'Set use = "generator", or model.sharing = "none".'
+        )
+
+
 def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
     """A stage's mix on the experiment's data: each entry with the paths it comes to."""
     return _expanded(experiment, stage, trained_hops(experiment, stage.from_))
@@ -90,14 +112,19 @@ def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Exp
 
 def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
     entries = stage.entries() or _auto_entries(experiment, stage)
+    generators = frozenset() if stage.mix == "auto" else experiment.imports("generator")
     try:
         patterns = [Pattern.parse(entry.path) for entry in entries]
-        expanded = expand_fed(patterns, experiment.languages, experiment.data.supply(), trained)
+        expanded = expand_fed(patterns, experiment.languages, experiment.data.supply(), trained | generators)
     except PathError as error:
         raise ConfigError(f'stage "{stage.name}": {error}') from None
+    if all(entry.from_update for entry in entries):
+        raise ConfigError(f'stage "{stage.name}": every path joins the mix later; give one of them from_update = 0.')
     pairs = list(zip(entries, expanded, strict=True))
+    taught = {path.taught for expansion in expanded for path in expansion.paths}
     for entry, expansion in pairs:
-        _check_entry(stage, entry, expansion, trained)
+        _check_entry(stage, entry, expansion, trained | generators)
+        _check_own(stage, entry, expansion, trained | taught)
     return pairs
 
 
@@ -113,9 +140,9 @@ def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
 
 
 def trained_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
-    """Every direction that a stage and its ancestors teach."""
+    """Every direction that a stage and its ancestors teach or start from a pretrained translator."""
     if name is None:
-        return frozenset()
+        return experiment.imports("start")
     stage = experiment.stage(name)
     before = trained_hops(experiment, stage.from_)
     expanded = _expanded(experiment, stage, before)
@@ -133,6 +160,18 @@ def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: f
                 )
     if entry.combine == "logmeanexp" and entry.samples < 2:
         raise ConfigError(f'stage "{stage.name}", path {entry.path}: combine = "logmeanexp" needs samples = 2 or more.')
+
+
+def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
+    """A direction that is only imported has no weights of its own to generate with."""
+    settings = entry.hop_settings(len(expansion.paths[0].generating))
+    for path in expansion.paths:
+        for hop, setting in zip(path.generating, settings, strict=True):
+            if setting.by != "frozen" and hop not in own:
+                raise ConfigError(
+                    f'stage "{stage.name}": path {path} generates {hop} by = "{setting.by}", but nothing trains {hop}: '
+                    'it is an imported generator. Set by = "frozen" on that hop.'
+                )
 
 
 def _check_fair(experiment: Experiment, compare: Compare) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from loopmt.errors import ConfigError
-from loopmt.path import Supply
+from loopmt.path import Hop, Path, Supply
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
@@ -270,6 +270,19 @@ class Compare(Section):
     against: str = Field(description="its control")
 
 
+class Imported(Section):
+    """A pretrained translator that `loopmt import` has put into the run."""
+
+    direction: str = Field(description='such as "en>fr"')
+    use: Literal["start", "generator"] = Field(
+        description='the direction\'s weights start from it, or it generates where a hop says `by = "frozen"`'
+    )
+
+    @property
+    def hop(self) -> Hop:
+        return Path.parse(self.direction).hops[0]
+
+
 # -- the whole -----------------------------------------------------------------------------------------------
 
 
@@ -285,12 +298,17 @@ class Experiment(Section):
     train: Train = Field(Train(), description="training")
     stages: list[Stage] = Field(alias="stage", min_length=1, description="the tree")
     compare: list[Compare] = Field([], description="which stage is measured against which control")
+    imported: list[Imported] = Field([], description="pretrained translators, by direction")
 
     def stage(self, name: str) -> Stage:
         for stage in self.stages:
             if stage.name == name:
                 return stage
         raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
+
+    def imports(self, use: Literal["start", "generator"]) -> frozenset[Hop]:
+        """Directions that have a pretrained translator for this use."""
+        return frozenset(imported.hop for imported in self.imported if imported.use == use)
 
     def training(self, stage: Stage) -> Train:
         """[train] as it holds in a stage: its own keys, the continued schedule, the preset's peak."""

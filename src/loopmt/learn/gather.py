@@ -1,15 +1,16 @@
 """A mix of paths to rows to learn from: read, travel, keep; shares by weight.
 
-What a round gathers depends on the seed, the stage, the round's number and the weights, and on nothing else. So no
-generated text is ever saved: a run that was killed gathers the same rows again.
+What a round gathers depends on the seed, the stage, the round's number, how far each route has read and the weights,
+and on nothing else. So no generated text is ever saved: a run that was killed gathers the same rows again.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Side, Store, row_indices
 
-_SURPLUS = 1.08  # rows drawn beyond the expected need: some are dropped, and no two rounds have the same lengths
+_SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
+_FEWEST_KEPT = 0.25  # a generator that keeps fewer is not made up for by generating still more
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,26 @@ class Route:
         return bool(self.path.generating)
 
 
+def largest_group(routes: Sequence[Route]) -> int:
+    """How many rows are combined at most."""
+    return max((route.entry.samples for route in routes if route.entry.combine == "logmeanexp"), default=1)
+
+
+@dataclass
+class Stream:
+    """How far a route has read its text, and how much of what it last generated was kept."""
+
+    read: int = 0
+    kept: float = 1.0
+
+
 @dataclass
 class Gathered:
     """A round's rows of every network, and what it took to get them."""
 
     networks: list[Rows]
     records: list[tuple[int, HopRecord]] = field(default_factory=list)  # with the route's number
-    read: dict[int, int] = field(default_factory=dict)  # real rows read, by route
+    streams: dict[int, Stream] = field(default_factory=dict)  # where routes stand after the round
     generated_tokens: int = 0
     seconds: float = 0.0
 
@@ -83,18 +98,23 @@ class Gatherer:
         self.key = key
         self.limits = Limits.on(translators.device, train.max_length)
         self._places = {route.number: self._mean_places(route) for route in routes}
+        self._balance = self._balances()
 
-    def round(self, number: int, weights: Mapping[int, float]) -> Gathered:
+    def round(self, number: int, weights: Mapping[int, float], streams: Mapping[int, Stream] | None = None) -> Gathered:
         """The rows of round `number`, for the routes that have a weight in it."""
         started = time.perf_counter()
         active = self._drawn(number, weights)
-        shares = _shares(active, weights)
-        texts = {route.number: self._read(route, number, shares[route.number]) for route in active}
+        shares = {route: share * self._balance[route] for route, share in _shares(active, weights).items()}
+        before = {route.number: (streams or {}).get(route.number, Stream()) for route in active}
+        counts = {route.number: self._count(route, shares[route.number], before[route.number]) for route in active}
+        texts = {route.number: self._read(route, before[route.number].read, counts[route.number]) for route in active}
         rows, gathered = self._walk(active, texts, number)
         gathered.networks = [
             self._mixed(network, active, rows, shares) for network in range(self.translators.num_networks)
         ]
-        gathered.read = {route.number: len(texts[route.number][1]) for route in active}
+        for route in active:
+            kept = len(rows[route.number]) / max(len(texts[route.number][1]), 1)
+            gathered.streams[route.number] = Stream(before[route.number].read + counts[route.number], kept)
         gathered.seconds = time.perf_counter() - started
         return gathered
 
@@ -131,12 +151,28 @@ class Gatherer:
         bounds = np.array([shape.length for shape in self.shapes])
         return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])
 
-    def _read(self, route: Route, number: int, share: float) -> tuple[Ragged, Ragged]:
-        """Real rows for a round: the text the walk starts from and the text it must arrive at."""
+    def _balances(self) -> dict[int, float]:
+        """How much more or less than an equal share of a shared network a route's direction gets."""
+        hops = {route.path.taught for route in self.routes}
+        known = {
+            hop: len(self.store.bitext(hop.source, hop.target)[0])
+            for hop in hops
+            if self.store.has_bitext(hop.source, hop.target)
+        }
+        fewest = min(known.values(), default=1)  # stands in for the pairs of a direction that has none
+        power = self.train.balance if self.translators.shared else 0.0
+        sizes = {hop: known.get(hop, fewest) ** power for hop in hops}
+        return {route.number: sizes[route.path.taught] * len(hops) / sum(sizes.values()) for route in self.routes}
+
+    def _count(self, route: Route, share: float, stream: Stream) -> int:
+        """Real rows that a round needs, as many more as the generators are expected to lose."""
         places = self.train.round * self.train.tokens * _SURPLUS / self._places[route.number] / route.entry.samples
-        stride, count = math.ceil(places), math.ceil(places * share)
+        return math.ceil(places * share / max(stream.kept, _FEWEST_KEPT))
+
+    def _read(self, route: Route, start: int, count: int) -> tuple[Ragged, Ragged]:
+        """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self._sides(route.path)
-        rows = row_indices(len(starts), number * stride, count, *self.key, "rows", str(route.path))
+        rows = row_indices(len(starts), start, count, *self.key, "rows", str(route.path))
         first = starts.take(rows)
         last = first if route.path.closed else ends.take(rows)
         fit = np.flatnonzero(np.maximum(first.lengths, last.lengths) < self.shapes[-1].length - 2)
@@ -164,10 +200,17 @@ class Gatherer:
             (*self.key, "generate", number, rank),
             self.sieve,
         )
-        gathered = Gathered([], generated_tokens=tokens)
-        gathered.records = [(route, record) for route, walk in walks.items() for record in walk.records]
-        everyone = self.processes.collect({route: (walk.trace[-1], walk.keep) for route, walk in walks.items()})
-        return {route.number: self._rows(route, texts[route.number], everyone) for route in routes}, gathered
+        said = {route: (walk.trace[-1], walk.keep) for route, walk in walks.items()}
+        records = {route: walk.records for route, walk in walks.items()}
+        everyone = self.processes.collect((said, records, tokens))
+        gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone))
+        gathered.records = [
+            (route, _added_up(hop))
+            for route in walks
+            for hop in zip(*(part[1][route] for part in everyone), strict=True)
+        ]
+        parts = [part[0] for part in everyone]
+        return {route.number: self._rows(route, texts[route.number], parts) for route in routes}, gathered
 
     def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]]) -> Rows:
         sources, targets = text
@@ -199,6 +242,19 @@ def _shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, 
     for route in routes:
         totals[route.path.taught] = totals.get(route.path.taught, 0.0) + weights[route.number]
     return {route.number: weights[route.number] / totals[route.path.taught] for route in routes}
+
+
+def _added_up(records: Sequence[HopRecord]) -> HopRecord:
+    """What all processes said on one hop."""
+    dropped = Counter[str]()
+    for record in records:
+        dropped.update(record.dropped)
+    sums = {
+        each.name: sum(getattr(record, each.name) for record in records)
+        for each in fields(HopRecord)
+        if each.name not in ("hop", "dropped")
+    }
+    return HopRecord(hop=records[0].hop, dropped=dict(dropped), **sums)
 
 
 def _dealt_back(parts: Sequence[tuple[Ragged, Ints]], count: int) -> tuple[Ragged, Ints]:

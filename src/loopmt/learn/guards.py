@@ -27,6 +27,7 @@ class Watch:
     dropped: dict[str, int] = field(default_factory=dict)
     offered_tokens: int = 0
     kept_tokens: int = 0
+    distinct_inputs: int = 0
     distinct: int = 0
     copies: int = 0
 
@@ -36,6 +37,7 @@ class Watch:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
         self.offered_tokens += record.offered_tokens
         self.kept_tokens += record.kept_tokens
+        self.distinct_inputs += record.distinct_inputs
         self.distinct += record.distinct
         self.copies += record.copies
 
@@ -94,12 +96,12 @@ def _trouble(watch: Watch) -> str | None:
     if watch.offered < _FEWEST:
         return None
     dropped = sum(watch.dropped.values()) / watch.offered
-    copies, distinct = watch.copies / watch.offered, watch.distinct / watch.offered
+    copies, distinct = watch.copies / watch.offered, watch.distinct / max(watch.distinct_inputs, 1)
     if copies > _MOST_COPIES:
         return f"{copies:.0%} of what it says copies its input"
     if dropped > _MOST_DROPPED:
         worst = max(watch.dropped, key=lambda reason: watch.dropped[reason])
         return f"{dropped:.0%} of what it says is dropped, most for: {worst}"
     if distinct < _FEWEST_DISTINCT:
-        return f"only {distinct:.0%} of what it says is distinct"
+        return f"it says only {distinct:.0%} as many distinct sentences as it reads"
     return None

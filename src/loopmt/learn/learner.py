@@ -56,7 +56,7 @@ class Learner:
         self.translators = translators
         self.train = train
         self.processes = processes
-        self.weights = translators.live
+        self.weights = self.own_weights()
         self.first = torch.zeros_like(self.weights)
         self.second = torch.zeros_like(self.weights)
         self.steps = torch.zeros(translators.num_networks, device=self.weights.device)
@@ -70,6 +70,13 @@ class Learner:
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
         self.precision = precision(train, self.weights.device)
 
+    def own_weights(self) -> Tensor:
+        """The weights that this process updates: all of them."""
+        return self.translators.live
+
+    def publish(self) -> None:
+        """Make the updated weights the translators'; here they are."""
+
     # -- one update ------------------------------------------------------------------------------------------
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
@@ -77,11 +84,15 @@ class Learner:
         mine = batch.part(self.processes.rank, self.processes.size)
         for part in range(self.train.accumulate):
             self.add(mine.part(part, self.train.accumulate))
-        self.processes.sum(self.gradient)
-        self.processes.sum(self.tokens)
+        self.reduce()
         self.number.fill_(number)
         self.rate.fill_(rate)
         self.apply()
+
+    def reduce(self) -> None:
+        """Sum gradients and token counts over processes: a mean of means would weigh tokens unequally."""
+        self.processes.sum(self.gradient)
+        self.processes.sum(self.tokens)
 
     def add(self, batch: Batch) -> None:
         """Add the gradient of a batch, summed over its target tokens."""
@@ -98,6 +109,9 @@ class Learner:
             losses_NB = losses_NB * group_weights(losses_NB, groups)
         (gradient,) = torch.autograd.grad(losses_NB.sum(), flat)
         self.gradient += gradient
+        self.count(losses_NB, tokens_NB, paths)
+
+    def count(self, losses_NB: Tensor, tokens_NB: Tensor, paths: Tensor) -> None:
         self.tokens += tokens_NB.sum(1)
         place = paths.clamp_min(0)  # rows that are none have no tokens and no loss
         self.tally.loss.scatter_add_(1, place, losses_NB.detach().to(self.tally.loss.dtype))
@@ -107,7 +121,7 @@ class Learner:
     def apply(self) -> None:
         """Normalise, clip each network by itself, and take an Adam step where all is finite."""
         gradient = self.gradient / self.tokens.clamp_min(1)[:, None]
-        norm = gradient.norm(dim=1)
+        norm = self.norm(gradient)
         finite = norm.isfinite()
         good = finite & (self.tokens > 0)
         if self.train.clip:
@@ -117,9 +131,16 @@ class Learner:
         self.tally.updates += good
         first_bad = ~finite & (self.tally.bad_update < 0)
         self.tally.bad_update.copy_(self.number.expand_as(first_bad).where(first_bad, self.tally.bad_update))
-        self.translators.follow(self.train.ema)
+        self.follow()
         self.gradient.zero_()
         self.tokens.zero_()
+
+    def norm(self, gradient: Tensor) -> Tensor:
+        return gradient.square().sum(1).sqrt()
+
+    def follow(self) -> None:
+        """Move the averaged weights towards those of now."""
+        self.translators.follow(self.train.ema)
 
     def _adam(self, gradient: Tensor, good: Tensor) -> None:
         beta1, beta2, epsilon = self.train.adam

@@ -7,18 +7,18 @@ writes it to the stage's folder; how to validate and how to choose loops is hand
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
-import numpy as np
 import torch
 
 from loopmt.config import Train
 from loopmt.errors import CollapseError, DivergedError
-from loopmt.learn.gather import Gathered, Gatherer, Route
+from loopmt.learn.gather import Gathered, Gatherer, Route, Stream, largest_group
 from loopmt.learn.guards import Alarm, Guard
 from loopmt.learn.learner import Learner, learning_rate
+from loopmt.learn.standing import Progress, Window
 from loopmt.model.translators import Translators
 from loopmt.processes import Processes
 from loopmt.rng import keyed_seed
@@ -37,23 +37,6 @@ class Validation:
     @property
     def mean_bleu(self) -> float:
         return sum(self.bleu.values()) / len(self.bleu)
-
-
-@dataclass
-class Progress:
-    """Where a stage stands: all that a checkpoint must say beside tensors."""
-
-    update: int = 0
-    round: int = 0
-    best_update: int | None = None
-    best_bleu: float = -1.0
-    stale: int = 0  # validations since the best
-    validated: list[int] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)  # routes that collapsed
-    weights: dict[str, float] = field(default_factory=dict)  # of routes, where they are chosen by measuring
-    spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: the ledger of equal budgets
-    guards: list[Json] = field(default_factory=list)  # what the guard saw since the last line of the log
-    seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
 
 
 @dataclass
@@ -98,7 +81,7 @@ class Trainer:
         self.key = key
         self.progress = Progress()
         self.guard = Guard(routes)
-        self._window = _Window()
+        self._window = Window()
 
     # -- the loop --------------------------------------------------------------------------------------------
 
@@ -109,9 +92,10 @@ class Trainer:
             started = self.progress.update
             for number, batch in enumerate(self._batches(), 1):
                 self._learn(batch, started + number)
+            self.learner.publish()
             self.progress.round += 1
             self._after_round(started)
-            if self.processes.tell(self.hooks.stop()):
+            if any(self.processes.collect(self.hooks.stop())):
                 self._save()
                 return self._ended() and self._finish()
         return self._finish()
@@ -124,12 +108,26 @@ class Trainer:
     def _batches(self) -> list[Batch]:
         """The batches of the next round."""
         number, progress = self.progress.round, self.progress
-        gathered = self.gatherer.round(number, self._weights())
+        weights = self._weights()
+        streams = {int(route): Stream(**stream) for route, stream in progress.streams.items()}
+        gathered = self.gatherer.round(number, weights, streams)
         last = self.budget if self.budget is not None else self.train.max_updates
         updates = min(self.train.round, last - progress.update)
-        batches = pack(gathered.networks, self.shapes, updates, *self.key, "pack", number)[:updates]
+        unit = largest_group(self.routes)
+        batches = pack(gathered.networks, self.shapes, updates, *self.key, "pack", number, unit=unit)
+        if not batches:
+            raise self._starved(weights, gathered)
         self._account(gathered, batches)
         return batches
+
+    def _starved(self, weights: Mapping[int, float], gathered: Gathered) -> CollapseError:
+        paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none is left"
+        reasons = sum((Counter(record.dropped) for _, record in gathered.records), Counter[str]())
+        why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "there was none"
+        return CollapseError(
+            f'stage "{self.folder.name}", update {self.progress.update}: no row to learn from. Paths: {paths}; '
+            f"text dropped: {why}. Start from better translators, change how the paths generate, or add real pairs."
+        )
 
     def _weights(self) -> dict[int, float]:
         """Weights of the routes in this round."""
@@ -157,12 +155,11 @@ class Trainer:
     def _after_round(self, started: int) -> None:
         if self._due(self.train.log_every, started) or self._ended():
             self._log()
-        alarms = self.guard.alarms()
+        if alarms := self.guard.alarms():
+            self._sound(alarms)  # before saving: what a killed run redoes must include it
         if self._due(self.train.validate_every, started) or self._ended():
             self._validate()
             self._save()
-        if alarms:
-            self._sound(alarms)
 
     def _due(self, every: int, started: int) -> bool:
         return self.progress.update // every > started // every
@@ -172,9 +169,12 @@ class Trainer:
         self.progress.seconds["generate"] += gathered.seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
+        streams = self.progress.streams
         for route in self.routes:
             entry = self.progress.spent.setdefault(str(route.path), {"rows": 0, "target_tokens": 0, "real_rows": 0})
-            entry["real_rows"] += gathered.read.get(route.number, 0)
+            if stream := gathered.streams.get(route.number):
+                entry["real_rows"] += stream.read - streams.get(str(route.number), {"read": 0})["read"]
+                streams[str(route.number)] = asdict(stream)
             for batch in batches:
                 mine = batch.paths_NB == route.number
                 entry["rows"] += int(mine.sum())
@@ -197,19 +197,19 @@ class Trainer:
             "weights": self.progress.weights,
         }
         tally.clear()
-        self._window = _Window()
+        self._window = Window()
         self._write(record)
 
     def _losses(self) -> Json:
-        sums = [self.processes.sum(tensor.clone()) for tensor in (self.learner.tally.loss, self.learner.tally.tokens)]
-        loss, tokens = (tensor.sum(0).tolist() for tensor in sums)
+        tally = self._tally_tensors()
+        loss, tokens = (tally[name].sum(0).tolist() for name in ("tally.loss", "tally.tokens"))
+        sums: dict[str, list[float]] = {}  # a path may be in the mix twice, generated in two ways
+        for route in self.routes:
+            own = sums.setdefault(str(route.path), [0.0, 0])
+            own[0], own[1] = own[0] + loss[route.number], own[1] + tokens[route.number]
         return {
-            "loss": {
-                str(route.path): loss[route.number] / max(tokens[route.number], 1)
-                for route in self.routes
-                if tokens[route.number]
-            },
-            "tokens": {str(route.path): int(tokens[route.number]) for route in self.routes if tokens[route.number]},
+            "loss": {path: own[0] / own[1] for path, own in sums.items() if own[1]},
+            "tokens": {path: int(own[1]) for path, own in sums.items() if own[1]},
         }
 
     def _check_finite(self) -> None:
@@ -217,13 +217,13 @@ class Trainer:
         if max(bad) < 0:
             return
         network = next(number for number, update in enumerate(bad) if update >= 0)
-        broken = ~self.learner.tally.loss[network].isfinite()
+        broken = ~self._tally_tensors()["tally.loss"][network].isfinite()
         paths = [str(self.routes[number].path) for number in broken.nonzero()[:, 0].tolist()] or ["(gradient only)"]
         raise DivergedError(
             f'stage "{self.folder.name}": the gradient of {self.translators.names()[network]} was not finite at update '
             f"{bad[network]}, path {', '.join(paths)}. The weights were not touched by it. "
-            'Lower train.learning_rate, lengthen train.warmup or set train.precision = "float32"; '
-            "the same command resumes from the last checkpoint."
+            'Lower train.learning_rate, lengthen train.warmup or set train.precision = "float32", '
+            "and give the stage another name."
         )
 
     def _validate(self) -> None:
@@ -245,37 +245,49 @@ class Trainer:
 
     def _sound(self, alarms: Sequence[Alarm]) -> None:
         """A generator collapsed: say so, and do what the experiment asked for."""
-        for alarm in alarms:
-            self._write({"kind": "alarm", "update": self.progress.update, **alarm.as_json()})
+        records = [{"kind": "alarm", "update": self.progress.update, **alarm.as_json()} for alarm in alarms]
+        if self.train.on_collapse == "rollback":
+            self._roll_back([alarm.route for alarm in alarms])
+        for record in records:
+            self._write(record)
         if self.train.on_collapse == "stop":
             self._save()
             raise CollapseError(
                 f'stage "{self.folder.name}", update {self.progress.update}: {alarms[0]}. It stopped because of '
-                'train.on_collapse = "stop"; change the path\'s `generate`, its weight, or start from better translators.'
+                'train.on_collapse = "stop". Change how the path generates or its weight, or start from better '
+                "translators."
             )
         if self.train.on_collapse == "rollback":
-            self._roll_back([alarm.route for alarm in alarms])
+            self._save()
 
     def _roll_back(self, routes: Sequence[int]) -> None:
         """Back to the newest checkpoint, without the routes that collapsed."""
         checkpoint = self.folder.newest()
+        assert checkpoint is not None, "a stage begins with one"
         dropped = sorted({*self.progress.dropped, *routes})
-        if checkpoint is not None:
-            self._restore(checkpoint)
+        self._restore(checkpoint)
         self.progress.dropped = dropped
         self.guard.forget(routes)
-        self._save()
 
     # -- saving ----------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
         self._check_finite()
         self.progress.guards = self.guard.state()
+        self.progress.window = self._window.state()
+        optimizer = {**self.learner.tensors(), **self._tally_tensors()}
         if self.processes.first:
-            tensors = {"weights": self.translators.named(), "optimizer": self.learner.tensors()}
+            tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
             self.folder.save(Checkpoint(self.progress.update, tensors, asdict(self.progress)), keep)
         self.processes.wait()
+
+    def _tally_tensors(self) -> dict[str, torch.Tensor]:
+        """What all processes counted since the last line of the log."""
+        tally = self.learner.tally
+        counted = {"loss": tally.loss, "tokens": tally.tokens}
+        sums = {f"tally.{name}": self.processes.sum(tensor.clone()) for name, tensor in counted.items()}
+        return {**sums, "tally.norms": tally.norms, "tally.updates": tally.updates}
 
     def _resume(self) -> None:
         checkpoint = self.folder.newest()
@@ -295,7 +307,10 @@ class Trainer:
         self.translators.load(checkpoint.tensors["weights"])
         self.learner.load(checkpoint.tensors["optimizer"])
         self.learner.tally.clear()
-        self._window = _Window()
+        for name, tensor in checkpoint.tensors["optimizer"].items():
+            if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.first):
+                getattr(self.learner.tally, name.removeprefix("tally.")).copy_(tensor)
+        self._window = Window.resumed(self.progress.window)
         self.guard = Guard(self.routes, self.progress.guards)
 
     def _finish(self) -> bool:
@@ -327,30 +342,3 @@ class Trainer:
             for name, tensor in self.folder.weights(update).items():
                 total[name] += tensor
         return {name: tensor / len(updates) for name, tensor in total.items()}
-
-
-@dataclass
-class _Window:
-    """Sums since the last line of the log."""
-
-    started: float = field(default_factory=time.perf_counter)
-    generate_seconds: float = 0.0
-    generated_tokens: int = 0
-    target_tokens: int = 0
-    places: int = 0
-
-    def add(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
-        self.generate_seconds += gathered.seconds
-        self.generated_tokens += gathered.generated_tokens
-        self.target_tokens += int(sum(int(batch.target_tokens.sum()) for batch in batches))
-        self.places += int(sum(np.prod(batch.target_NBL.shape) for batch in batches))
-
-    def summary(self) -> dict[str, Any]:
-        seconds = time.perf_counter() - self.started
-        return {
-            "seconds": seconds,
-            "tokens_per_second": self.target_tokens / max(seconds, 1e-9),
-            "generated_tokens": self.generated_tokens,
-            "generate_share": self.generate_seconds / max(seconds, 1e-9),
-            "padding": 1 - self.target_tokens / max(self.places, 1),
-        }

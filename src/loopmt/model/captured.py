@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -29,6 +30,12 @@ _ROWS = (8, 32, 128, 256, 512, 1024, 2048, 4096)
 _MOST_SHAPES = 48  # kept at once; each holds caches
 
 
+class Replayable(Protocol):
+    """What a recorder makes of a piece of work; a CUDA graph is one."""
+
+    def replay(self) -> None: ...
+
+
 @dataclass
 class _Shape:
     """Fixed tensors and graphs of one shape of batch."""
@@ -39,19 +46,26 @@ class _Shape:
     memory: Memory
     cache: Cache
     position: Tensor
-    read: torch.cuda.CUDAGraph
-    step: torch.cuda.CUDAGraph
+    read: Replayable
+    step: Replayable
 
 
 class CapturedDecoder:
     """Decodes with whichever weights were loaded last."""
 
-    def __init__(self, transformer: Transformer, layout: Layout, precision: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        transformer: Transformer,
+        layout: Layout,
+        precision: torch.dtype,
+        device: torch.device,
+        recorder: Callable[[Callable[[], None]], Replayable] | None = None,
+    ) -> None:
         self.transformer = transformer
         self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
         self.weights = layout.unpack(self.flat)
         self.silent = torch.zeros(layout.target_size, device=device)
-        self.pool = torch.cuda.graph_pool_handle()
+        self.recorder = recorder or partial(record, pool=torch.cuda.graph_pool_handle())
         self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
 
     def load(self, flat: Tensor, silent: Tensor) -> None:
@@ -119,7 +133,7 @@ class CapturedDecoder:
                     tensor.copy_(tensor[parents])
             position.add_(1)
 
-        return _Shape(source, first, hypotheses, memory, cache, position, self._recorded(read), self._recorded(step))
+        return _Shape(source, first, hypotheses, memory, cache, position, self.recorder(read), self.recorder(step))
 
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
@@ -128,9 +142,6 @@ class CapturedDecoder:
         memory.values = [value.repeat_interleave(width, 0).contiguous() for value in memory.values]
         memory.mask = memory.mask.repeat_interleave(width, 0).contiguous()
         return memory
-
-    def _recorded(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        return record(work, self.pool)
 
 
 def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:

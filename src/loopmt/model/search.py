@@ -64,7 +64,7 @@ def start(limit: list[int], how: Generate, device: torch.device) -> Search:
     nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
     scores = nothing.clone()
     scores[:, 0] = 0.0  # all beams start alike: only one of them counts
-    return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten(), how)
+    return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten().clone(), how)
 
 
 def state(search: Search) -> dict[str, Tensor]:

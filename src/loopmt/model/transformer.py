@@ -77,48 +77,57 @@ class Transformer:
 
     def encode(self, weights: Weights, source_NBS: Tensor, dropout: Dropout = NO_DROPOUT) -> Tensor:
         mask = source_mask(source_NBS)
-        x = self._embed(weights, "source_embed", source_NBS, 0, dropout)
+        x = self.embed(weights, "source_embed", source_NBS, 0, dropout)
         for number in range(self.model.layers):
-            name = f"encoder.{number}"
-            query, key, value = self._project_self(weights, name, x)
-            attended = self._attend(weights, f"{name}.self", query, key, value, mask, dropout)
-            x = self._leave(weights, f"{name}.self", x, attended, dropout)
-            x = self._feed_forward(weights, name, x, dropout)
-        return self._final(weights, "encoder", x)
+            x = self.encoder_layer(weights, number, x, mask, dropout)
+        return self.final(weights, "encoder", x)
+
+    def encoder_layer(self, weights: Weights, number: int, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+        name = f"encoder.{number}"
+        query, key, value = self._project_self(weights, name, x)
+        attended = self._attend(weights, f"{name}.self", query, key, value, mask, dropout)
+        x = self._leave(weights, f"{name}.self", x, attended, dropout)
+        return self._feed_forward(weights, name, x, dropout)
 
     def memory(self, weights: Weights, states_NBSD: Tensor, source_NBS: Tensor) -> Memory:
         """Keys and values of the source for every decoder layer, computed once per sentence."""
-        keys, values = [], []
-        for number in range(self.model.num_decoder_layers):
-            key, value = linear(weights, f"decoder.{number}.cross.kv", states_NBSD).chunk(2, dim=-1)
-            keys.append(self._heads(key))
-            values.append(self._heads(value))
-        return Memory(keys, values, source_mask(source_NBS))
+        layers = [self.memory_layer(weights, number, states_NBSD) for number in range(self.model.num_decoder_layers)]
+        return Memory([key for key, _ in layers], [value for _, value in layers], source_mask(source_NBS))
+
+    def memory_layer(self, weights: Weights, number: int, states_NBSD: Tensor) -> tuple[Tensor, Tensor]:
+        key, value = linear(weights, f"decoder.{number}.cross.kv", states_NBSD).chunk(2, dim=-1)
+        return self._heads(key), self._heads(value)
 
     def decode(self, weights: Weights, memory: Memory, inputs_NBT: Tensor, dropout: Dropout = NO_DROPOUT) -> Tensor:
         """States of the decoder when every input token is given (teacher forcing)."""
-        x = self._embed(weights, "target_embed", inputs_NBT, 0, dropout)
+        x = self.embed(weights, "target_embed", inputs_NBT, 0, dropout)
         for number in range(self.model.num_decoder_layers):
-            name = f"decoder.{number}"
-            query, key, value = self._project_self(weights, name, x)
-            attended = self._attend(weights, f"{name}.self", query, key, value, None, dropout, causal=True)
-            x = self._leave(weights, f"{name}.self", x, attended, dropout)
-            x = self._cross(weights, number, x, memory, dropout)
-            x = self._feed_forward(weights, name, x, dropout)
-        return self._final(weights, "decoder", x)
+            x = self.decoder_layer(weights, number, x, memory.keys[number], memory.values[number], memory.mask, dropout)
+        return self.final(weights, "decoder", x)
+
+    def decoder_layer(
+        self, weights: Weights, number: int, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
+    ) -> Tensor:
+        """`keys` and `values` are the source's."""
+        name = f"decoder.{number}"
+        query, key, value = self._project_self(weights, name, x)
+        attended = self._attend(weights, f"{name}.self", query, key, value, None, dropout, causal=True)
+        x = self._leave(weights, f"{name}.self", x, attended, dropout)
+        x = self._cross(weights, number, x, keys, values, mask, dropout)
+        return self._feed_forward(weights, name, x, dropout)
 
     def step(self, weights: Weights, memory: Memory, cache: Cache, tokens_NB: Tensor, position: int | Tensor) -> Tensor:
         """Logits after one more token of every sentence."""
-        x = self._embed(weights, "target_embed", tokens_NB[..., None], position, NO_DROPOUT)
+        x = self.embed(weights, "target_embed", tokens_NB[..., None], position, NO_DROPOUT)
         for number in range(self.model.num_decoder_layers):
             name = f"decoder.{number}"
             query, key, value = self._project_self(weights, name, x)
             keys, values, mask = cache.extend(number, key, value, position)
             attended = self._attend(weights, f"{name}.self", query, keys, values, mask, NO_DROPOUT)
             x = self._leave(weights, f"{name}.self", x, attended, NO_DROPOUT)
-            x = self._cross(weights, number, x, memory, NO_DROPOUT)
+            x = self._cross(weights, number, x, memory.keys[number], memory.values[number], memory.mask, NO_DROPOUT)
             x = self._feed_forward(weights, name, x, NO_DROPOUT)
-        return self.logits(weights, self._final(weights, "decoder", x)[..., 0, :])
+        return self.logits(weights, self.final(weights, "decoder", x)[..., 0, :])
 
     def new_cache(self, rows: int, length: int, like: Tensor) -> Cache:
         heads, size = self.model.heads, self.model.width // self.model.heads
@@ -132,7 +141,7 @@ class Transformer:
 
     # -- parts -----------------------------------------------------------------------------------------------
 
-    def _embed(self, weights: Weights, name: str, ids_NBT: Tensor, start: int | Tensor, dropout: Dropout) -> Tensor:
+    def embed(self, weights: Weights, name: str, ids_NBT: Tensor, start: int | Tensor, dropout: Dropout) -> Tensor:
         table_NVD = weights["embed" if self.joint else name]
         num, size, width = table_NVD.shape
         if num == 1:
@@ -146,11 +155,12 @@ class Transformer:
         query, key, value = linear(weights, f"{name}.self.qkv", self._enter(weights, f"{name}.self", x)).chunk(3, -1)
         return self._heads(query), self._heads(key), self._heads(value)
 
-    def _cross(self, weights: Weights, number: int, x: Tensor, memory: Memory, dropout: Dropout) -> Tensor:
+    def _cross(
+        self, weights: Weights, number: int, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
+    ) -> Tensor:
         name = f"decoder.{number}.cross"
         query = self._heads(linear(weights, f"{name}.q", self._enter(weights, name, x)))
-        keys, values = memory.keys[number], memory.values[number]
-        attended = self._attend(weights, name, query, keys, values, memory.mask, dropout)
+        attended = self._attend(weights, name, query, keys, values, mask, dropout)
         return self._leave(weights, name, x, attended, dropout)
 
     def _feed_forward(self, weights: Weights, name: str, x: Tensor, dropout: Dropout) -> Tensor:
@@ -178,7 +188,7 @@ class Transformer:
         attended = F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout.attention, is_causal=causal
         )
-        num, length = weights["output_bias"].shape[0], query.shape[2]
+        num, length = weights[f"{name}.out.bias"].shape[0], query.shape[2]
         return linear(weights, f"{name}.out", attended.transpose(1, 2).reshape(num, -1, length, self.model.width))
 
     def _enter(self, weights: Weights, name: str, x: Tensor) -> Tensor:
@@ -188,7 +198,7 @@ class Transformer:
         x = x + drop(out, dropout.state)
         return norm(weights, f"{name}.norm", x) if self.model.norm == "post" else x
 
-    def _final(self, weights: Weights, name: str, x: Tensor) -> Tensor:
+    def final(self, weights: Weights, name: str, x: Tensor) -> Tensor:
         return norm(weights, f"{name}.norm", x) if self.model.norm == "pre" else x
 
 

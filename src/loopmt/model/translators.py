@@ -14,6 +14,7 @@ from loopmt.config import Model
 from loopmt.errors import PathError
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Speaker
+from loopmt.model.foreign import Foreign
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import PAD, UNK, Layout
 from loopmt.path import Hop
@@ -33,6 +34,7 @@ class Translators:
     device: torch.device
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
+    foreign: dict[Hop, Foreign] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
 
     def __post_init__(self) -> None:
         self.live = torch.zeros(self.num_networks, self.layout.num_places, device=self.device)

@@ -17,9 +17,10 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.model.decoding import Limits, decode
+from loopmt.model.foreign import speak
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path
-from loopmt.rng import torch_generator
+from loopmt.rng import keyed_seed, torch_generator
 from loopmt.text.ragged import Ragged
 
 Mask = npt.NDArray[np.bool_]
@@ -35,6 +36,7 @@ class HopRecord:
     dropped: dict[str, int]
     offered_tokens: int
     kept_tokens: int
+    distinct_inputs: int
     distinct: int
     copies: int
 
@@ -93,10 +95,16 @@ def _take_hop(
 ) -> int:
     setting = walks[0].settings[number]
     sources = Ragged.join([walk.trace[-1] for walk in walks])
-    speaker = translators.speaker(hop, setting.by, precision)
-    generator = torch_generator(translators.device, *key, setting.model_dump_json())
     # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
-    outputs = decode(speaker, translators.addressed(sources, hop).rows(), setting, limits, generator)
+    drawn = (*key, setting.model_dump_json())
+    if setting.by == "frozen" and hop in translators.foreign:
+        outputs = speak(
+            translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn)
+        )
+    else:
+        speaker = translators.speaker(hop, setting.by, precision)
+        generator = torch_generator(translators.device, *drawn)
+        outputs = decode(speaker, translators.addressed(sources, hop).rows(), setting, limits, generator)
     said = Ragged.of([output.ids for output in outputs])
     ended = np.array([output.ended for output in outputs], dtype=np.bool_)
     start = 0
@@ -124,8 +132,13 @@ def _arrive(walk: Walk, hop: Hop, said: Ragged, ended: Mask, sieve: Sieve | None
             dict(dropped),
             int(lengths[offered].sum()),
             int(lengths[walk.keep].sum()),
-            len({said.row(int(row)).tobytes() for row in offered.nonzero()[0]}),
+            _distinct(before, offered),
+            _distinct(said, offered),
             dropped["copy"],
         )
     )
     walk.trace.append(said)
+
+
+def _distinct(rows: Ragged, offered: Mask) -> int:
+    return len({rows.row(int(row)).tobytes() for row in offered.nonzero()[0]})

@@ -103,7 +103,7 @@ def choose_lengths(histogram: Ints, count: int, longest: int) -> list[int]:
         cost[np.tril_indices(len(ends))] = np.inf
         previous = np.argmin(cost, axis=0)
         choice.append(previous)
-        best = np.minimum(cost.min(axis=0), np.inf)
+        best = cost.min(axis=0)
     place, lengths = len(ends) - 1, [longest]
     for previous in reversed(choice):
         place = int(previous[place])
@@ -116,31 +116,25 @@ def make_shapes(lengths: Sequence[int], tokens: int, multiple: int) -> list[Shap
     return [Shape(max(multiple, tokens // length // multiple * multiple), length) for length in sorted(lengths)]
 
 
-def pack(networks: Sequence[Rows], shapes: Sequence[Shape], updates: int, *key: str | int) -> list[Batch]:
-    """At most `updates` batches from the largest common share of all networks' rows, in a keyed order."""
-    lengths = [rows.lengths for rows in networks]
-    share = _largest_share(lengths, shapes, updates)
-    counts = [round(share * len(rows)) for rows in networks]
-    orders = [np.argsort(-own[:count], kind="stable") for own, count in zip(lengths, counts, strict=True)]
-    plan = _plan([own[order] for own, order in zip(lengths, orders, strict=True)], shapes)
-    batches = [
-        _batch(
-            [
-                rows.take(order[start : start + shape.rows])
-                for rows, order, start in zip(networks, orders, starts, strict=True)
-            ],
-            shape,
-        )
-        for shape, starts in plan
-    ]
+def pack(
+    networks: Sequence[Rows], shapes: Sequence[Shape], updates: int, *key: str | int, unit: int = 1
+) -> list[Batch]:
+    """At most `updates` batches from the largest common share of all networks' rows, in a keyed order.
+
+    A group has at most `unit` rows and lies between two multiples of `unit` in a batch: so neither batches nor parts
+    of them cut it, and the parts that a batch is computed in do not change what is in it.
+    """
+    share = _largest_share(networks, shapes, updates, unit)
+    ordered = [_longest_first(rows, share) for rows in networks]
+    batches = [_batch(ordered, shape, starts, unit) for shape, starts in _plan(ordered, shapes, unit)]
     return [batches[number] for number in numpy_generator(*key, "order").permutation(len(batches))]
 
 
-def _largest_share(lengths: Sequence[Ints], shapes: Sequence[Shape], updates: int) -> float:
+def _largest_share(networks: Sequence[Rows], shapes: Sequence[Shape], updates: int, unit: int) -> float:
     """Bisect for the largest share of every network's rows whose plan has at most `updates` batches."""
 
     def fits(share: float) -> bool:
-        return len(_plan([-np.sort(-own[: round(share * len(own))]) for own in lengths], shapes)) <= updates
+        return len(_plan([_longest_first(rows, share) for rows in networks], shapes, unit)) <= updates
 
     if fits(1.0):
         return 1.0
@@ -151,28 +145,85 @@ def _largest_share(lengths: Sequence[Ints], shapes: Sequence[Shape], updates: in
     return low
 
 
-def _plan(sorted_lengths: Sequence[Ints], shapes: Sequence[Shape]) -> list[tuple[Shape, list[int]]]:
+@dataclass(frozen=True)
+class _Ordered:
+    """A network's rows in the order in which they are packed."""
+
+    rows: Rows
+    order: Ints
+    lengths: Ints
+    groups: Ints
+
+    def places(self, start: int, rows: int, unit: int) -> Ints:
+        """Where the next rows go in a batch of `rows`."""
+        if unit == 1:
+            return np.arange(min(rows, len(self.order) - start)) if start < len(self.order) else np.zeros(0, np.int64)
+        found: list[int] = []
+        place = 0
+        while start < len(self.order):
+            size = self._group_size(start)
+            if place % unit + size > unit:
+                place += unit - place % unit
+            if place + size > rows:
+                break
+            found += range(place, place + size)
+            place, start = place + size, start + size
+        return np.array(found, dtype=np.int64)
+
+    def _group_size(self, start: int) -> int:
+        end = start + 1
+        while self.groups[start] >= 0 and end < len(self.groups) and self.groups[end] == self.groups[start]:
+            end += 1
+        return end - start
+
+
+def _longest_first(rows: Rows, share: float) -> _Ordered:
+    """The first `share` of the rows by length; those of a group stay together and count as their longest."""
+    count = round(share * len(rows))
+    lengths, groups, places = rows.lengths[:count], rows.groups[:count], np.arange(count)
+    if (groups >= 0).any():
+        own = np.where(groups >= 0, groups, groups.max(initial=-1) + 1 + places)
+        _, first, group = np.unique(own, return_index=True, return_inverse=True)
+        longest = np.zeros(len(first), dtype=np.int64)
+        np.maximum.at(longest, group, lengths)
+        lengths, places = longest[group], first[group]
+    order = np.lexsort((places, -lengths))
+    return _Ordered(rows, order, lengths[order], groups[order])
+
+
+def _plan(networks: Sequence[_Ordered], shapes: Sequence[Shape], unit: int) -> list[tuple[Shape, list[int]]]:
     """Longest rows first: the shape of each batch and where it starts in every network's rows."""
-    starts = [0] * len(sorted_lengths)
+    starts = [0] * len(networks)
     plan: list[tuple[Shape, list[int]]] = []
-    while left := [own[start] for own, start in zip(sorted_lengths, starts, strict=True) if start < len(own)]:
+    while left := [own.lengths[start] for own, start in zip(networks, starts, strict=True) if start < len(own.order)]:
         longest = max(left)
         shape = next(shape for shape in shapes if shape.length >= longest)
-        plan.append((shape, list(starts)))
-        starts = [start + shape.rows for start in starts]
+        plan.append((shape, starts))
+        starts = [start + len(own.places(start, shape.rows, unit)) for own, start in zip(networks, starts, strict=True)]
     return plan
 
 
-def _batch(networks: Sequence[Rows], shape: Shape) -> Batch:
-    def column(values: Ints) -> Ints:
-        return np.concatenate([values, np.full(shape.rows - len(values), -1, dtype=np.int64)])
+def _batch(networks: Sequence[_Ordered], shape: Shape, starts: Sequence[int], unit: int) -> Batch:
+    tables = [_tables(own, shape, start, unit) for own, start in zip(networks, starts, strict=True)]
+    source, target, paths, groups = (np.stack(column) for column in zip(*tables, strict=True))
+    return Batch(shape, source, target, paths, groups)
 
-    return Batch(
-        shape,
-        np.stack([_attendable(rows.sources.padded(shape.rows, shape.length)) for rows in networks]),
-        np.stack([rows.targets.padded(shape.rows, shape.length) for rows in networks]),
-        np.stack([column(rows.paths) for rows in networks]),
-        np.stack([column(rows.groups) for rows in networks]),
+
+def _tables(network: _Ordered, shape: Shape, start: int, unit: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """One network's part of a batch."""
+    places = network.places(start, shape.rows, unit)
+    rows = network.rows.take(network.order[start : start + len(places)])
+
+    def spread(values: Ints, empty: int) -> Ints:
+        table = np.full((shape.rows, *values.shape[1:]), empty, dtype=np.int64)
+        table[places] = values
+        return table
+
+    return (
+        _attendable(spread(rows.sources.padded(len(rows), shape.length), PAD)),
+        spread(rows.targets.padded(len(rows), shape.length), PAD),
+        spread(rows.paths, -1),
+        spread(rows.groups, -1),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loopmt.config import Clean, Data
+from loopmt.text import moses
 from loopmt.text.corpus import Block
 
 Hashes = npt.NDArray[np.uint64]
@@ -56,6 +57,9 @@ class Form:
             text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
         return " ".join(text.split())
 
+    def tokenise(self, text: str, language: str) -> str:
+        return moses.tokenize(text, language) if self.pretokenize else text
+
 
 def text_hash(text: str) -> int:
     """A 64-bit hash that is the same in every process."""
@@ -65,7 +69,7 @@ def text_hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What is left of a block: each side's lines, a hash for each row, and what was removed by which rule."""
+    """What is left of a block: each side's lines, ready for subwords, a hash for each row, and what was removed."""
 
     corpus: int
     rows: int
@@ -91,7 +95,7 @@ class Cleaner:
         reasons = [self._reason(row, marks, held) for row, marks in zip(rows, hashes, strict=True)]
         kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
         left = [marks for marks, reason in zip(hashes, reasons, strict=True) if reason is None]
-        sides = tuple(map(_joined, zip(*kept, strict=True))) or (b"",) * len(block.sides)
+        sides = tuple(map(self._joined, zip(*kept, strict=True), block.languages)) or (b"",) * len(block.sides)
         removed = Counter(dict.fromkeys(self._counted, 0))
         removed.update(reason for reason in reasons if reason)
         return Cleaned(block.corpus, len(rows), sides, _combined(left), removed)
@@ -99,6 +103,9 @@ class Cleaner:
     def _normalised(self, texts: list[str]) -> list[str]:
         normalise = self._form.normalise
         return [normalise(text.removesuffix("\r")) for text in texts]
+
+    def _joined(self, side: Texts, language: str) -> bytes:
+        return "".join(self._form.tokenise(text, language) + "\n" for text in side).encode()
 
     def _reason(self, row: Texts, hashes: list[int], held: list[frozenset[int]]) -> str | None:
         counts = [len(text.split()) for text in row]
@@ -127,10 +134,6 @@ _RULES: dict[str, Rule] = {
     "ratio": _lopsided,
     "identical": lambda clean, row, counts: len(row) > 1 and row[0] == row[1],
 }
-
-
-def _joined(side: Texts) -> bytes:
-    return "".join(text + "\n" for text in side).encode()
 
 
 def _combined(hashes: list[list[int]]) -> Hashes:

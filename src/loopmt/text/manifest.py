@@ -25,7 +25,10 @@ class FileRecord(_Record):
 
 
 class CorpusRecord(_Record):
-    """A bitext or a monolingual corpus. `lengths[language][n]` rows have n tokens; the last counts longer ones too."""
+    """A bitext or a monolingual corpus, rows as read and as kept; words are counted in the text the subwords see.
+
+    `lengths[language][n]` rows have n tokens; the last entry counts longer ones too.
+    """
 
     kind: str
     name: str

@@ -147,7 +147,7 @@ class Encoder:
 
     def __call__(self, block: Block) -> Encoded:
         texts = block.texts()
-        ids = [self.vocab.encode(side, language) for side, language in zip(texts, block.languages, strict=True)]
+        ids = [self.vocab.encode_normal(side, language) for side, language in zip(texts, block.languages, strict=True)]
         words = [sum(len(text.split()) for text in side) for side in texts]
         return Encoded(block.corpus, [flatten(side) for side in ids], words)
 

@@ -71,7 +71,7 @@ class Vocab:
         seed: int,
         form: Form,
     ) -> Vocab:
-        """Learn from training text by language; each iterable is gone through more than once, never held in memory."""
+        """Learn from training text by language, in its form already; each iterable is gone through twice or more."""
         counts = {language: sum(1 for _ in texts[language]) for language in languages}
         for language, count in counts.items():
             if not count:
@@ -80,7 +80,7 @@ class Vocab:
         models = {}
         folder.mkdir(parents=True, exist_ok=True)
         for name, group in groups.items():
-            lines = _sample(texts, counts, group, config.sample, seed, form)
+            lines = _sample(texts, counts, group, config.sample, seed)
             content = _train(lines, config, languages, name)
             (folder / f"{name}.model").write_bytes(content)
             size = sentencepiece.SentencePieceProcessor(model_proto=content).get_piece_size()
@@ -121,12 +121,17 @@ class Vocab:
 
     def normalise(self, texts: Iterable[str], language: str) -> list[str]:
         """Text as the subwords see it: normal form, case and tokenisation of the experiment."""
-        return [_prepared(text, language, self.form) for text in texts]
+        whole = (_without_surrogates(text) for text in texts)
+        return [self.form.tokenise(self.form.normalise(text), language) for text in whole]
 
     def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
         """Ids of lines of text, without an end."""
+        return self.encode_normal(self.normalise(texts, language), language)
+
+    def encode_normal(self, texts: Iterable[str], language: str) -> list[list[int]]:
+        """The same for text that `normalise` has seen."""
         words = self._words[language]
-        lines = [text.replace(_SPACE, _STAND_IN) for text in self.normalise(texts, language)]
+        lines = (text.replace(_SPACE, _STAND_IN) for text in texts)
         return [list(chain.from_iterable(map(words.__getitem__, line.split(" ")))) if line else [] for line in lines]
 
     def decode(self, ids: Iterable[Iterable[SupportsInt]], language: str) -> list[str]:
@@ -162,11 +167,9 @@ class _Words(dict[str, list[int]]):
         return ids
 
 
-def _prepared(text: str, language: str, form: Form) -> str:
-    text = form.normalise(text)
-    if not text.isprintable():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return moses.tokenize(text, language) if form.pretokenize else text
+def _without_surrogates(text: str) -> str:
+    """Halves of a character, which JSON can spell and UTF-8 cannot: joined in pairs, replaced when alone."""
+    return text if text.isprintable() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # -- learning ------------------------------------------------------------------------------------------------
@@ -178,7 +181,6 @@ def _sample(
     group: Sequence[str],
     most: int,
     seed: int,
-    form: Form,
 ) -> Iterator[str]:
     """As many lines of each language: drawn where it has more, its text again and again where it has fewer."""
     wanted = min(most, max(counts[language] for language in group))
@@ -186,7 +188,7 @@ def _sample(
         copies, rest = divmod(wanted, counts[language])
         for lines in (*repeat(texts[language], copies), _draw(texts[language], counts[language], rest, seed, language)):
             for line in lines:
-                yield _prepared(line, language, form)[:_LONGEST].replace(_SPACE, _STAND_IN)
+                yield line[:_LONGEST].replace(_SPACE, _STAND_IN)
 
 
 def _draw(lines: Iterable[str], count: int, wanted: int, seed: int, language: str) -> Iterator[str]:

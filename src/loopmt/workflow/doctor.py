@@ -34,7 +34,7 @@ def examine(folder: Path) -> Json:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
-        "cpu": {"cores": os.cpu_count(), "usable_cores": len(os.sched_getaffinity(0)), "threads": _threads()},
+        "cpu": {"cores": os.cpu_count(), "usable_cores": _usable_cores(), "threads": _threads()},
         "memory_bytes": _memory(),
         "devices": _devices(),
         "precision": {"cpu": _cpu_precision(), **_cuda_precision()},
@@ -67,6 +67,11 @@ def _version(name: str) -> str | None:
 
 def _extra(purpose: str, modules: tuple[str, ...]) -> Json:
     return {"for": purpose, "missing": [name for name in modules if find_spec(name) is None]}
+
+
+def _usable_cores() -> int | None:
+    """A container may be given fewer cores than the machine has; only Linux says so."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _threads() -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, trained_hops
+from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner, learning_rate, precision
 from loopmt.model.sieve import Sieve
@@ -28,7 +29,7 @@ from loopmt.text.vocab import Vocab
 from loopmt.workflow import stages
 from loopmt.workflow.train import Request
 
-_TIMED_UPDATES = 4
+_TIMED_UPDATES = 2
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
 
 
@@ -39,6 +40,8 @@ def describe(request: Request, progress: Progress) -> None:
     root = run.folder / "corpora" if experiment.data.world else request.file.parent / (experiment.data.root or "")
     settings = settings_of(experiment.data, experiment.vocab, experiment.languages, experiment.seed)
     manifest = prepared(run.folder, settings, as_files(experiment.data), root, experiment.languages)
+    if manifest:
+        stages.refuse_changes(experiment, run, manifest)
     site = _site(experiment, run, manifest) if manifest else None
     print(f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}")
     for line in (*_data(experiment, manifest, root), _networks(experiment, site)):
@@ -73,7 +76,7 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
         for one in manifest.sets:
             yield f"set {one.name} {one.pair}".rstrip() + f": {one.rows:,} rows in {', '.join(one.languages)}"
     elif world := experiment.data.world:
-        drawn = {**{f"bitext {pair}": rows for pair, rows in world.pairs.items()}}
+        drawn = {f"bitext {pair}": rows for pair, rows in world.pairs.items()}
         drawn |= {f"mono {language}": rows for language, rows in world.mono.items()}
         yield from (f"{name}: {rows:,} rows, to be drawn from the built-in languages" for name, rows in drawn.items())
     else:
@@ -123,8 +126,6 @@ class StagePlan:
             return 0.0
         if self.site is None:
             return 0.0
-        if (folder.folder / "stage.json").is_file():
-            folder.begin(stages.settings_of(self.site, self.stage))
         lines, seconds = self._measured(self.site, progress)
         print("\n".join(f"{indent}  {line}" for line in lines))
         return seconds
@@ -150,21 +151,21 @@ class StagePlan:
         translators = stages.starting_point(site, self.stage if trained else _orphan(self.stage))
         shapes = stages.shapes_of(site, translators, self.train)
         with progress.track(f"timing {self.stage.name}"):
-            generating, updating = self._time(site, translators, shapes)
+            gathering, updating = self._time(site, translators, shapes)
         done = max(self.run.stage(self.stage.name).updates(), default=0)
         left = max((self.stage.updates or self.train.max_updates) - done, 0)
-        seconds = left * (generating + updating)
-        untrained = "" if trained else " (generators are untrained now and speak at length: at most)"
+        seconds = left * (gathering + updating)
+        untrained = "" if trained else "; where it generates, untrained translators speak at length, so at most"
         batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
         return [
             f"batches of {batches} (rows x subwords) in {_name(precision(self.train, site.device))}, "
             f"about {_bytes(_activations(translators, shapes, self.train))} of activations",
-            f"{1000 * updating:.0f} ms an update and {1000 * generating:.0f} ms to generate for it{untrained}; "
-            f"{left:,} updates left: about {_clock(seconds)}",
+            f"{1000 * updating:.0f} ms an update and {1000 * gathering:.0f} ms to gather its rows; "
+            f"{left:,} updates left{untrained}: about {_clock(seconds)}",
         ], seconds
 
     def _time(self, site: stages.Site, translators: Translators, shapes: Sequence[Shape]) -> tuple[float, float]:
-        """Seconds per update of generating and of learning; the first update warms up and does not count."""
+        """Seconds per update of gathering rows and of learning; a first time through the batches warms up."""
         train = self.train.model_copy(update={"round": _TIMED_UPDATES})
         routes = stages.routes_of(self.experiment, self.stage)
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
@@ -174,14 +175,16 @@ class StagePlan:
         gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
         gathered = gatherer.round(0, {route.number: route.entry.weight for route in routes})
         batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key)
-        learner = Learner(translators, train, len(routes), site.processes)
-        times = []
-        for number, batch in enumerate(batches, 1):
+        kind = CapturedLearner if site.device.type == "cuda" and train.compile else Learner
+        grouped = any(route.entry.combine == "logmeanexp" for route in routes)
+        learner = kind(translators, train, len(routes), site.processes, grouped)
+        for _ in range(2):
             started = time.perf_counter()
-            learner.update(batch, number, learning_rate(train, number))
+            for number, batch in enumerate(batches, 1):
+                learner.update(batch, number, learning_rate(train, number))
             learner.weights[0, 0].item()  # waits for the device
-            times.append(time.perf_counter() - started)
-        return gathered.seconds / _TIMED_UPDATES, sum(times[1:] or times) / len(times[1:] or times)
+            seconds = time.perf_counter() - started
+        return gathered.seconds / _TIMED_UPDATES, seconds / len(batches)
 
 
 def _orphan(stage: Stage) -> Stage:

@@ -27,7 +27,6 @@ from loopmt.path import Path
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
-from loopmt.text.ragged import Ragged
 from loopmt.text.store import Side, Store
 from loopmt.workflow.stages import Site, frequencies_of
 from loopmt.workflow.translate import choose_stage, load_translators, one_line
@@ -62,8 +61,8 @@ class Yield:
     files: list[FilePath]  # empty until every chunk is there
 
 
-def generate(order: Order, progress: Progress) -> Yield:
-    """Make this process's chunks; the process that finds all chunks there puts them together."""
+def generate(order: Order, progress: Progress) -> Yield | None:
+    """Make this process's chunks; one that finds all chunks there puts them together. The first of a group reports."""
     device = device_of_this_process()
     processes = Processes.join(device)
     try:
@@ -76,8 +75,7 @@ def generate(order: Order, progress: Progress) -> Yield:
         processes.wait()
         if processes.first:
             press.assemble()
-        processes.wait()
-        return press.result()
+        return press.result() if processes.first else None
     finally:
         processes.leave()
 
@@ -172,12 +170,12 @@ class Press:
     def _chunk(self, number: int, sieve: Sieve) -> Json:
         """Depends on the settings and the chunk's number alone, whoever makes it."""
         numbers = np.arange(number * self.order.chunk, min((number + 1) * self.order.chunk, self.rows))
-        starts, ends = (Ragged.of(side.rows(numbers)) for side in self.sides)
+        starts, ends = (side.take(numbers) for side in self.sides)
         fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) < self.train.max_length - 2)
         walk = Walk(self.path, [self.order.how] * len(self.path.generating), starts.take(fit))
         key = (self.order.seed, "generate", str(self.path), number)
-        dtype = precision(self.train, self.site.device)
-        travel(self.translators, [walk], Limits(longest=self.train.max_length), dtype, key, sieve)
+        dtype, limits = precision(self.train, self.site.device), Limits.on(self.site.device, self.train.max_length)
+        travel(self.translators, [walk], limits, dtype, key, sieve)
         dropped: Counter[str] = Counter(long=len(numbers) - len(fit))
         for record in walk.records:
             dropped.update(record.dropped)

@@ -53,6 +53,7 @@ def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples:
         "beam": beam,
         "stages": {name: _stage(stage) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
+        "waiting": _waiting(experiment, measures),
         "signatures": _signatures(measures),
     }
 
@@ -130,6 +131,12 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
     measured = set.intersection(*(set(run.stages) for run in runs))
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
     return [_comparison(compare, runs, samples) for compare in ready]
+
+
+def _waiting(experiment: Experiment, measures: RunMeasures) -> list[Json]:
+    """The comparisons that cannot be made yet, and the stages they lack."""
+    lacking = [(compare, {compare.of, compare.against} - set(measures.stages)) for compare in experiment.compare]
+    return [{"of": one.of, "against": one.against, "lacks": sorted(lacks)} for one, lacks in lacking if lacks]
 
 
 def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> Json:

@@ -25,7 +25,7 @@ def overview(folder: Path) -> Json:
         "prepared": (folder / "manifest.json").is_file(),
         "stages": stages,
         "comparisons": [
-            {"of": one["of"], "against": one["against"], **one["joint"]["multi_bleu"]}
+            {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]}
             for one in card.get("comparisons", [])
         ],
         "next": _next(folder, stages, experiment.languages),

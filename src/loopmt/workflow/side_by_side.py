@@ -27,10 +27,11 @@ def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: St
     """Train the stages, at most `jobs` at a time, each after its parent; False if any was paused."""
     waiting = list(stages)
     working: dict[str, BaseProcess] = {}
+    stopped = False
     done = {stage.name for stage in stages if run.stage(stage.name).finished}
     while waiting or working:
-        if stopper.asked():
-            waiting = []
+        if stopper.asked() and not stopped:
+            waiting, stopped = [], True
             for process in working.values():
                 process.terminate()
         for stage in [stage for stage in waiting if stage.from_ is None or stage.from_ in done][: jobs - len(working)]:

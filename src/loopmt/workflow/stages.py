@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from loopmt.config import Experiment, Generate, Stage, Train, expansions, trained_hops
-from loopmt.errors import DataError
+from loopmt.errors import ConfigError, DataError
 from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
-from loopmt.learn.gather import Gatherer, Route
+from loopmt.learn.gather import Gatherer, Route, largest_group
 from loopmt.learn.learner import Learner, precision
 from loopmt.learn.trainer import Hooks, Trainer, Validation
 from loopmt.model.sieve import LanguageFrequencies, Sieve
@@ -33,7 +33,9 @@ from loopmt.text.manifest import Manifest
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.workflow.importing import generators, import_digests, start_imported
 
+_SAME_SIGNAL = 2.0  # seconds in which a terminal and torchrun may pass on the same Ctrl-C
 _SAMPLE = 100_000  # rows of a corpus that lengths and language frequencies are measured on
 
 
@@ -43,6 +45,7 @@ class Stopper:
 
     deadline: float | None = None
     reason: str | None = None
+    heard: float = 0.0  # when
     orphaned: Callable[[], bool] = lambda: False
 
     def asked(self) -> bool:
@@ -63,9 +66,11 @@ class Stopper:
                 signal.signal(number, handler)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        if self.reason is not None:  # asked twice: do not wait for the end of the round
+        now = time.monotonic()
+        if self.reason is None:
+            self.reason, self.heard = f"{signal.Signals(number).name} was received", now
+        elif now - self.heard > _SAME_SIGNAL:  # asked again: do not wait for the end of the round
             raise KeyboardInterrupt
-        self.reason = f"{signal.Signals(number).name} was received"
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,9 @@ class Site:
 
     def translators(self, stage: Stage) -> Translators:
         """Translators of a stage without any weights yet."""
-        return Translators(self.experiment.model, self.vocab, self.hops(stage), self.device)
+        translators = Translators(self.experiment.model, self.vocab, self.hops(stage), self.device)
+        translators.foreign.update(generators(self.experiment, self.run, self.device))
+        return translators
 
 
 def fingerprint_of(manifest: Manifest) -> str:
@@ -126,7 +133,7 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     """Train a stage from where it stands; True when it is finished."""
     folder = site.run.stage(stage.name)
     if site.processes.first:
-        folder.begin(settings_of(site, stage))
+        folder.begin(settings_of(site.experiment, site.run, site.fingerprint, stage))
     site.processes.wait()
     if folder.finished:
         return True
@@ -134,18 +141,26 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
         return assemble(site, stage, folder, stopper, show).run()
 
 
-def settings_of(site: Site, stage: Stage) -> Json:
+def refuse_changes(experiment: Experiment, run: Run, manifest: Manifest) -> None:
+    """Compare the stages that were begun with what they would be now, before anything is written."""
+    for stage in experiment.stages:
+        folder = run.stage(stage.name)
+        if folder.begun:
+            folder.begin(settings_of(experiment, run, fingerprint_of(manifest), stage))
+
+
+def settings_of(experiment: Experiment, run: Run, fingerprint: str, stage: Stage) -> Json:
     """Everything a stage's weights depend on, for the record and to refuse a change."""
-    experiment = site.experiment
-    parent = site.run.stage(stage.from_).result_digest() if stage.from_ else None
+    before = run.stage(stage.from_) if stage.from_ else None
     return {
         "stage": stage.model_dump(mode="json", by_alias=True),
         "train": experiment.training(stage).model_dump(mode="json"),
         "model": experiment.model.model_dump(mode="json"),
         "languages": experiment.languages,
         "seed": experiment.seed,
-        "data": site.fingerprint,
-        "parent": parent,
+        "data": fingerprint,
+        "parent": before.result_digest() if before and before.finished else None,
+        **import_digests(experiment, run),
     }
 
 
@@ -156,19 +171,31 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     for by in ("frozen", "ema"):
         if any(setting.by == by for route in routes for setting in route.settings):
             translators.copy("frozen" if by == "frozen" else "ema")
-    shapes = shapes_of(site, translators, train)
+    shapes = shapes_of(site, translators, train, largest_group(routes))
     key = (site.experiment.seed, stage.name)
     sieve = Sieve(train.max_length, frequencies_of(site))
     gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
-    grouped = any(route.entry.combine == "logmeanexp" for route in routes)
-    kind = CapturedLearner if site.device.type == "cuda" and train.compile else Learner
-    learner = kind(translators, train, len(routes), site.processes, grouped)
+    grouped = largest_group(routes) > 1
+    learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, grouped)
     choose = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
     hooks = Hooks(validator(site, translators, train), choose, stopper.asked, show)
     every = stage.auto.measure_every
     return Trainer(
         routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, every, key
     )
+
+
+def learner_kind(site: Site, stage: Stage, train: Train) -> type[Learner]:
+    if train.shard:
+        if not site.processes.joined:
+            raise ConfigError(
+                f'stage "{stage.name}": train.shard spreads the network over processes, and this is a single one. '
+                "Start them with `torchrun --nproc-per-node N -m -- loopmt train ...`, or set train.shard = false."
+            )
+        from loopmt.learn.sharded import ShardedLearner
+
+        return ShardedLearner
+    return CapturedLearner if site.device.type == "cuda" and train.compile else Learner
 
 
 def chooser(
@@ -189,16 +216,17 @@ def chooser(
 
 
 def starting_point(site: Site, stage: Stage) -> Translators:
-    """Fresh weights, or the parent's result; a direction that the parent does not have starts fresh."""
+    """Fresh or imported weights, or the parent's result where the parent has the direction."""
     translators = site.translators(stage)
     translators.start_fresh(site.experiment.seed)
+    start_imported(site.experiment, site.run, translators)
     if stage.from_ is not None:
         translators.load(site.run.stage(stage.from_).result().tensors["weights"], strict=False)
     return translators
 
 
-def shapes_of(site: Site, translators: Translators, train: Train) -> list[Shape]:
-    """Batch shapes fitted to the lengths of the training text."""
+def shapes_of(site: Site, translators: Translators, train: Train, unit: int = 1) -> list[Shape]:
+    """Batch shapes fitted to the lengths of the training text; each part holds groups of `unit` rows."""
     lengths = np.concatenate([_places(site, hop) for hop in translators.hops] or [np.zeros(0, np.int64)])
     extra = 2 if translators.shared else 1  # tags
     fitting = lengths[lengths + extra <= train.max_length] + extra
@@ -208,7 +236,7 @@ def shapes_of(site: Site, translators: Translators, train: Train) -> list[Shape]
     longest = -(-int(fitting.max() + 2) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(translators.hops) if translators.shared else 1)
-    multiple = int(np.lcm(8, site.processes.size * train.accumulate))
+    multiple = int(np.lcm(8, site.processes.size * train.accumulate * unit))
     return make_shapes(chosen, tokens, multiple)
 
 

@@ -11,13 +11,13 @@ import torch
 
 from loopmt.config import Experiment, Stage, load
 from loopmt.processes import Processes, device_of_this_process
-from loopmt.progress import Progress
+from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepare
 from loopmt.workflow.display import Display
 from loopmt.workflow.side_by_side import train_side_by_side
-from loopmt.workflow.stages import Site, Stopper, train_stage
+from loopmt.workflow.stages import Site, Stopper, refuse_changes, train_stage
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
         run.folder,
         progress,
     )
+    refuse_changes(experiment, run, manifest)
     run.set_up(experiment, request.file.read_text(encoding="utf-8"))
     return manifest
 
@@ -68,7 +69,7 @@ def train(request: Request, progress: Progress) -> bool:
     try:
         if not processes.first:
             processes.wait()
-            return _train_tree(run, device, processes, request, stopper, progress)
+            return _train_tree(run, device, processes, request, stopper, Silent())
         with run.locked():
             _prepare(experiment, run, request, progress)
             processes.wait()

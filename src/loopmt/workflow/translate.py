@@ -50,7 +50,7 @@ class Translator:
         self._translators = translators
         self._dtype = dtype
         self._window = max(1, longest - _SPARE)
-        self._limits = Limits(longest=max(512, 2 * longest))
+        self._limits = Limits.on(translators.device, min(max(512, 2 * longest), 4096))
 
     @property
     def languages(self) -> list[str]:
@@ -169,10 +169,10 @@ def _joined(parts: list[list[Candidate]], score: float) -> list[Candidate]:
     """Candidates of a line from those of its parts, rank by rank; of nothing, nothing."""
     count = max(map(len, parts), default=1)
     ranks = [[part[min(rank, len(part) - 1)] for part in parts] for rank in range(count)]
-    return [Candidate(_spaced([one.text for one in rank]), score + sum(one.score for one in rank)) for rank in ranks]
+    return [Candidate(spaced([one.text for one in rank]), score + sum(one.score for one in rank)) for rank in ranks]
 
 
-def _spaced(texts: Sequence[str]) -> str:
+def spaced(texts: Sequence[str]) -> str:
     line = ""
     for text in filter(None, texts):
         wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # such scripts have no spaces

@@ -55,43 +55,44 @@ def _statements() -> Iterator[tuple[str, Features]]:
             ("SUBJ never MAIN", NEVER),
             ("SUBJ AUX never REST", {**NEVER, "support": False, "fused": False}),
         ):
-            yield f"{group} {objects} {END}", features
+            yield f"{group} {objects} {END}", {**features, "copula": False}
     for complement in COMPLEMENTS:
         yield f"SUBJ BE FREQ? {complement} TIME?", {"fused": False}
         yield f"SUBJ BE not {complement} TIME?", {**NO, "fused": False}
         yield f"SUBJ BE {complement} TIME?", {**NO, "fused": True}
         yield f"SUBJ BE never {complement}", {"polarity": "never", "fused": False}
-        yield f"SUBJ AUX REST {complement} TIME?", {"support": False, "fused": False}
-        yield f"SUBJ AUX not REST {complement} TIME?", {**NO, "support": False, "fused": False}
-        yield f"SUBJ AUX REST {complement} TIME?", {**NO, "support": False, "fused": True}
+        yield f"SUBJ AUX never REST {complement}", {"copula": True, **NEVER, "support": False, "fused": False}
+        yield f"SUBJ AUX REST {complement} TIME?", {"copula": True, "support": False, "fused": False}
+        yield f"SUBJ AUX not REST {complement} TIME?", {"copula": True, **NO, "support": False, "fused": False}
+        yield f"SUBJ AUX REST {complement} TIME?", {"copula": True, **NO, "support": False, "fused": True}
 
 
 def _questions() -> Iterator[tuple[str, Features]]:
     """Bodies of questions that yes or no answers."""
     for objects in OBJECTS:
-        yield f"AUX SUBJ FREQ? REST {objects} {END}", {"scope": "question", "fused": False}
-        yield f"AUX SUBJ REST {objects} {END}", {**NO, "fused": True}
-        yield f"AUX SUBJ not REST {objects} {END}", {**NO, "fused": False}
+        yield f"AUX SUBJ FREQ? REST {objects} {END}", {"scope": "question", "fused": False, "copula": False}
+        yield f"AUX SUBJ REST {objects} {END}", {**NO, "fused": True, "copula": False}
+        yield f"AUX SUBJ not REST {objects} {END}", {**NO, "fused": False, "copula": False}
     for complement in COMPLEMENTS:
         yield f"BE SUBJ FREQ? {complement} TIME?", {"fused": False}
         yield f"BE SUBJ {complement} TIME?", {**NO, "fused": True}
         yield f"BE SUBJ not {complement} TIME?", {**NO, "fused": False}
-        yield f"AUX SUBJ REST {complement} TIME?", {"support": False, "fused": False}
-        yield f"AUX SUBJ REST {complement} TIME?", {**NO, "support": False, "fused": True}
-        yield f"AUX SUBJ not REST {complement} TIME?", {**NO, "support": False, "fused": False}
+        yield f"AUX SUBJ REST {complement} TIME?", {"copula": True, "support": False, "fused": False}
+        yield f"AUX SUBJ REST {complement} TIME?", {"copula": True, **NO, "support": False, "fused": True}
+        yield f"AUX SUBJ not REST {complement} TIME?", {"copula": True, **NO, "support": False, "fused": False}
 
 
 def _asked() -> Iterator[tuple[str, Features]]:
     """Bodies of questions that ask for a part."""
-    yield "what AUX SUBJ REST PLACE? TIME?", {"object": NounPhrase("what", "singular")}
-    yield "who AUX SUBJ REST PLACE? TIME?", {"object": NounPhrase("who", "singular")}
-    yield "where AUX SUBJ REST OBJ? TIME?", {"place": "at where"}
-    yield "where AUX SUBJ REST TIME?", {"place": "to where"}
-    yield "when AUX SUBJ REST OBJ? PLACE?", {"time": "when"}
+    yield "what AUX SUBJ REST PLACE? TIME?", {"object": NounPhrase("what", "singular"), "copula": False}
+    yield "who AUX SUBJ REST PLACE? TIME?", {"object": NounPhrase("who", "singular"), "copula": False}
+    yield "where AUX SUBJ REST OBJ? TIME?", {"place": "at where", "copula": False}
+    yield "where AUX SUBJ REST TIME?", {"place": "to where", "copula": False}
+    yield "when AUX SUBJ REST OBJ? PLACE?", {"time": "when", "copula": False}
     yield "where BE SUBJ", {"place": "at where"}
-    who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s"}
+    who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s", "scope": "positive"}
     yield f"who MAIN OBJ? {END}", who
-    yield f"who AUX REST OBJ? {END}", {**who, "support": False}
+    yield f"who AUX REST OBJ? {END}", {**who, "support": False, "copula": False}
 
 
 def build(lexicon: Lexicon) -> Language:
@@ -115,7 +116,8 @@ def build(lexicon: Lexicon) -> Language:
     for body, features in _questions():
         grammar.add("SENTENCE", f"{body} ?", question=True, short=False, **features)
     for body, features in _asked():
-        grammar.add("SENTENCE", f"{body} ?", question=True, short=False, fused=False, scope="question", **features)
+        asked = {"scope": "question", "short": False, "fused": False, **features}
+        grammar.add("SENTENCE", f"{body} ?", question=True, **asked)
     return Language(grammar, spell, tokens)
 
 

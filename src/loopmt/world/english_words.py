@@ -107,14 +107,14 @@ def _rests(verb: Verb) -> Entries:
     """What follows an auxiliary."""
     for form in verb.forms["en"]:
         forms = conjugate(form)
-        plain: Features = {"verb": verb.concept, "modal": None}
+        plain: Features = {"verb": verb.concept, "modal": None, "copula": verb.concept == "be"}
         yield forms["base"], {**plain, "form": "base"}
         yield forms["ing"], {**plain, "form": "ing"}
         yield f"going to {forms['base']}", {**plain, "form": "going"}
-        yield forms["base"], {"verb": verb.concept, "modal": "can", "form": "can"}
-        yield f"want to {forms['base']}", {"verb": verb.concept, "modal": "want", "form": "base"}
-        yield forms["base"], {"verb": verb.concept, "modal": "must", "form": "must"}
-        yield f"have to {forms['base']}", {"verb": verb.concept, "modal": "must", "form": "base"}
+        yield forms["base"], {**plain, "modal": "can", "form": "can"}
+        yield f"want to {forms['base']}", {**plain, "modal": "want", "form": "base"}
+        yield forms["base"], {**plain, "modal": "must", "form": "must"}
+        yield f"have to {forms['base']}", {**plain, "modal": "must", "form": "base"}
 
 
 def _auxiliaries() -> Entries:

@@ -7,12 +7,13 @@ English has two. Each such set is a family, found from the forms themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from random import Random
 from typing import Any, Protocol
 
 from loopmt.world.grammar import Leaf
 from loopmt.world.language import Language
-from loopmt.world.lexicon import PERSONS, Lexicon, number
+from loopmt.world.lexicon import COUNTS, PERSONS, Lexicon, number
 
 Member = Any
 Group = tuple[Member, ...]
@@ -69,12 +70,29 @@ class Words:
         self._lexicon = lexicon
         self._languages = languages
         self._nouns: dict[tuple[frozenset[str], bool], Choice] = {}
-        self.units = families(self._forms("NOUN", "head", "number"))
+        units = families(self._forms("NOUN", "head", "number"))
         self.adjectives = families(self._forms("ADJECTIVE", "adjective"))
         self.determiners = families(self._forms("DETERMINER", "determiner"))
         self.times = families(self._forms("TIME", "time") + self._forms("FREQUENCY", "time"))
         self.places = families(self._forms("PLACE", "place"))
         self.manners = families(self._forms("MANNER", "manner") + self._forms("SHORT", "manner"))
+        known = {"": lexicon.determiners, "plain": [d for d in lexicon.determiners if d not in ("a", *COUNTS)]}
+        self._before = {
+            kind: Choice(tuple(d for d in group if d in some) for group in self.determiners)
+            for kind, some in known.items()
+        }
+        self._bare = [tuple((h, n, None) for h, n in group) for group in units]
+        self._described = [
+            tuple((h, n, a) for h, n in group for a in more if self._fits(h, a))
+            for group, more in product(units, self.adjectives)
+        ]
+        self._names = Choice(((name, "singular", None),) for name in lexicon.names)
+        self._none = Choice([(None,)])
+        self._timings = {
+            (timed, modal): Choice(self._timing_groups(timed, modal))
+            for timed in (True, False)
+            for modal in (True, False)
+        }
         verbs = ("MAIN", "REST", "FINITE", "LAST", "INFINITIVE", "PARTICIPLE")
         self.verbs = families(entry for leaf in verbs for entry in self._forms(leaf, "verb"))
 
@@ -94,47 +112,47 @@ class Words:
         """(head, number, adjective) families among nouns of these kinds."""
         key = (kinds, with_adjective)
         if key not in self._nouns:
-            units = [tuple(u for u in group if self._lexicon.nouns[u[0]].is_a(*kinds)) for group in self.units]
-            self._nouns[key] = Choice(
-                tuple((h, n, a) for h, n in group for a in adjectives if self._fits(h, a))
-                for group in units
-                for adjectives in (self.adjectives if with_adjective else [(None,)])
-            )
+            heads = {noun.concept for noun in self._lexicon.nouns.values() if noun.is_a(*kinds)}
+            groups = self._described if with_adjective else self._bare
+            self._nouns[key] = Choice(tuple(unit for unit in group if unit[0] in heads) for group in groups)
         return self._nouns[key]
 
-    def _fits(self, head: str, adjective: str | None) -> bool:
-        return adjective is None or self._lexicon.nouns[head].is_a(*self._lexicon.adjectives[adjective].kinds)
+    def _fits(self, head: str, adjective: str) -> bool:
+        return self._lexicon.nouns[head].is_a(*self._lexicon.adjectives[adjective].kinds)
 
     def phrase(self, kind: str, kinds: Iterable[str]) -> tuple[Factor, Factor]:
         """Heads and determiners of a noun phrase of some kind."""
-        none = Choice([(None,)])
-        if kind in ("noun", "adjective"):
-            known = set(self._lexicon.determiners)
-            dets = Choice(tuple(d for d in group if d in known) for group in self.determiners)
-            return self.nouns(frozenset(kinds), kind == "adjective"), dets
+        if kind in ("noun", "adjective", "plain"):
+            return self.nouns(frozenset(kinds), kind == "adjective"), self._before["plain" if kind == "plain" else ""]
         if kind == "name":
-            return Choice(((name, "singular", None),) for name in self._lexicon.names if "person" in kinds), none
+            return self._names if "person" in kinds else Choice(()), self._none
         if kind == "pronoun":
-            we = [_pronoun(p) for p in PERSONS if p.startswith("we")]
-            return Choice([tuple(we), tuple(_pronoun(p) for p in PERSONS if not p.startswith("we"))]), none
-        return Choice([((kind, "singular", None),)]), none
+            return _pronouns(set(kinds)), self._none
+        return Choice([((kind, "singular", None),)]), self._none
 
     def manners_of(self, verbs: Sequence[str]) -> Choice:
         known = self._lexicon.manners
         return Choice(tuple(m for m in group if known[m].is_a(*verbs)) for group in self.manners)
 
-    def places_of(self, relation: str) -> Choice:
-        return Choice(tuple(p for p in group if p.startswith(relation)) for group in self.places)
+    def places_of(self, relation: str, *kinds: str) -> Choice:
+        known = {f"{relation} {place.concept}" for place in self._lexicon.places.values() if place.is_a(*kinds)}
+        return Choice(tuple(p for p in group if p in known) for group in self.places)
 
     def timings(self, timed: bool, modal: bool) -> Choice:
+        return self._timings[timed, modal]
+
+    def states(self) -> Choice:
+        """Adjectives for what comes and goes."""
+        known = self._lexicon.adjectives
+        return Choice(tuple(a for a in group if known[a].is_a("~")) for group in self.adjectives)
+
+    def _timing_groups(self, timed: bool, modal: bool) -> Iterator[Group]:
         """(tense, time) families; only the future is told apart from the other tenses by every language."""
-        groups: list[Group] = []
         for tenses in (("present", "past"), ()) if modal else (("present", "progressive", "past"), ("future",)):
             if not timed:
-                groups.append(tuple((tense, None) for tense in tenses))
+                yield tuple((tense, None) for tense in tenses)
             for group in self.times if timed else ():
-                groups.append(tuple((n, t) for n in tenses for t in group if self._can_be(n, t)))
-        return Choice(groups)
+                yield tuple((n, t) for n in tenses for t in group if self._can_be(n, t))
 
     def _can_be(self, tense: str, time: str) -> bool:
         return self._lexicon.times[time].is_a(tense, "state" if tense == "present" else tense)
@@ -146,5 +164,9 @@ def _entries(leaf: Leaf | None, names: Sequence[str]) -> Iterator[tuple[str, tup
             yield " ".join(words), tuple(features[name] for name in names)
 
 
-def _pronoun(person: str) -> tuple[str, str, None]:
-    return person, number(person), None
+def _pronouns(kinds: set[str]) -> Choice:
+    """We, and all others, whom Spanish does not always tell apart; persons, things or both."""
+    things = ("it", "those") if kinds - {"person"} else ()
+    persons = [p for p in PERSONS if p in things or ("person" in kinds and p not in ("it", "those"))]
+    groups = ([p for p in persons if p.startswith("we") == us] for us in (True, False))
+    return Choice(tuple((p, number(p), None) for p in group) for group in groups)

@@ -43,7 +43,8 @@ SLOTS = {
 
 # object pronouns before the verb, and what follows it
 OBJECTS = (
-    ("", "OBJ?"), ("ACC", ""), ("", "OBJ à RECIP"), ("DAT", "OBJ"), ("ACC", "à RECIP"), ("NEAR ACC", ""), ("ACC FAR", ""),
+    ("", "OBJ?"), ("ACC", ""), ("", "OBJ à RECIP"), ("DAT", "OBJ"), ("ACC", "à RECIP"), ("NEAR ACC", ""),
+    ("ACC FAR", ""),
 )  # fmt: skip
 COMPLEMENTS = ("PADJ", "TRADE", "PLACE")
 END = "MANNER? PLACE? TIME?"
@@ -94,7 +95,8 @@ def _asked() -> Iterator[tuple[str, Features]]:
     who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s", "sgender": "m", "snumber": "singular"}
     for word, rest, features in (
         ("que", "PLACE? TIME?", what), ("qui", "PLACE? TIME?", whom),
-        ("où", "OBJ? TIME?", {"place": "at where"}), ("où", "TIME?", {"place": "to where"}), ("quand", "OBJ? PLACE?", {"time": "when"}),
+        ("où", "OBJ? TIME?", {"place": "at where"}), ("où", "TIME?", {"place": "to where"}),
+        ("quand", "OBJ? PLACE?", {"time": "when"}),
     ):  # fmt: skip
         for order in ("FIN INV", "AUX INV PART", "CHAIN INV INF"):
             yield f"{word} {order} {rest}", {**features, "copula": False}
@@ -106,6 +108,8 @@ def _asked() -> Iterator[tuple[str, Features]]:
         yield f"où {order}", {"place": "at where", "copula": True}
     for order in ("FIN OBJ?", "AUX PART OBJ?", "CHAIN INF OBJ?", "AUX PARTS"):
         yield f"qui {order} {END}", who
+    for order in ("ACC FIN", "ACC AUX PARTO", "CHAIN ACC INF"):
+        yield f"qui {order} {END}", {**who, "copula": False}
 
 
 def build(lexicon: Lexicon) -> Language:

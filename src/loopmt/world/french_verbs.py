@@ -62,12 +62,13 @@ def conjugate(infinitive: str) -> Conjugation:
     present = _present(infinitive)
     stem = {"être": "ét"}.get(infinitive, present[3][:-3])
     soft = stem.rstrip("e") if infinitive.endswith("ger") else stem.replace("ç", "c")
-    imperfect = [(stem if ending[0] == "a" else soft) + ending for ending in "ais ais ait ions iez aient".split()]
+    endings = ("ais", "ais", "ait", "ions", "iez", "aient")
+    imperfect = [(stem if ending[0] == "a" else soft) + ending for ending in endings]
     future = FUTURES.get(infinitive, infinitive.removesuffix("e"))
     return Conjugation(
         present,
         tuple(imperfect),
-        tuple(future + ending for ending in "ai as a ons ez ont".split()),
+        tuple(future + ending for ending in ["ai", "as", "a", "ons", "ez", "ont"]),
         PARTICIPLES.get(infinitive) or _participle(infinitive),
         "être" if infinitive in ETRE_VERBS else "avoir",
     )

@@ -25,7 +25,7 @@ SLOTS = {
     "SUBJ": Slot("NP", {"self": "subject", "agreement": "agreement"}, {"case": "nominative", "scope": "positive"}),
     "OBJ": Slot("NP", OBJECT, {"pronoun": False, "scope": "positive"}),
     "OBJD": Slot("NP", OBJECT, {"pronoun": False, "indefinite": False}),
-    "OBJI": Slot("NP", OBJECT, {"pronoun": False, "indefinite": True, "scope": "positive"}),
+    "OBJI": Slot("NP", OBJECT, {"pronoun": False, "indefinite": True, "scope": "positive", "some": False}),
     "OBJK": Slot("NP", OBJECT, {"pronoun": False, "indefinite": True, "scope": "negative"}),
     "ACC": Slot("NP", OBJECT, {"pronoun": True}),
     "RECIP": Slot("NP", {"self": "recipient"}, {**DATIVE, "pronoun": False, "scope": "positive"}),
@@ -48,7 +48,9 @@ NEVER = (
     "NEVER", "OBJD NEVER", "NEVER OBJI", "ACC NEVER", "RECIP NEVER OBJI", "RECIP OBJD NEVER", "DAT NEVER OBJI",
     "DAT OBJD NEVER", "ACC RECIP NEVER", "ACC DAT NEVER",
 )  # fmt: skip
-COMPLEMENTS = (("TIME? {}", {}), ("TIME? nicht {}", {"polarity": "not"}), ("NEVER {}", {}))
+COMPLEMENTS: tuple[tuple[str, Features], ...] = (
+    ("TIME? {}", {}), ("TIME? nicht {}", {"polarity": "not"}), ("NEVER {}", {}),
+)  # fmt: skip
 END = "MANNER? PLACE?"
 
 
@@ -103,10 +105,12 @@ def _asked() -> Iterator[tuple[str, Features]]:
     who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s"}
     rows: list[tuple[str, str, Features]] = [
         ("was {} SUBJ", "TIME? PLACE?", what), ("wen {} SUBJ", "TIME? PLACE?", {**whom, "governs": "accusative"}),
-        ("wem {} SUBJ", "TIME? PLACE?", {**whom, "governs": "dative"}), ("wohin {} SUBJ", "TIME?", {"place": "to where"}),
+        ("wem {} SUBJ", "TIME? PLACE?", {**whom, "governs": "dative"}),
+        ("wohin {} SUBJ", "TIME?", {"place": "to where"}),
         ("wo {} SUBJ", "TIME?", {"place": "at where"}), ("wo {} SUBJ", "TIME? OBJ", {"place": "at where"}),
         ("wann {} SUBJ", "PLACE?", {"time": "when"}), ("wann {} SUBJ", "OBJ PLACE?", {"time": "when"}),
-        ("wer {}", "TIME? MANNER? PLACE?", who), ("wer {}", "TIME? OBJ PLACE?", who), ("wer {}", "ACC TIME? PLACE?", who),
+        ("wer {}", "TIME? MANNER? PLACE?", who), ("wer {}", "TIME? OBJ PLACE?", who),
+        ("wer {}", "ACC TIME? PLACE?", who),
     ]  # fmt: skip
     for opening, middle, features in rows:
         for text in _clauses(opening, middle):
@@ -116,7 +120,7 @@ def _asked() -> Iterator[tuple[str, Features]]:
 
 def build(lexicon: Lexicon) -> Language:
     """German with the words of the lexicon."""
-    exports = "agreement case pronoun scope indefinite gender number"
+    exports = "agreement case pronoun scope indefinite some gender number"
     phrases = {
         "SIMPLE": Phrase(NounPhrase, exports), "NP": Phrase(NounPhrase, exports),
         "RELATIVE": Phrase(Relative, "agreement gender number"), "CLAUSE": Phrase(Clause), "SENTENCE": Phrase(Clause),

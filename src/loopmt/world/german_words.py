@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopmt.world.grammar import Features, Leaf
-from loopmt.world.lexicon import PERSONS, Lexicon, Verb, genders, number
+from loopmt.world.lexicon import PERSONS, Lexicon, Verb, number
 from loopmt.world.meaning import NounPhrase
 
 Entries = Iterator[tuple[str, Features]]
@@ -39,7 +39,8 @@ MODALS = {
     "can": ("kann kannst kann können könnt können", "", "konn"),
     "must": ("muss musst muss müssen müsst müssen", "", "muss"),
 }
-WEAK_PAST = "te test te ten tet ten".split()
+INDEFINITE: Features = {"determiner": "a", "indefinite": True, "declension": "strong"}
+MIXED: Features = {"declension": "mixed"}
 INSEPARABLE = ("be", "ver", "er", "ent", "zer")
 
 
@@ -62,7 +63,7 @@ IRREGULAR = {
 }
 HABEN = IRREGULAR["haben"][0].split()
 SEIN = IRREGULAR["sein"][0].split()
-WERDEN = "werde wirst wird werden werdet werden".split()
+WERDEN = ["werde", "wirst", "wird", "werden", "werdet", "werden"]
 
 
 def conjugate(spec: str) -> Conjugation:
@@ -72,7 +73,7 @@ def conjugate(spec: str) -> Conjugation:
     stem = verb.removesuffix("n").removesuffix("e") if not verb.endswith(("eln", "ern")) else verb[:-1]
     link = "e" if stem.endswith(("t", "d", "ffn", "chn")) else ""
     third = parts[0] if parts else stem + link + "t"
-    past = _past(parts[1]) if parts else tuple(stem + link + ending for ending in WEAK_PAST)
+    past = _past(parts[1]) if parts else _past(stem + link + "te")
     participle = parts[2] if parts else _weak_participle(verb, stem + link)
     if verb in IRREGULAR:
         present, past = (tuple(row.split()) for row in IRREGULAR[verb])
@@ -136,23 +137,19 @@ def _determiners() -> Entries:
         for determiner in ("this", "that"):
             yield "dies" + ending, {"determiner": determiner, "declension": "weak", **definite, **features}
         if features["number"] == "plural":
-            yield "viel" + ending, {"determiner": "many", "declension": "strong", **definite, **features}
-            yield "einig" + ending, {**INDEFINITE, "scope": "positive", **features}
+            yield "viel" + ending, {"determiner": "many", "declension": "strong", "indefinite": True, **features}
+            yield "einig" + ending, {**INDEFINITE, "scope": "positive", "some": True, **features}
     for ending, features in _endings(EIN_ENDINGS):
         for determiner, stem in POSSESSIVES.items():
             form = "eur" + ending if stem == "euer" and ending else stem + ending
             yield form, {"determiner": determiner, "declension": "mixed", **definite, **features}
-        yield "kein" + ending, {**INDEFINITE, "declension": "mixed", "scope": "negative", **features}
+        yield "kein" + ending, {**INDEFINITE, **MIXED, "scope": "negative", **features}
         if features["number"] == "singular":
             yield "ein" + ending, {**INDEFINITE, **MIXED, "mass": False, "scope": "positive", **features}
     for determiner, form in (("two", "zwei"), ("three", "drei")):
-        yield form, {"determiner": determiner, "declension": "strong", "number": "plural", **definite}
+        yield form, {"determiner": determiner, "declension": "strong", "number": "plural", "indefinite": True}
     yield "", {**INDEFINITE, "number": "plural", "scope": "positive"}
     yield "", {**INDEFINITE, "number": "singular", "mass": True, "scope": "positive"}
-
-
-INDEFINITE: Features = {"determiner": "a", "indefinite": True, "declension": "strong"}
-MIXED: Features = {"declension": "mixed"}
 
 
 def _adjectives(lexicon: Lexicon) -> Entries:
@@ -184,8 +181,9 @@ def _finites(verb: Verb, joined: bool) -> Entries:
         table = conjugate(spec)
         prefix = table.prefix if joined else ""
         features: Features = {**_is(verb, spec), "modal": None, "separable": bool(table.prefix) and not joined}
-        rows = [("present", table.present, {}), ("progressive", table.present, {}), ("past", table.past, {})]
-        for tense, forms, timed in [*rows, ("future", table.present, {"timed": True})]:
+        tenses = {"present": table.present, "progressive": table.present, "past": table.past, "future": table.present}
+        for tense, forms in tenses.items():
+            timed = {"timed": True} if tense == "future" else {}
             for agreement, form in zip(AGREEMENTS, forms, strict=True):
                 if form:
                     yield prefix + form, {**features, **timed, "tense": tense, "agreement": agreement}
@@ -205,7 +203,7 @@ def _auxiliaries() -> Entries:
     ]  # fmt: skip
     for modal, (present, polite, stem) in MODALS.items():
         rows += [("present", modal, "infinitive", forms.split()) for forms in (present, polite) if forms]
-        rows += [("past", modal, "infinitive", [stem + ending for ending in WEAK_PAST])]
+        rows += [("past", modal, "infinitive", [stem + ending for ending in ["te", "test", "te", "ten", "tet", "ten"]])]
     for tense, chained, form, forms in rows:
         for agreement, finite in zip(AGREEMENTS, forms, strict=True):
             yield finite, {"tense": tense, "modal": chained, "form": form, "agreement": agreement}

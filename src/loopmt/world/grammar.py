@@ -19,7 +19,7 @@ Said = tuple[Words, Features]
 Read = tuple[int, Words, Features]
 Order = Callable[[Sequence[Any]], Sequence[Any]]
 
-CACHED_PHRASES = 50_000
+CACHED_PHRASES = 20_000
 
 
 def unify(one: Features, other: Mapping[str, Any]) -> Features | None:
@@ -92,11 +92,12 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A sequence of slots and words, with the features that it says by itself."""
+    """A sequence of slots and words, with what it says by itself and the order in which to say the slots."""
 
     slots: tuple[str, ...]
     constants: Features
     needs: tuple[str, ...]
+    plan: tuple[int, ...]
 
     def fits(self, bound: Features) -> bool:
         """Whether what is known neither contradicts the rule nor lacks what its slots express."""
@@ -176,7 +177,7 @@ class Grammar:
             if not optional & twice:
                 taken = set(constants).union(*(self._fills(slot) for slot in slots))
                 rest = {name: default for name, default in defaults.items() if name not in taken}
-                self.phrases[phrase].add(Rule(slots, {**rest, **constants}, tuple(needs)))
+                self.phrases[phrase].add(Rule(slots, {**rest, **constants}, tuple(needs), self._plan(slots)))
 
     def _fills(self, slot: str) -> Iterable[str]:
         if slot not in self.slots:
@@ -199,15 +200,15 @@ class Grammar:
         for rule in order(record.rules_for(features)):
             started = unify(features, rule.constants)
             if started is not None:
-                for parts, ended in self._fill(rule, self._plan(rule), started, order):
+                for parts, ended in self._fill(rule, rule.plan, started, order):
                     words = tuple(w for i in range(len(rule.slots)) for w in parts[i])
                     closed = record.close(ended)
                     if closed is not None:
                         yield words, {**bound, **closed}
 
-    def _plan(self, rule: Rule) -> list[int]:
+    def _plan(self, slots: Sequence[str]) -> tuple[int, ...]:
         """Phrases and heads first: they decide what the rest agrees with."""
-        return sorted(range(len(rule.slots)), key=lambda i: (self._rank(rule.slots[i]), i))
+        return tuple(sorted(range(len(slots)), key=lambda i: (self._rank(slots[i]), i)))
 
     def _rank(self, slot: str) -> int:
         if slot not in self.slots:

@@ -21,7 +21,7 @@ SINGULAR_PERSONS = ("I_m", "I_f", "thou_m", "thou_f", "you_m", "you_f", "he", "s
 PLURAL_PERSONS = ("we_m", "we_f", "ye_m", "ye_f", "they_m", "they_f", "those")
 PERSONS = SINGULAR_PERSONS + PLURAL_PERSONS
 POSSESSIVES = ("my", "thy", "your", "his", "her", "our", "ye's", "their")
-TENSES = ("present", "progressive", "past", "future")
+COUNTS = ("two", "three", "many")
 MODALS = ("want", "can", "must")
 
 
@@ -45,7 +45,9 @@ class Word:
     forms: dict[str, tuple[str, ...]]
 
     def is_a(self, *kinds: str) -> bool:
-        return self.concept in kinds or any(kind in self.kinds for kind in kinds)
+        """Whether it is of one of the kinds, and of none that a minus excludes."""
+        own = (self.concept, *self.kinds)
+        return any(kind in kinds for kind in own) and not any(f"-{kind}" in kinds for kind in own)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Lexicon:
 
     @cached_property
     def determiners(self) -> tuple[str, ...]:
-        more = {"tiny": ("my",), "small": POSSESSIVES, "full": (*POSSESSIVES, "this", "that", "two", "three", "many")}
+        more = {"tiny": ("my",), "small": POSSESSIVES, "full": (*POSSESSIVES, "this", "that", *COUNTS)}
         return ("the", "a", *more[self.size])
 
     @cached_property

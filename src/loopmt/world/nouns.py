@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row is a word)
 """The nouns: size from which they are known, concept, kinds | English | French | Spanish | German.
 
 Synonyms stand apart by `/`. French and Spanish give the gender, German the gender and the plural; `m!` is a
@@ -14,20 +15,20 @@ tiny girl person stranger child female | girl | fille f | niña f / chica f | M�
 small child person child | child children | enfant m | niño m | Kind n Kinder
 tiny friend_m person male | friend | ami m | amigo m | Freund m Freunde
 tiny friend_f person female | friend | amie f | amiga f | Freundin f Freundinnen
-full husband person male | husband | mari m | marido m / esposo m | Mann m Männer / Ehemann m Ehemänner
-full wife person female | wife wives | femme f / épouse f | mujer f / esposa f | Frau f Frauen / Ehefrau f Ehefrauen
-small mother person female | mother | mère f | madre f | Mutter f Mütter
-small father person male | father | père m | padre m | Vater m Väter
-small brother person male | brother | frère m | hermano m | Bruder m Brüder
-small sister person female | sister | sœur f | hermana f | Schwester f Schwestern
-small son person child male | son | fils m | hijo m | Sohn m Söhne
-small daughter person child female | daughter | fille f | hija f | Tochter f Töchter
-full uncle person male | uncle | oncle m | tío m | Onkel m Onkel
-full aunt person female | aunt | tante f | tía f | Tante f Tanten
-full grandmother person female | grandmother | grand-mère f grands-mères | abuela f | Großmutter f Großmütter / Oma f Omas
-full grandfather person male | grandfather | grand-père m grands-pères | abuelo m | Großvater m Großväter / Opa m Opas
-full cousin_m person male | cousin | cousin m | primo m | Cousin m Cousins / Vetter m Vettern
-full cousin_f person female | cousin | cousine f | prima f | Cousine f Cousinen
+full husband person spouse sole kin male | husband | mari m | marido m / esposo m | Mann m Männer / Ehemann m Ehemänner
+full wife person spouse sole kin female | wife wives | femme f / épouse f | mujer f / esposa f | Frau f Frauen / Ehefrau f Ehefrauen
+small mother person sole kin female | mother | mère f | madre f | Mutter f Mütter
+small father person sole kin male | father | père m | padre m | Vater m Väter
+small brother person kin male | brother | frère m | hermano m | Bruder m Brüder
+small sister person kin female | sister | sœur f | hermana f | Schwester f Schwestern
+small son person kin child male | son | fils m | hijo m | Sohn m Söhne
+small daughter person kin child female | daughter | fille f | hija f | Tochter f Töchter
+full uncle person kin male | uncle | oncle m | tío m | Onkel m Onkel
+full aunt person kin female | aunt | tante f | tía f | Tante f Tanten
+full grandmother person kin female | grandmother | grand-mère f grands-mères | abuela f | Großmutter f Großmütter / Oma f Omas
+full grandfather person kin male | grandfather | grand-père m grands-pères | abuelo m | Großvater m Großväter / Opa m Opas
+full cousin_m person kin male | cousin | cousin m | primo m | Cousin m Cousins / Vetter m Vettern
+full cousin_f person kin female | cousin | cousine f | prima f | Cousine f Cousinen
 small teacher_m person trade male | teacher | professeur m | profesor m | Lehrer m Lehrer
 small teacher_f person trade female | teacher | professeure f | profesora f | Lehrerin f Lehrerinnen
 small doctor_m person trade male | doctor | médecin m | médico m | Arzt m Ärzte
@@ -46,8 +47,8 @@ full cook_m person trade male | cook | cuisinier m | cocinero m | Koch m Köche
 full cook_f person trade female | cook | cuisinière f | cocinera f | Köchin f Köchinnen
 full painter_m person stranger trade male | painter | peintre m | pintor m | Maler m Maler
 full gardener person trade male | gardener | jardinier m | jardinero m | Gärtner m Gärtner
-full king person stranger male | king | roi m | rey m | König m Könige
-full queen person stranger female | queen | reine f | reina f | Königin f Königinnen
+full king person royal stranger male | king | roi m | rey m | König m Könige
+full queen person royal stranger female | queen | reine f | reina f | Königin f Königinnen
 full guest person | guest | invité m | invitado m | Gast m Gäste
 tiny cat animal pet | cat | chat m | gato m | Katze f Katzen
 tiny dog animal pet | dog | chien m | perro m | Hund m Hunde
@@ -67,7 +68,7 @@ full bear animal wild stranger | bear | ours m | oso m | Bär m! Bären
 full fox animal wild stranger | fox | renard m | zorro m | Fuchs m Füchse
 tiny bread food mass | bread | pain m | pan m | Brot n
 tiny apple food | apple | pomme f | manzana f | Apfel m Äpfel
-tiny soup food hot | soup | soupe f | sopa f | Suppe f Suppen
+tiny soup food mass hot | soup | soupe f | sopa f | Suppe f
 small cheese food mass | cheese | fromage m | queso m | Käse m
 small meat food mass hot | meat | viande f | carne f | Fleisch n
 small egg food hot | egg | œuf m | huevo m | Ei n Eier
@@ -91,8 +92,8 @@ full wine drink mass | wine | vin m | vino m | Wein m
 full beer drink mass | beer | bière f | cerveza f | Bier n
 full juice drink mass | juice | jus m | zumo m | Saft m
 tiny book text thing | book | livre m | libro m | Buch n Bücher
-tiny letter text thing | letter | lettre f | carta f | Brief m Briefe
-small newspaper text thing | newspaper / paper | journal m journaux | periódico m / diario m | Zeitung f Zeitungen
+tiny letter text mail | letter | lettre f | carta f | Brief m Briefe
+small newspaper text mail | newspaper / paper | journal m journaux | periódico m / diario m | Zeitung f Zeitungen
 full story text | story | histoire f | historia f | Geschichte f Geschichten
 full poem text | poem | poème m | poema m | Gedicht n Gedichte
 full word saying | word | mot m | palabra f | Wort n Wörter
@@ -146,7 +147,7 @@ full ring thing | ring | bague f | anillo m | Ring m Ringe
 full gift thing | gift / present | cadeau m | regalo m | Geschenk n Geschenke
 full stone thing | stone | pierre f | piedra f | Stein m Steine
 full ticket thing | ticket | billet m | billete m | Fahrkarte f Fahrkarten
-full money thing mass | money | argent m | dinero m | Geld n
+full money cash mass | money | argent m | dinero m | Geld n
 small hat clothes | hat | chapeau m | sombrero m | Hut m Hüte
 full coat clothes | coat | manteau m | abrigo m | Mantel m Mäntel
 small shirt clothes | shirt | chemise f | camisa f | Hemd n Hemden

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from math import prod
 
-from loopmt.world.lexicon import MODALS, PERSONS, POSSESSIVES, SIZES, Lexicon, Verb, genders
+from loopmt.world.lexicon import COUNTS, MODALS, PERSONS, POSSESSIVES, SIZES, Lexicon, Verb, Word, genders
 from loopmt.world.meaning import Clause, Meaning, NounPhrase, Relative
 
 THINGS = ("it", "those")
-COUNTS = ("two", "three", "many")
 DEFINITE = ("the", "this", "that", *POSSESSIVES)
 PLACED_EVENTS = ("find", "lose", "see", "buy", "sell", "meet", "forget")
+UNPLACED = ("travel", "laugh", "smile", "build")
+PLACES_OF = {"swim": "water", "buy": "shop", "sell": "shop", "cook": "stove", "prepare": "stove"}
 LEVELS = {
     "small": {"object pronoun", "modal", "manner", "place", "recipient"},
     "full": {"never", "pair", "relative", "asked", "trade", "content", "reason"},
@@ -23,7 +24,7 @@ COMMONNESS = {
     "a": 0.7, "this": 0.4, "that": 0.4, "two": 0.25, "three": 0.25, "many": 0.25, "we": 0.25,
     **dict.fromkeys(POSSESSIVES, 0.35),
 }  # fmt: skip
-FIRST, SECOND = ("I", "we"), ("thou", "you", "ye")
+FIRST, SECOND, THIRD = ("I", "we"), ("thou", "you", "ye"), ("he", "she", "it", "they", "those")
 
 
 def constructions(clause: Clause) -> set[str]:
@@ -52,8 +53,8 @@ def person_of(head: str) -> str:
 
 
 def same_party(one: NounPhrase, other: NounPhrase | None) -> bool:
-    """Whether both would be the same person, which a reflexive pronoun would say."""
-    if other is None:
+    """Whether both would be the same person, which a reflexive pronoun would say; he and him are two."""
+    if other is None or person_of(other.head) in THIRD:
         return False
     a, b = person_of(one.head), person_of(other.head)
     heads = {one.head} if one.head != "and" else {part.head for part in (one.first, one.second) if part}
@@ -114,11 +115,21 @@ class Sense:
         if phrase.head not in self.lexicon.nouns:
             return True
         noun = self.lexicon.nouns[phrase.head]
-        if phrase.determiner not in self.lexicon.determiners or (noun.is_a("mass") and phrase.determiner in COUNTS):
+        if phrase.determiner not in self.lexicon.determiners or phrase.determiner in self._odd_with(noun):
             return False
-        if phrase.determiner in POSSESSIVES and noun.is_a("stranger"):
+        if phrase.determiner in COUNTS and phrase.number == "singular":
+            return False
+        if phrase.determiner in POSSESSIVES and phrase.number == "plural" and noun.is_a("sole"):
             return False
         return phrase.adjective is None or noun.is_a(*self.lexicon.adjectives[phrase.adjective].kinds)
+
+    def _odd_with(self, noun: Word) -> tuple[str, ...]:
+        """Determiners that nobody puts before the noun: my king, two breads, a mother, our husband."""
+        if noun.is_a("spouse"):
+            return ("a", *COUNTS, "our", "their", "ye's")
+        if noun.is_a("stranger"):
+            return POSSESSIVES
+        return COUNTS if noun.is_a("mass") else ("a", *COUNTS) if noun.is_a("kin") else ()
 
     def _subject(self, clause: Clause, verb: Verb) -> bool:
         subject = clause.subject
@@ -136,7 +147,7 @@ class Sense:
     def _idle(self, clause: Clause) -> bool:
         """Nobody asks whether they are doing what they are doing."""
         mine = person_of(clause.subject.head) in FIRST and clause.question
-        return mine and clause.modal is None and clause.tense in ("present", "progressive")
+        return mine and clause.modal in (None, "want") and clause.tense in ("present", "progressive")
 
     def _pair(self, phrase: NounPhrase) -> bool:
         if phrase.head != "and":
@@ -147,13 +158,15 @@ class Sense:
             and part.number == "singular" and part.determiner in (None, *DEFINITE) and self.noun_phrase(part)
             for part in parts
         )  # fmt: skip
-        return plain and parts[0].head != parts[1].head
+        friendly = self.is_a(phrase, ("person", "pet"))
+        return plain and friendly and parts[0].head != parts[1].head
 
     def _relative(self, clause: Clause) -> bool:
         subject, relative = clause.subject, clause.subject.relative
         if relative is None:
             return True
-        plain = subject.adjective is None and subject.determiner in DEFINITE and "person" in self.kinds(subject.head)
+        pointing = subject.determiner in ("the", "this", "that")
+        plain = pointing and subject.adjective is None and "person" in self.kinds(subject.head)
         bare = not clause.question and clause.polarity == "positive" and clause.time is None and clause.modal is None
         return plain and bare and relative.verb != clause.verb and self._relative_clause(subject, relative)
 
@@ -189,11 +202,14 @@ class Sense:
             fits = ("person" in verb.objects) if thing.head == "who" else impersonal
             return fits and clause.question and clause.polarity == "positive" and clause.recipient is None
         if thing.head in THINGS:
-            return impersonal
-        vague = thing.determiner == "a" and thing.number == "plural" and verb.aspect == "state" and verb.concept != "have"
-        people = thing.determiner == "a" and thing.number == "plural" and self.is_a(thing, ("person",))
+            return impersonal and (thing.head, verb.concept) != ("those", "drink")
+        several = thing.determiner == "a" and thing.number == "plural"
+        vague = several and verb.aspect == "state" and verb.concept != "have"
+        people = several and self.is_a(thing, ("person",))
         counted = (people or thing.determiner in COUNTS) and clause.polarity != "positive"
-        return self.is_a(thing, verb.objects) and self.noun_phrase(thing) and not vague and not counted
+        kinds = ("person", "animal") if self.is_a(clause.subject, ("animal",)) else verb.objects
+        fits = self.is_a(thing, verb.objects) and self.is_a(thing, kinds)
+        return fits and self.noun_phrase(thing) and not vague and not counted
 
     def _recipient(self, clause: Clause) -> bool:
         who, what = clause.recipient, clause.object
@@ -226,12 +242,14 @@ class Sense:
         if trade is None or trade.head not in self.lexicon.nouns or trade.adjective or trade.relative:
             return False
         noun = self.lexicon.nouns[trade.head]
-        kinds = self.lexicon.names[subject.head].kinds if subject.head in self.lexicon.names else self.kinds(subject.head)
-        if subject.head in PERSONS:
+        kinds = self.kinds(subject.head)
+        if subject.head in self.lexicon.names:
+            kinds = self.lexicon.names[subject.head].kinds
+        elif subject.head in PERSONS:
             kinds = ("male",) if genders(subject.head) == "m" else ("female",)
         plain = subject.adjective is None and subject.determiner not in ("a", *COUNTS) and subject.head != "and"
         gender = "male" if noun.is_a("male") else "female"
-        agrees = gender in kinds and subject.number == trade.number and not set(kinds) & {"trade", "child"}
+        agrees = gender in kinds and subject.number == trade.number and not set(kinds) & {"trade", "child", "royal"}
         return plain and agrees and noun.is_a("trade") and trade.determiner == "a" and clause.time is None
 
     # when, how, where
@@ -246,6 +264,8 @@ class Sense:
         if clause.time in (None, "when"):
             return clause.time is None or (clause.tense in ("past", "future") and self._asks(clause))
         time = self.lexicon.times[clause.time]
+        if time.is_a("frequency") and "asked" in constructions(clause):
+            return False
         if verb.aspect == "state":
             return self._passing(clause) and time.is_a("state" if clause.tense == "present" else clause.tense)
         return clause.modal is None and time.is_a(clause.tense)
@@ -278,14 +298,16 @@ class Sense:
         if concept == "where":
             return self._where(clause, verb)
         place = self.lexicon.places[concept]
+        if self.is_a(clause.subject, ("animal",)) and not place.is_a("open"):
+            return False
         if verb.frame == "be":
             return place.is_a("at")
         if verb.frame in ("goal", "home"):
             return place.is_a("to" if verb.frame == "goal" else "home")
-        if verb.concept == "swim":
-            return place.is_a("water")
+        if verb.concept in PLACES_OF:
+            return place.is_a(PLACES_OF[verb.concept])
         placed = verb.aspect == "action" or verb.concept in PLACED_EVENTS
-        return placed and verb.concept != "travel" and verb.frame != "ditransitive" and place.is_a("at")
+        return placed and verb.concept not in UNPLACED and verb.frame != "ditransitive" and place.is_a("at")
 
     def _where(self, clause: Clause, verb: Verb) -> bool:
         if verb.frame == "be":
@@ -302,8 +324,9 @@ class Sense:
         regular = clause.time is not None and self.lexicon.times[clause.time].is_a("present")
         if clause.polarity == "not":
             return not regular
+        lasting = self.lexicon.verbs[clause.verb].aspect == "state" and (clause.tense == "past" or clause.object)
         timeless = clause.time is None and clause.tense != "progressive" and clause.modal is None
-        return timeless and not clause.question
+        return timeless and not clause.question and not lasting
 
     # clauses in clauses
 
@@ -322,7 +345,8 @@ class Sense:
         state = Clause(reason.subject, "be", reason.tense, reason.polarity, adjective=reason.adjective)
         calm = reason == state and reason.adjective is not None and self._passing(reason)
         tense = "past" if clause.tense == "past" else "present"
-        same = reason.tense == tense and self.is_a(reason.subject, ("person",)) and reason.subject.head != "who"
+        people = all(self.is_a(subject, ("person",)) for subject in (clause.subject, reason.subject))
+        same = reason.tense == tense and people and reason.subject.head != "who"
         inner = not constructions(reason) & {"pair", "relative", "never"}
         return plain and clause.verb != "be" and not clause.question and calm and same and inner and (
             self._clause(outer) and self._clause(reason)

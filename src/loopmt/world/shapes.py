@@ -22,26 +22,36 @@ POLARITIES = {
     "small": {"positive": 8.0, "not": 2.0},
     "full": {"positive": 8.0, "not": 2.0, "never": 0.6},
 }
-EXTRAS = {
-    "tiny": {"": 5.0, "time": 4.0},
-    "small": {"": 4.0, "time": 4.0, "place": 2.0, "modal": 2.0, "manner": 1.0, "time place": 1.0},
-    "full": {"": 4.0, "time": 4.0, "place": 2.0, "modal": 2.0, "manner": 1.0, "time place": 1.0},
-}
+EXTRAS = {"": 4.0, "time": 4.0, "place": 2.0, "modal": 2.0, "manner": 1.0, "time place": 1.0}
 FRAMES = {
     "tiny": {"transitive": 5.0, "intransitive": 2.0, "quality": 1.5},
-    "small": {"transitive": 5.0, "intransitive": 2.0, "quality": 1.5, "ditransitive": 1.5, "goal": 0.7, "location": 0.5},
+    "small": {
+        "transitive": 5.0, "intransitive": 2.0, "quality": 1.5, "ditransitive": 1.5, "goal": 1.0, "location": 0.5,
+    },
     "full": {
-        "transitive": 5.0, "intransitive": 2.0, "quality": 1.5, "ditransitive": 1.5, "goal": 0.7, "location": 0.5,
-        "home": 0.3, "trade": 0.4,
+        "transitive": 5.0, "intransitive": 2.0, "quality": 1.5, "ditransitive": 1.5, "goal": 1.0, "location": 0.5,
+        "home": 0.5, "trade": 0.6,
     },
 }  # fmt: skip
-NEEDED = {"goal": "place", "home": "place", "location": "place"}
+QUESTIONS = {False: 8.0, True: 2.0}
+# what a frame may have beside its own parts
+ADDED = {
+    "transitive": ("", "time", "place", "modal", "time place"),
+    "intransitive": ("", "time", "place", "modal", "manner", "time place"),
+    "ditransitive": ("", "time", "modal"),
+    "goal": ("", "time", "modal"),
+    "location": ("", "time"),
+    "quality": ("", "time"),
+    "home": ("",),
+    "trade": ("",),
+}
+PLACED = ("goal", "home", "location")
 SIMPLE = ("pronoun", "name", "noun", "adjective")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a meaning is made of. Empty strings mean that a part is absent."""
+    """What a meaning is made of; an empty string says that a part is absent. `within`: the link to an outer shape."""
 
     frame: str
     subject: str
@@ -53,6 +63,7 @@ class Shape:
     asked: str = ""
     link: str = ""
     inner: Shape | None = None
+    within: str = ""
 
 
 Weighted = Iterator[tuple[Shape, float]]
@@ -61,29 +72,44 @@ Weighted = Iterator[tuple[Shape, float]]
 def shapes(size: str) -> Weighted:
     """Every shape that a size knows, with its weight."""
     for shape, weight in _clauses(size):
-        for polarity, share in POLARITIES[size].items():
-            yield replace(shape, polarity=polarity), weight * share * 0.08
-            if polarity != "never":
-                yield replace(shape, polarity=polarity, question=True), weight * share * 0.02
+        for (polarity, share), (question, part) in product(POLARITIES[size].items(), QUESTIONS.items()):
+            said = replace(shape, polarity=polarity, question=question)
+            if shape.subject == "relative":
+                said = replace(said, link="relative", inner=Shape("transitive", "he", "noun", within="relative"))
+            if _possible(said):
+                yield said, weight * share * part / 100
     if size == "full":
-        yield from _asking()
-        yield from _linked()
+        for shape, weight in (*_asking(), *_linked()):
+            yield shape, weight * 4
+
+
+def _possible(shape: Shape) -> bool:
+    plain = not shape.question and not shape.extras & {"time", "modal"}
+    if shape.frame in ("quality", "trade") and shape.subject not in ("pronoun", "name", "noun"):
+        return False
+    if shape.subject == "relative" and not (plain and shape.polarity == "positive"):
+        return False
+    return shape.polarity != "never" or plain
 
 
 def _clauses(size: str) -> Weighted:
-    for (frame, often), (subject, by), (extras, more) in product(
-        FRAMES[size].items(), SUBJECTS[size].items(), EXTRAS[size].items()
-    ):
-        needed = {NEEDED[frame]} if frame in NEEDED else set()
-        shape = Shape(frame, subject, extras=frozenset(extras.split()) | needed)
-        weight = often * by * more
-        if frame in ("transitive", "ditransitive"):
-            for thing, share in OBJECTS[size].items():
-                for recipient, part in RECIPIENTS.items() if frame == "ditransitive" else (("", 1.0),):
-                    if not (frame == "ditransitive" and thing == "name"):
-                        yield replace(shape, object=thing, recipient=recipient), weight * share / 8 * part / 5
-        elif needed or "place" not in extras or frame == "intransitive":
-            yield shape, weight
+    for (frame, often), (subject, by) in product(FRAMES[size].items(), SUBJECTS[size].items()):
+        for extras in ADDED[frame] if size != "tiny" else ("", "time"):
+            own = {"place"} if frame in PLACED else set[str]()
+            shape = Shape(frame, subject, extras=frozenset(own.union(extras.split())))
+            yield from _with_objects(size, shape, often * by * EXTRAS[extras])
+
+
+def _with_objects(size: str, shape: Shape, weight: float) -> Weighted:
+    things = {kind: share / 9 for kind, share in OBJECTS[size].items()}
+    if shape.frame == "transitive":
+        for thing, share in things.items():
+            yield replace(shape, object=thing), weight * share
+    elif shape.frame == "ditransitive":
+        for thing, recipient in product(("noun", "adjective", "pronoun"), RECIPIENTS):
+            yield replace(shape, object=thing, recipient=recipient), weight * things[thing] * RECIPIENTS[recipient] / 5
+    else:
+        yield shape, weight
 
 
 def _asking() -> Weighted:
@@ -95,14 +121,12 @@ def _asking() -> Weighted:
         for subject in ("pronoun", "name", "noun"):
             for asked in ("who", "what"):
                 yield Shape("transitive", subject, asked, question=True, extras=extras, asked=asked), 0.5
-    for subject, thing in product(("pronoun", "name", "noun"), ("noun", "adjective")):
-        yield Shape("transitive", subject, thing, question=True, asked="when"), 0.3
-        yield Shape("transitive", subject, thing, question=True, asked="where"), 0.3
-        yield Shape("location", subject, question=True, asked="where"), 0.1
-        yield Shape("goal", subject, question=True, asked="where"), 0.1
-        yield Shape("home", subject, question=True, asked="where"), 0.1
-        yield Shape("intransitive", subject, question=True, asked="where"), 0.1
-        yield Shape("intransitive", subject, question=True, asked="when"), 0.1
+    for subject in ("pronoun", "name", "noun"):
+        for thing, asked in product(("noun", "adjective"), ("when", "where")):
+            yield Shape("transitive", subject, thing, question=True, asked=asked), 0.3
+        for frame in ("location", "goal", "home", "intransitive"):
+            yield Shape(frame, subject, question=True, asked="where"), 0.2
+        yield Shape("intransitive", subject, question=True, asked="when"), 0.2
 
 
 def _linked() -> Weighted:
@@ -112,8 +136,9 @@ def _linked() -> Weighted:
                              ("intransitive", ""), ("quality", "")):  # fmt: skip
             for polarity, share in (("positive", 0.8), ("not", 0.2)):
                 content = Shape(frame, inner, thing, polarity=polarity)
-                yield Shape("content", subject, link="content", inner=content), share * 0.3
-        reason = Shape("quality", inner)
+                if _possible(content):
+                    yield Shape("content", subject, link="content", inner=content), share * 0.3
+        reason = Shape("quality", inner, within="reason")
         for frame, thing in (("transitive", "noun"), ("transitive", "adjective"), ("intransitive", "")):
-            if inner != "adjective":
+            if _possible(reason):
                 yield Shape(frame, subject, thing, link="reason", inner=reason), 0.4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from itertools import accumulate
 from math import prod
@@ -25,7 +26,7 @@ from loopmt.world.sense import Sense, commonness
 from loopmt.world.shapes import Shape, shapes
 
 BATCH = 256
-TRIES = 24
+TRIES = 8
 LARGEST = 1 << 62
 FRAMES = {"quality": "be", "location": "be", "trade": "be"}
 
@@ -54,12 +55,23 @@ class ShapeSpace:
         for name, factor in self._products[number].items():
             index, digit = divmod(index, len(factor))
             chosen.append((name, factor, digit))
+        inner = {name: factor.pick(digit, random) for name, factor, digit in chosen if name == "inner"}
+        if None in inner.values():
+            return None
         for _ in range(min(TRIES, prod(factor.breadth(digit) for _, factor, digit in chosen))):
-            parts = {name: factor.pick(digit, random) for name, factor, digit in chosen}
-            meaning = _assemble(self.shape, parts)
+            words = {name: factor.pick(digit, random) for name, factor, digit in chosen if name != "inner"}
+            meaning = _assemble(self.shape, words | inner)
+            if random.random() > commonness(meaning):
+                return None
             if self._sense.sensible(meaning):
-                return meaning if random.random() < commonness(meaning) else None
+                return meaning
         return None
+
+    def reshaped(self, shape: Shape) -> ShapeSpace:
+        """The same choices of words for a shape with other polarity or mood."""
+        other = copy(self)
+        other.shape = shape
+        return other
 
     def breadth(self, index: int) -> int:
         return TRIES
@@ -68,6 +80,8 @@ class ShapeSpace:
         shape = self.shape
         known = [self._lexicon.verbs[verb] for verb in verbs]
         subjects = [kind for verb in known for kind in verb.subjects]
+        if shape.subject == "relative" or shape.within == "reason":
+            subjects = ["person"]
         objects = [kind for verb in known for kind in verb.objects]
         yield "verb", Choice([verbs])
         yield from self._subject(subjects)
@@ -83,13 +97,17 @@ class ShapeSpace:
 
     def _adverbs(self, verbs: tuple[str, ...]) -> Iterator[tuple[str, Factor]]:
         extras = self.shape.extras
-        yield "timing", self._words.timings("time" in extras, "modal" in extras)
+        if self.shape.within in ("relative", "reason"):
+            yield "timing", Choice([(("present", None), ("past", None))])
+        else:
+            yield "timing", self._words.timings("time" in extras, "modal" in extras)
         if "modal" in extras:
             yield "modal", Choice((modal,) for modal in self._lexicon.modals)
         if "manner" in extras:
             yield "manner", self._words.manners_of(verbs)
         if "place" in extras:
-            yield "place", self._words.places_of("to" if self.shape.frame == "goal" else "at")
+            relation = {"goal": ("to", "to"), "home": ("at", "home")}.get(self.shape.frame, ("at", "at", "water"))
+            yield "place", self._words.places_of(*relation)
 
     def _subject(self, kinds: list[str]) -> Iterator[tuple[str, Factor]]:
         """The subject; where it is said to be so and so, together with the adjective."""
@@ -97,23 +115,18 @@ class ShapeSpace:
             yield from self._quality(kinds)
         elif self.shape.subject == "pair":
             yield from self._phrase("first", "name", kinds)
-            yield from self._phrase("second", "noun", kinds)
+            yield from self._phrase("second", "plain", kinds)
         else:
-            kind = "noun" if self.shape.subject == "relative" else self.shape.subject
-            yield from self._phrase("subject", kind, kinds)
-        if self.shape.subject == "relative":
-            relatives = self._words.verb_groups("transitive")
-            yield "relative", Choice(relatives)
-            yield "relative tense", Choice([("present", "past")])
-            allowed = {kind for group in relatives for verb in group for kind in self._lexicon.verbs[verb].objects}
-            yield from self._phrase("relative object", "noun", allowed)
+            relative = self.shape.subject == "relative"
+            yield from self._phrase("subject", "plain" if relative else self.shape.subject, kinds)
 
     def _quality(self, kinds: list[str]) -> Iterator[tuple[str, Factor]]:
-        if self.shape.subject == "noun":
+        passing = self.shape.within == "reason" or "time" in self.shape.extras
+        if self.shape.subject == "noun" and not passing:
             yield from self._phrase("subject", "adjective", kinds)
         else:
             yield from self._phrase("subject", self.shape.subject, kinds)
-            yield "adjective", Choice(self._words.adjectives)
+            yield "adjective", self._words.states() if passing else Choice(self._words.adjectives)
 
     def _phrase(self, name: str, kind: str, kinds: Iterable[str]) -> Iterator[tuple[str, Factor]]:
         heads, determiners = self._words.phrase(kind, kinds)
@@ -121,11 +134,11 @@ class ShapeSpace:
         yield f"{name} determiner", determiners
 
 
-def _noun_phrase(parts: Mapping[str, Any], name: str, relative: Relative | None = None) -> NounPhrase | None:
+def _noun_phrase(parts: Mapping[str, Any], name: str) -> NounPhrase | None:
     if name not in parts:
         return None
     head, number, adjective = parts[name]
-    return NounPhrase(head, number, parts[f"{name} determiner"], adjective, relative)
+    return NounPhrase(head, number, parts[f"{name} determiner"], adjective)
 
 
 def _subject(parts: Mapping[str, Any]) -> NounPhrase:
@@ -133,11 +146,7 @@ def _subject(parts: Mapping[str, Any]) -> NounPhrase:
     if "first" in parts:
         first, second = _noun_phrase(parts, "first"), _noun_phrase(parts, "second")
         return NounPhrase("and", "plural", first=first, second=second)
-    relative = None
-    if "relative" in parts:
-        thing = _noun_phrase(parts, "relative object")
-        relative = Relative(parts["relative"], parts["relative tense"], thing)
-    subject = _noun_phrase(parts, "subject", relative)
+    subject = _noun_phrase(parts, "subject")
     assert subject is not None
     return subject
 
@@ -148,10 +157,12 @@ def _assemble(shape: Shape, parts: Mapping[str, Any]) -> Meaning:
     subject, adjective = _subject(parts), parts.get("adjective")
     if shape.frame == "quality" and adjective is None:
         subject, adjective = replace(subject, adjective=None), subject.adjective
-    place = parts.get("place")
+    inner, place = parts.get("inner"), parts.get("place")
+    if inner is not None and shape.link == "relative":
+        subject = replace(subject, relative=Relative(inner.verb, inner.tense, inner.object))
     if shape.asked == "where":
         place = "to where" if shape.frame == "goal" else "at where"
-    trade = NounPhrase(*parts["trade"][:2], determiner="a") if "trade" in parts else None
+    trade = _noun_phrase({**parts, "trade determiner": "a"}, "trade")
     return Clause(
         subject=subject,
         verb=parts["verb"],
@@ -165,8 +176,8 @@ def _assemble(shape: Shape, parts: Mapping[str, Any]) -> Meaning:
         manner=parts.get("manner"),
         place=place,
         time="when" if shape.asked == "when" else time,
-        content=parts.get("inner") if shape.link == "content" else None,
-        reason=parts.get("inner") if shape.link == "reason" else None,
+        content=inner if shape.link == "content" else None,
+        reason=inner if shape.link == "reason" else None,
     )
 
 
@@ -175,7 +186,13 @@ class Space:
 
     def __init__(self, lexicon: Lexicon, words: Words, sense: Sense) -> None:
         self._lexicon = lexicon
-        known = [(ShapeSpace(shape, words, lexicon, sense), weight) for shape, weight in shapes(lexicon.size)]
+        alike: dict[Shape, ShapeSpace] = {}
+        known: list[tuple[ShapeSpace, float]] = []
+        for shape, weight in shapes(lexicon.size):
+            plain = replace(shape, polarity="positive", question=False)
+            if plain not in alike:
+                alike[plain] = ShapeSpace(plain, words, lexicon, sense)
+            known.append((alike[plain].reshaped(shape), weight))
         self._spaces = [space for space, _ in known if len(space)]
         self._weights = np.array([weight for space, weight in known if len(space)])
 

@@ -21,7 +21,8 @@ SLOTS = {
     "FIN": Slot("FINITE"), "CHAIN": Slot("CHAIN"), "REST": Slot("REST"), "MANNER": Slot("MANNER"),
     "PLACE": Slot("PLACE"), "TIME": Slot("TIME"), "FREQ": Slot("FREQUENCY"), "TRADE": Slot("TRADE"),
     "NONE": Slot("SILENT"), "ACC": Slot("ACCUSATIVE"), "ENC": Slot("ENCLITIC"), "DBL": Slot("DOUBLE"),
-    "DAT": Slot("DATIVE", None, {"before_object": False}), "DATENC": Slot("DATIVE_ENCLITIC", None, {"before_object": False}),
+    "DAT": Slot("DATIVE", None, {"before_object": False}),
+    "DATENC": Slot("DATIVE_ENCLITIC", None, {"before_object": False}),
     "DATACC": Slot("DATIVE", None, {"before_object": True}),
     "PADJ": Slot("ADJECTIVE", {"adjective": "adjective", "copula": "copula", **SUBJECT_AGREES}, {"before": False}),
     "FIRST": Slot("SIMPLE", {"self": "first", "gender": "gender1"}, {"pronoun": False, **NOT_BARE}),
@@ -41,7 +42,9 @@ OBJECTS = (
     ("se ACC", "a RECIP"), ("DATACC ACC", ""),
 )  # fmt: skip
 BEHIND = (("ENC", ""), ("DATENC", "OBJ"))
-COMPLEMENTS = (("PADJ", {}), ("TRADE", {"copula": "ser"}), ("PLACE", {"copula": "estar"}))
+COMPLEMENTS: tuple[tuple[str, Features], ...] = (
+    ("PADJ", {}), ("TRADE", {"copula": "ser"}), ("PLACE", {"copula": "estar"}),
+)  # fmt: skip
 END = "MANNER? PLACE? TIME?"
 POLARITIES = (
     ("", "", {"scope": "positive"}), ("no", "", {"scope": "negative", "polarity": "not"}),
@@ -67,18 +70,21 @@ def _noun_phrases(grammar: Grammar) -> None:
 
 def _groups(first: str, inner: str) -> Iterator[tuple[str, Features]]:
     """Verb groups with objects; the subject stands first, or behind the verb in a question."""
+    subject, end = inner, END
+    if inner:
+        inner, end = f"MANNER? {inner}", END.removeprefix("MANNER? ")
     for no, never, features in POLARITIES:
         often = "FREQ?" if not no else never
         for before, after in OBJECTS:
             verb = {**features, "copula": "no"}
-            yield f"{first} {no} {before} FIN {inner} {often} {after} {END}", verb
-            yield f"{first} {no} {before} CHAIN REST {inner} {never} {after} {END}", verb
+            yield f"{first} {no} {before} FIN {inner} {often} {after} {end}", verb
+            yield f"{first} {no} {before} CHAIN REST {inner} {never} {after} {end}", verb
         for behind, after in BEHIND:
             infinitive = {**features, "copula": "no", "form": "infinitive"}
-            yield f"{first} {no} CHAIN REST {behind} {inner} {never} {after} {END}", infinitive
+            yield f"{first} {no} CHAIN REST {behind} {inner} {never} {after} {end}", infinitive
         for complement, copula in COMPLEMENTS:
-            yield f"{first} {no} FIN {inner} {often} {complement} TIME?", {**features, **copula}
-            yield f"{first} {no} CHAIN REST {inner} {never} {complement} TIME?", {**features, **copula}
+            yield f"{first} {no} FIN {subject} {often} {complement} TIME?", {**features, **copula}
+            yield f"{first} {no} CHAIN REST {subject} {never} {complement} TIME?", {**features, **copula}
 
 
 def _asked() -> Iterator[tuple[str, Features]]:
@@ -97,6 +103,8 @@ def _asked() -> Iterator[tuple[str, Features]]:
     for objects in ("OBJ?", "a OBJA"):
         for verb in ("FIN", "CHAIN REST"):
             yield f"quién {verb} {objects} {END}", who
+    for verb in ("ACC FIN", "ACC CHAIN REST", "CHAIN REST ENC"):
+        yield f"quién {verb} {END}", who | ({"form": "infinitive"} if "ENC" in verb else {})
 
 
 def build(lexicon: Lexicon) -> Language:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 AGREEMENTS = ("1s", "2s", "3s", "1p", "2p", "3p")
 PRESENT = {"ar": "o as a amos áis an", "er": "o es e emos éis en", "ir": "o es e imos ís en"}
-PRETERITE = {"ar": "é aste ó amos asteis aron", "er": "í iste ió imos isteis ieron", "ir": "í iste ió imos isteis ieron"}
-IMPERFECT = {"ar": "aba abas aba ábamos abais aban", "er": "ía ías ía íamos íais ían", "ir": "ía ías ía íamos íais ían"}
+PRETERITE = {"ar": "é aste ó amos asteis aron"} | dict.fromkeys(("er", "ir"), "í iste ió imos isteis ieron")
+IMPERFECT = {"ar": "aba abas aba ábamos abais aban"} | dict.fromkeys(("er", "ir"), "ía ías ía íamos íais ían")
 
 PRESENTS = {
     "ser": "soy eres es somos sois son",
@@ -74,7 +74,7 @@ def conjugate(spec: str) -> Conjugation:
         _present(verb, stem, group, change),
         _preterite(verb, stem, weak, group),
         tuple(imperfect.split()),
-        tuple(FUTURES.get(verb, verb) + ending for ending in "é ás á emos éis án".split()),
+        tuple(FUTURES.get(verb, verb) + ending for ending in ["é", "ás", "á", "emos", "éis", "án"]),
         GERUNDS.get(verb) or weak + ("ando" if group == "ar" else "iendo"),
     )
 
@@ -110,5 +110,5 @@ def _preterite(verb: str, stem: str, weak: str, group: str) -> tuple[str, ...]:
     if verb[-3:] in ("car", "gar", "zar"):
         forms[0] = stem[:-1] + {"c": "qu", "g": "gu", "z": "c"}[stem[-1]] + "é"
     if verb in ("leer", "creer", "caer", "oír"):
-        return tuple(stem + ending for ending in "í íste yó ímos ísteis yeron".split())
+        return tuple(stem + ending for ending in ["í", "íste", "yó", "ímos", "ísteis", "yeron"])
     return tuple(forms)

@@ -151,13 +151,16 @@ def _rests(verb: Verb) -> Entries:
     for spec, features in _stems(verb):
         table = conjugate(spec)
         yield table.infinitive, {**features, "form": "infinitive"}
-        yield table.gerund, {**features, "form": "gerund"}
+        if table.infinitive != "ir":
+            yield table.gerund, {**features, "form": "gerund"}
 
 
 def _chains() -> Entries:
     """What an infinitive or a gerund follows: va a, está, quiere, puede, tiene que."""
-    rows = [("future", None, "infinitive", conjugate("ir").present, " a")]
-    rows += [("progressive", None, "gerund", conjugate("estar").present, "")]
+    rows: list[tuple[str, str | None, str, tuple[str, ...], str]] = [
+        ("future", None, "infinitive", conjugate("ir").present, " a"),
+        ("progressive", None, "gerund", conjugate("estar").present, ""),
+    ]
     for modal, (infinitive, link) in MODALS.items():
         table = conjugate(infinitive)
         rows += [("present", modal, "infinitive", table.present, f" {link}")]

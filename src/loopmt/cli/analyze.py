@@ -1,0 +1,88 @@
+"""Verbs that look at loops: analyze and plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from loopmt.cli.options import JsonOption, RunFolder
+
+Beam = Annotated[int, typer.Option("--beam", min=1, help="Beam width on every hop; 1: greedy.")]
+
+
+def analyze(
+    run: RunFolder,
+    stage: Annotated[
+        list[str] | None, typer.Option("--stage", help="Only what became of this stage; may be repeated.")
+    ] = None,
+    threshold: Annotated[
+        list[float] | None, typer.Option("--threshold", help="A sentence BLEU; may be repeated. Default: 10 to 90.")
+    ] = None,
+    beam: Beam = 4,
+    sentences: Annotated[
+        int | None, typer.Option("--sentences", min=2, help="Rows of each test set; default: all.")
+    ] = None,
+    longest: Annotated[int, typer.Option("--longest", min=2, help="Hops of the longest loop.")] = 3,
+    against_plan: Annotated[
+        bool, typer.Option("--against-plan", help="Set RUN/plan.json against the gains that happened.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the theory's parameters on a run: what did training do to its loops?
+
+    Every stage is set beside those it came from, on every loop and test set; what a control without loops did is the
+    placebo. Writes RUN/analysis.json; prints the paper's two tables and the parameters with their intervals.
+
+    Example: loopmt analyze runs/demo
+    """
+    from loopmt.cli.loops import print_analysis
+    from loopmt.progress import standard
+    from loopmt.workflow.analyze import GRID, Wish
+    from loopmt.workflow.analyze import analyze as run_analyze
+
+    wish = Wish(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
+    analysis = run_analyze(run, wish, standard())
+    if as_json:
+        typer.echo(json.dumps(analysis, indent=1, ensure_ascii=False))
+    else:
+        print_analysis(analysis, threshold[0] if threshold else 20.0)
+
+
+def plan(
+    run: RunFolder,
+    stage: Annotated[
+        str | None, typer.Option("--stage", help="The translators to plan for; default: the first finished stage.")
+    ] = None,
+    held_out: Annotated[str, typer.Option("--set", help="The held-out set: valid, or a test set.")] = "valid",
+    sentences: Annotated[int, typer.Option("--sentences", min=2, help="Rows of the set, at most.")] = 2000,
+    beam: Beam = 4,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Correct is a sentence BLEU above this; default: what halves.")
+    ] = None,
+    worth: Annotated[float, typer.Option("--worth", min=0, max=1, help="The smallest gain worth having.")] = 0.01,
+    pilot: Annotated[
+        int | None, typer.Option("--pilot", min=1, metavar="UPDATES", help="Also train briefly, once without loops.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Will loops help these translators, and which? Decoding only; minutes.
+
+    Says for each direction and loop whether it tells right from wrong, what there is to mend and to lose, what is
+    predicted, and a verdict with its reason; then a mix to paste. Writes RUN/plan.json. Correct is a sentence BLEU
+    above a threshold, by default the one of 10 to 90 that finds most nearly half of the translations right; on the
+    built-in languages the judge is exact.
+
+    Example: loopmt plan runs/demo --pilot 200
+    """
+    from loopmt.cli.loops import print_plan
+    from loopmt.progress import standard
+    from loopmt.workflow.plan import Question
+    from loopmt.workflow.plan import plan as run_plan
+
+    found = run_plan(run, Question(stage, held_out, sentences, beam, threshold, worth, pilot), standard())
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        print_plan(found)

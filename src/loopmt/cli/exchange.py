@@ -1,0 +1,105 @@
+"""Verbs that hand networks over: export and import."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from loopmt.cli.options import RunFolder, StageOption
+
+if TYPE_CHECKING:
+    from loopmt.export.parity import Parity
+
+
+class To(StrEnum):
+    hf = "hf"
+    ct2 = "ct2"
+
+
+class From(StrEnum):
+    hf = "hf"
+
+
+class Type(StrEnum):
+    float32 = "float32"
+    int8 = "int8"
+    int8_float16 = "int8_float16"
+
+
+def export(
+    run: RunFolder,
+    to: Annotated[To, typer.Option("--to", help="Hugging Face folders or CTranslate2 models.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to make: one inside it for each network.")],
+    stage: StageOption = None,
+    kind: Annotated[Type, typer.Option("--type", help="How CTranslate2 stores numbers.")] = Type.float32,
+    sentences: Annotated[int, typer.Option("--sentences", min=1, help="Sentences a direction is checked on.")] = 100,
+) -> None:
+    """Write every network of a stage for other programs, tokenizer included, and check that it says the same.
+
+    The folder appears only if the check passes: the same subwords, the same greedy translations and, for Hugging
+    Face, logits within 1e-4; of int8 the share of equal translations and the difference in BLEU are told.
+
+    Example: loopmt export runs/demo --to hf --out exported
+    """
+    from loopmt.progress import standard
+    from loopmt.workflow.export import Wish
+    from loopmt.workflow.export import export as run_export
+
+    parities = run_export(run, Wish(to.value, out, stage, kind.value, sentences), standard())
+    _print_parities(parities)
+    typer.echo(f"written to {out}; how to use each folder is in its README.md")
+
+
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A Hugging Face checkpoint on this machine.")],
+    direction: Annotated[str, typer.Option("--direction", help='What it translates, as in "en>fr".')],
+    run: Annotated[Path, typer.Option("--run", help="The run's folder; it need not exist yet.")],
+    origin: Annotated[From, typer.Option("--from", help="What kind of checkpoint it is.")] = From.hf,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help='What every source begins with, such as ">>fra<<" or "<2fr>".')
+    ] = "",
+    source_code: Annotated[
+        str | None, typer.Option("--source-code", help="The source language, as its tokenizer calls it: eng_Latn.")
+    ] = None,
+    target_code: Annotated[
+        str | None, typer.Option("--target-code", help="The target language, likewise: fra_Latn.")
+    ] = None,
+) -> None:
+    """Put a pretrained translator into a run, as a start for training or as a frozen generator.
+
+    Marian and Pegasus checkpoints, our own exports included, can be both; any other model that translates can be a
+    generator. Tensors (safetensors), JSON and subword models are read; a pickle is refused.
+
+    Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/demo
+    """
+    from loopmt.export.imported import Wish
+    from loopmt.workflow.importing import direction as parse
+    from loopmt.workflow.importing import import_translator
+
+    imported = import_translator(folder, run, Wish(parse(direction), prefix, source_code, target_code))
+    typer.echo(f'imported to {imported.folder}; in the experiment:\n\n[[imported]]\ndirection = "{direction}"')
+    if imported.model:
+        keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in imported.model.items())
+        typer.echo(f'use = "start"  # with [model] {keys}; or use = "generator"')
+    else:
+        typer.echo('use = "generator"')
+
+
+def _print_parities(parities: list[Parity]) -> None:
+    table = Table("direction", "sentences", "same greedy", "logits apart", "BLEU", "difference")
+    for parity in parities:
+        table.add_row(
+            parity.direction,
+            str(parity.sentences),
+            f"{parity.agreement:.1%}" + (f" (+{parity.ties} ties)" if parity.ties else ""),
+            "-" if parity.logits is None else f"{parity.logits:.1e}",
+            "-" if parity.bleu is None else f"{parity.bleu:.2f}",
+            "-" if parity.bleu_difference is None else f"{parity.bleu_difference:+.2f}",
+        )
+    Console().print(table)

@@ -1,0 +1,229 @@
+"""An analysis and a plan as tables. An estimate is [value, low, high]."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Json = dict[str, Any]
+_WIDE = 6  # loops side by side
+_PARAMETERS = (
+    *("p", "p_d", "gain", "c11", "c12", "c21", "c22", "s", "M", "breakeven"),
+    *("alpha", "beta", "gamma", "kappa", "eta", "u11", "u12", "rho", "thm1"),
+)
+_LATENT = {
+    "q1": "q1", "q2": "q2 (r of a dual loop)", "q3": "q3", "lambda": "lambda", "lambda1": "lambda1",
+    "lambda2": "lambda2", "delta": "delta", "error_odds": "helpers' error odds", "odds_limit": "below 1/delta",
+    "lost_without_error": "lost without an error", "home_with_one_error": "home with one error",
+}  # fmt: skip
+
+
+def print_analysis(analysis: Json, threshold: float) -> None:
+    """The paper's tables, then the parameters of each step of the tree by one rule; the rest is in analysis.json."""
+    console = _console()
+    rule = "exact" if "exact" in analysis["rules"] else f"BLEU > {threshold:g}"
+    for table in analysis["tables"]:
+        _print_paper(console, table)
+    for key, rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
+        title = f"{key[1]} to {key[2]} on {key[0]}, correct: {rule}; 95% intervals"
+        _print_loops(console, title, rows, {name: name for name in _PARAMETERS})
+    for key, rows in _grouped(analysis["beyond_placebo"], rule, ("set", "before", "after", "control")):
+        title = f"{key[1]} to {key[2]} on {key[0]}, beyond the placebo {key[3]}: what loops did"
+        _print_loops(console, title, rows, {name: name for name in rows[0]["values"]})
+    parents = {row["before"] for row in analysis["pairs"]}
+    latent = [row for row in analysis["latent"] if row["stage"] in parents]
+    for key, rows in _grouped(latent, None, ("set", "stage")):
+        _print_loops(console, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
+    if analysis["thresholds"]:
+        console.print(_threshold_table(analysis["thresholds"]))
+    if "predicted" in analysis:
+        _print_predicted(console, analysis["predicted"])
+
+
+def print_plan(plan: Json) -> None:
+    console = _console()
+    table = _table(
+        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
+        *("direction", "loop", "p", "M", "can lose", "can gain", "break-even", "pilot", "verdict"),
+    )
+    for direction, outlook in plan["directions"].items():
+        table.add_section()
+        for number, loop in enumerate(outlook["loops"]):
+            table.add_row("" if number else direction, *_loop_cells(loop))
+    console.print(table)
+    reasons: dict[str, list[str]] = {}
+    for outlook in plan["directions"].values():
+        for loop in outlook["loops"]:
+            reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
+    for reason, loops in reasons.items():
+        _say(console, f"{', '.join(loops)}: {reason}")
+    pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
+    if pivots:
+        console.print(_pivot_table(pivots))
+    _say(console, f"\n{_turns(plan)}")
+    _say(console, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=180)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table.add_column(first)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
+    value, low, high = estimate
+    centre = "-" if value is None else f"{float(value):{'+' if sign else ''}.3f}"
+    if low is None or value is None:
+        return centre
+    return f"{centre} ({float(low):.2f} to {float(high):.2f})"
+
+
+def _grouped(rows: Iterable[Json], rule: str | None, keys: tuple[str, ...]) -> Iterator[tuple[list[str], list[Json]]]:
+    """Rows of a rule that agree in the keys; they lie together."""
+    chosen = [row for row in rows if rule is None or row["rule"] == rule]
+    for key, group in groupby(chosen, key=lambda row: [row[name] for name in keys]):
+        yield key, list(group)
+
+
+def _print_loops(console: Console, title: str, rows: list[Json], names: dict[str, str]) -> None:
+    """A row for each parameter, a column for each loop, a few loops at a time, short ones first."""
+    rows = sorted(rows, key=lambda row: row["loop"].count(">"))
+    for start in range(0, len(rows), _WIDE):
+        part = rows[start : start + _WIDE]
+        table = _table(title, "", *(row["loop"] for row in part))
+        for name, label in names.items():
+            if any(name in row["values"] for row in part):
+                cells = [_shown(row["values"].get(name, [None] * 3), name == "gain") for row in part]
+                table.add_row(label, *cells)
+        console.print(table)
+
+
+# -- the paper's tables ----------------------------------------------------------------------------------------
+
+
+def _print_paper(console: Console, tables: Json) -> None:
+    where = f"{tables['before']} (p) to {tables['after']} (p^d) on {tables['set']}, unsmoothed BLEU"
+    accuracy = _table(f"Accuracy at thresholds: {where}", "pair", "", "10", "20", "paper 10", "paper 20")
+    for row in tables["accuracy"]:
+        ours = [_shown(cell) for cell in row["ours"]] if row["ours"] else ["-", "-"]
+        accuracy.add_row(row["pair"], row["quantity"], *ours, *map(_two, row["paper"] or [None, None]))
+    console.print(accuracy)
+    parameters = _table(
+        f"Estimated parameters: {where}; one direction | the other",
+        *("pair", "", "10", "20", "paper (en-de) 10", "paper (en-de) 20"),
+    )
+    for row in tables["parameters"]:
+        ours = [" | ".join(_two(direction[0]) for direction in cell) for cell in row["ours"]]
+        theirs = [" | ".join(map(_two, cell)) for cell in row["paper"]]
+        parameters.add_row(row["pair"], row["quantity"], *ours, *theirs)
+    console.print(parameters)
+
+
+def _two(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _threshold_table(rows: Sequence[Json]) -> Table:
+    """Means over loops; the way there is judged once for each loop of its direction."""
+    table = _table(
+        "How wrong is the threshold? Against the exact judge, mean over loops",
+        *("stage", "rule", "right by it", "right", "passed though wrong", "failed though right", "home by it", "home"),
+    )
+    for (stage, rule), group in groupby(
+        sorted(rows, key=lambda row: (row["stage"], row["rule"])), key=lambda row: (row["stage"], row["rule"])
+    ):
+        part = list(group)
+        columns = [
+            *(("right", name) for name in ("judged", "exact", "passed_though_wrong", "failed_though_right")),
+            *(("home", name) for name in ("judged", "exact")),
+        ]
+        table.add_row(stage, rule, *(_mean(row[side][name][0] for row in part) for side, name in columns))
+    return table
+
+
+def _mean(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.3f}" if known else "-"
+
+
+# -- the plan's tables -----------------------------------------------------------------------------------------
+
+
+def _loop_cells(loop: Json) -> list[str]:
+    values, pilot = loop["values"], loop["pilot"]
+    return [
+        loop["loop"],
+        _shown(values["p"]),
+        _shown(values["M"]),
+        f"{loop['bracket'][0]:+.3f}",
+        f"{loop['bracket'][1]:+.3f}",
+        _two(values["breakeven"][0]),
+        _shown(pilot["predicted"], True) if pilot else "-",
+        loop["verdict"],
+    ]
+
+
+def _pivot_table(pivots: Sequence[Json]) -> Table:
+    table = _table(
+        "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
+        *(
+            "loop",
+            "M beyond dual",
+            "blind spot covered",
+            "false alarms",
+            "M",
+            "M of dual",
+            "pilot over dual",
+            "verdict",
+        ),
+    )
+    for pivot in pivots:
+        names = ("new_information", "coverage", "false_alarms", "M", "dual_M")
+        flown = _shown(pivot["pilot"]["predicted"], True) if pivot["pilot"] else "-"
+        table.add_row(pivot["loop"], *(_shown(pivot[name]) for name in names), flown, pivot["verdict"])
+    return table
+
+
+def _turns(plan: Json) -> str:
+    """Whether the verdicts hang on the threshold."""
+    counts: dict[str, int] = {}
+    for rows in plan["grid"].values():
+        words = {row["verdict"] for row in rows}
+        counts["same" if len(words) == 1 else "turns"] = counts.get("same" if len(words) == 1 else "turns", 0) + 1
+    return (
+        f"Over BLEU thresholds 10 to 90, {counts.get('same', 0)} loops keep their verdict and {counts.get('turns', 0)} "
+        "change it (see grid in plan.json)."
+    )
+
+
+def _print_predicted(console: Console, predicted: Json) -> None:
+    table = _table(
+        "Predicted against observed: gain over the control",
+        *("stage", "control", "set", "direction", "loop", "verdict", "predicted", "observed", "hit"),
+    )
+    for row in predicted["rows"]:
+        hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
+        head = [row[name] for name in ("of", "against", "set", "direction", "loop", "verdict")]
+        table.add_row(*head, _shown(row["predicted"], True), _shown(row["observed"], True), hit)
+    console.print(table)
+    rate = predicted["rate"]
+    _say(
+        console,
+        f"{rate['decided']} of {rate['rows']} verdicts decided, right: {_shown(rate['hits'])}; always saying helps: "
+        f"{_shown(rate['always_helps'])}; always saying no signal: {_shown(rate['always_no_signal'])}.",
+    )

@@ -1,0 +1,1 @@
+"""Networks leave for Hugging Face and CTranslate2, and come in from Hugging Face."""

@@ -1,0 +1,133 @@
+"""A network as a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from loopmt.errors import ConfigError
+from loopmt.export.loading import load_model, load_tokenizer, transformers
+from loopmt.export.names import to_hugging_face
+from loopmt.export.network import Network
+from loopmt.export.readme import readme
+from loopmt.export.tokenizer import write_tokenizer
+from loopmt.model.search import output
+from loopmt.model.transformer import positions
+from loopmt.path import Hop
+from loopmt.text.vocab import EOS, PAD, UNK
+
+_SHAPES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
+_MOST_PLACES = 1024
+_LONGEST_OUTPUT = 512
+
+
+def check_exportable(network: Network) -> None:
+    """Before anything is written: the package, and a shape that Hugging Face has."""
+    transformers()
+    if network.model.norm == "pre" and not network.vocab.joint:
+        raise ConfigError(
+            'model.norm = "pre" with vocab.sharing = "language" has no counterpart at Hugging Face: Pegasus has one '
+            'table of embeddings. Export with --to ct2, or train with vocab.sharing = "joint".'
+        )
+
+
+def write_hugging_face(network: Network, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    _write_json(folder / "config.json", _config(network))
+    _write_json(folder / "generation_config.json", _generation(network))
+    tensors = to_hugging_face(network.model, network.weights)
+    if network.model.norm == "pre":  # Marian makes its sinusoids anew, Pegasus wants them in the file
+        places = positions(0, _MOST_PLACES, network.weights["encoder.norm.bias"])
+        tensors |= {f"model.{side}.embed_positions.weight": places.clone() for side in ("encoder", "decoder")}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    write_tokenizer(network, folder)
+    (folder / "README.md").write_text(readme(network, "hf"), encoding="utf-8")
+
+
+class HuggingFaceTwin:
+    """The exported network, loaded from its folder as a user would."""
+
+    def __init__(self, network: Network, folder: Path) -> None:
+        self._network = network
+        self._tokenizer = load_tokenizer(folder)
+        self._model = load_model(folder)
+
+    def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
+        if not self._network.self_normalising:
+            texts = self._network.vocab.normalise(texts, hop.source)
+        tag = f"<2{hop.target}> " if self._network.shared else ""
+        return [list(ids) for ids in self._tokenizer([tag + text for text in texts]).input_ids]
+
+    def say(self, source_BS: Tensor, longest: int) -> list[list[int]]:
+        said = self._model.generate(
+            input_ids=source_BS,
+            attention_mask=(source_BS != PAD).long(),
+            num_beams=1,
+            do_sample=False,
+            max_length=None,
+            max_new_tokens=longest,
+        )
+        return [output(ids[1:], 0.0).ids for ids in said.tolist()]
+
+    def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
+        mask = (source_BS != PAD).long()
+        found = self._model(input_ids=source_BS, attention_mask=mask, decoder_input_ids=inputs_BT)
+        return Tensor(found.logits.detach())
+
+
+def _config(network: Network) -> dict[str, Any]:
+    model = network.model
+    kind, architecture = _SHAPES[model.norm]
+    bias, embed = network.weights["output_bias"], network.weights.get("source_embed")
+    return {
+        "model_type": kind,
+        "architectures": [architecture],
+        "vocab_size": len(bias if embed is None else embed),
+        "decoder_vocab_size": len(bias),
+        "share_encoder_decoder_embeddings": network.vocab.joint,
+        "tie_word_embeddings": True,
+        "d_model": model.width,
+        "encoder_layers": model.layers,
+        "decoder_layers": model.num_decoder_layers,
+        "encoder_attention_heads": model.heads,
+        "decoder_attention_heads": model.heads,
+        "encoder_ffn_dim": model.feed_forward,
+        "decoder_ffn_dim": model.feed_forward,
+        "activation_function": model.activation,
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": model.activation_dropout,
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "max_position_embeddings": _MOST_PLACES,
+        "is_encoder_decoder": True,
+        "pad_token_id": PAD,
+        "eos_token_id": EOS,
+        "bos_token_id": None,
+        "unk_token_id": UNK,
+        "decoder_start_token_id": PAD,
+        "forced_eos_token_id": None,
+        "torch_dtype": "float32",
+    }
+
+
+def _generation(network: Network) -> dict[str, Any]:
+    return {
+        "pad_token_id": PAD,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": PAD,
+        "forced_eos_token_id": None,
+        "suppress_tokens": network.silent,
+        "max_length": _LONGEST_OUTPUT,
+        "num_beams": 4,
+        "length_penalty": 1.0,
+    }
+
+
+def _write_json(file: Path, value: dict[str, Any]) -> None:
+    file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

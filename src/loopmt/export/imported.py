@@ -1,0 +1,48 @@
+"""A checkpoint that was imported into a run: its files, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loopmt.errors import RunError
+from loopmt.path import Hop
+from loopmt.run import read_json
+
+NOTES = "imported.json"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which direction a checkpoint is to be, and how it is told the languages, if it must be told."""
+
+    hop: Hop
+    prefix: str = ""  # before every source, such as ">>fra<<"
+    source_code: str | None = None  # as its tokenizer calls the languages, such as eng_Latn
+    target_code: str | None = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A checkpoint in a run."""
+
+    folder: Path
+    wish: Wish
+    model: dict[str, Any]  # the keys of [model] that it can be a start for; none if it cannot
+    unfit: str  # why it cannot
+    files: dict[str, int] = field(repr=False)  # sizes
+    digest: str
+
+    @classmethod
+    def open(cls, folder: Path) -> Imported:
+        notes = read_json(folder / NOTES)
+        try:
+            wish = Wish(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
+            found = cls(folder, wish, notes["model"], notes["unfit"], notes["files"], notes["digest"])
+        except (KeyError, TypeError):
+            raise RunError(f"{folder / NOTES} is damaged. Delete {folder} and import again.") from None
+        for name, size in found.files.items():
+            if not (folder / name).is_file() or (folder / name).stat().st_size != size:
+                raise RunError(f"{folder / name} is not the file that was imported. Delete {folder} and import again.")
+        return found

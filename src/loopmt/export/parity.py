@@ -1,0 +1,130 @@
+"""Does an exported network say what ours says? Asked on real sentences, of the folder that was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Generate
+from loopmt.model.decoding import Limits, Speaker, decode, padded
+from loopmt.model.translators import Translators
+from loopmt.model.weights import EOS, PAD
+from loopmt.path import Hop
+from loopmt.text.ragged import Ragged
+
+TOLERANCE = 1e-4  # of logits
+_LONGEST = 96  # subwords of an output; beyond that a poor network only repeats itself
+_ROWS = 8  # sentences whose logits are held at once
+Bleu = Callable[[list[str], list[str]], float]
+
+
+class Twin(Protocol):
+    """An exported network, loaded as its user would."""
+
+    def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
+        """Ids of texts by its own tokenizer, with the end."""
+
+    def say(self, source_BS: Tensor, longest: int) -> list[list[int]]:
+        """Greedy translations, without the end."""
+
+    def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> Tensor | None:
+        """Logits after each input of the decoder, if it shows them."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Real sentences of a direction; with references where there are some."""
+
+    hop: Hop
+    sources: list[str]
+    references: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Parity:
+    """What was found on one direction."""
+
+    direction: str
+    sentences: int
+    misread: int  # sentences whose ids differ
+    same: int  # greedy translations that are the same
+    ties: int  # those that differ where two subwords are equally likely to ours
+    logits: float | None  # the largest difference
+    bleu: float | None  # of ours
+    bleu_difference: float | None  # of the exported network's, less ours
+
+    @property
+    def agreement(self) -> float:
+        return self.same / max(self.sentences, 1)
+
+    def failures(self) -> list[str]:
+        """What is wrong, for a network that was exported without loss."""
+        found = []
+        if self.misread:
+            found.append(f"{self.misread} of {self.sentences} sentences are cut into other subwords")
+        if self.logits is not None and not self.logits <= TOLERANCE:
+            found.append(f"logits differ by {self.logits:.2g} (at most {TOLERANCE:.0e})")
+        if self.same + self.ties < self.sentences:
+            found.append(f"{self.sentences - self.same - self.ties} of {self.sentences} greedy translations differ")
+        return [f"{self.direction}: {one}" for one in found]
+
+
+def compare(translators: Translators, trial: Trial, twin: Twin, bleu: Bleu) -> Parity:
+    hop, vocab = trial.hop, translators.vocab
+    speaker = translators.speaker(hop)
+    rows = translators.addressed(Ragged.of(vocab.encode(trial.sources, hop.source)), hop).rows()
+    read = twin.read(trial.sources, hop)
+    misread = sum([*row.tolist(), EOS] != theirs for row, theirs in zip(rows, read, strict=True))
+    outputs = decode(speaker, rows, Generate(how="greedy"), Limits(growth=0, extra=_LONGEST))
+    ours = [output.ids for output in outputs]
+    source_BS = padded(rows, translators.device)
+    theirs = twin.say(source_BS, _LONGEST)
+    apart = [row for row in range(len(rows)) if ours[row] != theirs[row]]
+    ties = sum(_tied(speaker, source_BS[row : row + 1], ours[row], theirs[row]) for row in apart)
+    scores = _scores(translators, trial, (ours, theirs), bleu)
+    distance = _distance(speaker, twin, source_BS, ours)
+    return Parity(str(hop), len(rows), misread, len(rows) - len(apart), ties, distance, *scores)
+
+
+def _scores(
+    translators: Translators, trial: Trial, said: tuple[list[list[int]], list[list[int]]], bleu: Bleu
+) -> tuple[float | None, float | None]:
+    if trial.references is None:
+        return None, None
+    ours, theirs = (translators.vocab.decode(ids, trial.hop.target) for ids in said)
+    mine = bleu(ours, trial.references)
+    return mine, bleu(theirs, trial.references) - mine
+
+
+def logits(speaker: Speaker, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
+    """Ours, every input of the decoder given."""
+    network, weights = speaker.transformer, speaker.layout.unpack(speaker.flat)
+    memory = network.memory(weights, network.encode(weights, source_BS[None]), source_BS[None])
+    return network.logits(weights, network.decode(weights, memory, inputs_BT[None]))[0]
+
+
+def _distance(speaker: Speaker, twin: Twin, source_BS: Tensor, said: Sequence[list[int]]) -> float | None:
+    """The largest difference of the logits while both are made to say what ours says."""
+    largest = 0.0
+    for start in range(0, len(said), _ROWS):
+        part = said[start : start + _ROWS]
+        inputs_BT = padded([[PAD, *ids] for ids in part], source_BS.device)[:, :-1]
+        theirs = twin.logits(source_BS[start : start + _ROWS], inputs_BT)
+        if theirs is None:
+            return None
+        ours = logits(speaker, source_BS[start : start + _ROWS], inputs_BT)[..., : theirs.shape[-1]]
+        real = torch.arange(inputs_BT.shape[1]) <= torch.tensor([len(ids) for ids in part])[:, None]
+        largest = max(largest, float((ours - theirs)[real].abs().nan_to_num(torch.inf).max()))
+    return largest
+
+
+def _tied(speaker: Speaker, source_1S: Tensor, ours: list[int], theirs: list[int]) -> bool:
+    """Do they part where two subwords are equally likely to ours, up to rounding?"""
+    one, other = [*ours, EOS], [*theirs, EOS]
+    place = next(place for place in range(min(len(one), len(other))) if one[place] != other[place])
+    last = logits(speaker, source_1S, torch.tensor([[PAD, *one[:place]]], device=source_1S.device))[0, -1]
+    return bool((last[one[place]] - last[other[place]]).abs() <= TOLERANCE)

@@ -1,0 +1,75 @@
+"""What a user of an exported folder must know, written into it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from loopmt.export.network import Network
+
+Format = Literal["hf", "ct2"]
+
+_HUGGING_FACE = """```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
+batch = tokenizer(["{tag}A sentence.", "{tag}Another one."], padding=True, return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+```
+"""
+_CTRANSLATE2 = """```python
+import ctranslate2, sentencepiece
+
+source = sentencepiece.SentencePieceProcessor("{name}/source.spm")
+target = sentencepiece.SentencePieceProcessor("{name}/target.spm")
+translator = ctranslate2.Translator("{name}")
+pieces = [{prefix}source.encode(line, out_type=str) for line in ["A sentence.", "Another one."]]
+found = translator.translate_batch(pieces, beam_size=4, min_decoding_length=0)
+print([target.decode(one.hypotheses[0]) for one in found])
+```
+"""
+
+
+def readme(network: Network, form: Format) -> str:
+    directions = ", ".join(map(str, network.hops))
+    tag = f"<2{network.hops[0].target}>"
+    example = _HUGGING_FACE if form == "hf" else _CTRANSLATE2
+    code = example.format(
+        name=network.name,
+        tag=f"{tag} " if network.shared else "",
+        prefix=f'["{tag}"] + ' if network.shared else "",
+    )
+    return "\n".join([f"# Translator {directions}\n\nMade with loopmt.\n", code, *_notes(network, form)])
+
+
+def _notes(network: Network, form: Format) -> list[str]:
+    notes = [
+        f"- The network learnt from rows of up to {network.longest} subwords: give it sentences, not whole documents."
+    ]
+    if network.shared:
+        tags = ", ".join(dict.fromkeys(f"`<2{hop.target}>`" for hop in network.hops))
+        notes.append(f"- One network serves all directions: every source begins with the tag of its target, {tags}.")
+    notes += _text_notes(network, in_tokenizer=form == "hf" and network.self_normalising)
+    return [*notes, ""]
+
+
+def _text_notes(network: Network, in_tokenizer: bool) -> list[str]:
+    form, language = network.vocab.form, network.hops[0].source
+    steps = [
+        ("lower-cased", form.lowercase),
+        ("in Unicode NFC", form.nfc),
+        ("free of control characters, each run of white space one space", form.control),
+    ]
+    asked = "; ".join(step for step, on in steps if on)
+    notes = []
+    if asked and not in_tokenizer:
+        notes.append(f"- The network knows text that is {asked}: bring yours to that form first.")
+    elif asked:
+        notes.append(f"- The tokenizer brings text to the form that the network knows: {asked}.")
+    if form.pretokenize:
+        notes.append(
+            "- The network knows Moses tokens, which the subwords do not make: tokenise each line with "
+            f'`sacremoses.MosesTokenizer("{language}").tokenize(line, return_str=True, escape=False)` first and '
+            "detokenise what comes out with `sacremoses.MosesDetokenizer`."
+        )
+    return notes

@@ -1,0 +1,169 @@
+"""The vocabulary as a tokenizer that `AutoTokenizer` loads: exactly our ids, normal form included.
+
+With one vocabulary for all languages it is a `tokenizer.json`, which needs nothing of ours and nothing of
+sentencepiece. With one for each language it is a Marian tokenizer of two sentencepiece models.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from loopmt.export.network import Kind, Network
+from loopmt.text import clean, vocab
+from loopmt.text.clean import Form
+from loopmt.text.vocab import EOS, PAD, UNK
+
+_NEVER = -1e6
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """The pieces of a sentencepiece model, in the order of their ids."""
+
+    file: Path
+
+    @cached_property
+    def _processor(self) -> Any:
+        return sentencepiece.SentencePieceProcessor(model_file=str(self.file))
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        return [self._processor.id_to_piece(one) for one in range(self._processor.get_piece_size())]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {piece: one for one, piece in enumerate(self.pieces)}
+
+    def score(self, one: int) -> float:
+        """Of what is no text, so low that no text is read as it."""
+        return float(self._processor.get_score(one)) if self._is_text(one) else _NEVER
+
+    @property
+    def spells_bytes(self) -> bool:
+        return "<0x00>" in self.ids
+
+    def merges(self) -> Iterator[tuple[str, str]]:
+        """Every way to make a piece of two others, the best piece first."""
+        text = {piece for one, piece in enumerate(self.pieces) if self._is_text(one)}
+        for piece in sorted(text, key=lambda piece: (-self.score(self.ids[piece]), self.ids[piece])):
+            halves = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))
+            yield from ((left, right) for left, right in halves if left in text and right in text)
+
+    def _is_text(self, one: int) -> bool:
+        processor = self._processor
+        return not (processor.is_control(one) or processor.is_byte(one) or processor.is_unknown(one))
+
+
+def write_tokenizer(network: Network, folder: Path) -> None:
+    if network.vocab.joint:
+        _write_fast(network, folder)
+    else:
+        _write_marian(network, folder)
+
+
+# -- one vocabulary for all languages ----------------------------------------------------------------------------
+
+
+def _write_fast(network: Network, folder: Path) -> None:
+    subwords = Subwords(network.source_model)
+    tags = [f"<2{language}>" for language in network.vocab.languages] if network.shared else []
+    special = [subwords.pieces[one] for one in (PAD, EOS, UNK)]
+    _tokenizer(subwords, network.kind, network.vocab.form, special, tags).save(str(folder / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": special[0],
+        "eos_token": special[1],
+        "unk_token": special[2],
+        "additional_special_tokens": tags,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "model_max_length": network.longest,
+        "clean_up_tokenization_spaces": False,
+        # Text cannot spell a special token, unless it must: a shared network is told the language by one.
+        "split_special_tokens": not tags,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
+def _tokenizer(subwords: Subwords, kind: Kind, form: Form, special: list[str], tags: list[str]) -> Any:
+    from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
+
+    tokenizer = Tokenizer(_model(subwords, kind))
+    tokenizer.normalizer = _normalizer(form)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(vocab._SPACE, prepend_scheme="always", split=True)
+    end = special[1]
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, EOS)])
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(vocab._SPACE, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+            decoders.Replace(vocab._STAND_IN, vocab._SPACE),
+            decoders.Replace("\n", " "),
+        ]
+    )
+    tokenizer.add_special_tokens([AddedToken(one, special=True, normalized=False) for one in special])
+    tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False, rstrip=True) for tag in tags])
+    return tokenizer
+
+
+def _model(subwords: Subwords, kind: Kind) -> Any:
+    from tokenizers import models
+
+    if kind == "unigram":
+        scored = [(piece, subwords.score(one)) for piece, one in subwords.ids.items()]
+        return models.Unigram(scored, UNK, subwords.spells_bytes)
+    return models.BPE(
+        subwords.ids,
+        list(subwords.merges()),
+        unk_token=subwords.pieces[UNK],
+        fuse_unk=True,
+        byte_fallback=subwords.spells_bytes,
+    )
+
+
+def _normalizer(form: Form) -> Any:
+    """`Form.normalise` in the words of tokenizers; Moses tokenisation it cannot do."""
+    from tokenizers import Regex, normalizers
+
+    steps: list[Any] = []
+    if form.lowercase:  # it lower-cases letter by letter, and of a capital sigma there are two small ones
+        steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
+    if form.nfc:
+        steps.append(normalizers.NFC())
+    if form.control:
+        steps.append(normalizers.Replace(Regex(clean._INVISIBLE.pattern), ""))
+        steps.append(normalizers.Replace(Regex(rf"({clean._CONTROL.pattern}|\s)+"), " "))
+        steps.append(normalizers.Strip())
+    return normalizers.Sequence([*steps, normalizers.Replace(vocab._SPACE, vocab._STAND_IN)])
+
+
+# -- one vocabulary for each language ----------------------------------------------------------------------------
+
+
+def _write_marian(network: Network, folder: Path) -> None:
+    models = {"source.spm": network.source_model, "target.spm": network.target_model}
+    for name, table in (("source.spm", "vocab.json"), ("target.spm", "target_vocab.json")):
+        shutil.copyfile(models[name], folder / name)
+        ids = Subwords(models[name]).ids
+        (folder / table).write_text(json.dumps(ids, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    config = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": True,
+        "source_lang": network.hops[0].source,
+        "target_lang": network.hops[0].target,
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "model_max_length": network.longest,
+        "clean_up_tokenization_spaces": False,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

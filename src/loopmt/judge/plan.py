@@ -1,0 +1,283 @@
+"""Will loops help, and which? From held-out sentences sent round the loops of translators not yet trained by them.
+
+In advance one can know whether a loop tells right from wrong (M), what there is to mend (c22) and to lose (c21), and
+how often lost sentences must end right for training to pay (the break-even point). What training then does is known
+under an assumption only, or after a pilot: so `helps` is a word that a pilot earns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import chain
+from statistics import fmean
+from typing import Any
+
+from loopmt.judge.analysis import Estimate, Values, before_training, latent, likelihood, share_of
+from loopmt.judge.loops import Verdicts
+from loopmt.judge.paper import printed
+from loopmt.judge.pilot import Pilot
+from loopmt.judge.theory.partition import Partition
+from loopmt.path import Hop, Path
+
+VERDICTS = ("helps", "may help", "no signal", "likely harmful")
+"""Best first."""
+WORTH = 0.01
+"""The smallest gain worth having, as a share of sentences."""
+_STEPS = [Fraction(step, 10) for step in range(11)]
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What can be said of one loop for the translator of its first hop."""
+
+    loop: Path
+    values: Values
+    gamma_star: float | None
+    """Under hypothesis H training gains exactly below this gamma."""
+    curves: dict[str, list[list[float]]]
+    """Predicted gains: under H by gamma, by Theorem 1 by alpha."""
+    assumed: dict[str, Estimate]
+    """The same at the paper's average gamma and alpha."""
+    latent: dict[str, Any] | None
+    pilot: Pilot | None
+    verdict: str
+    why: str
+
+    @property
+    def direction(self) -> Hop:
+        return self.loop.hops[0]
+
+    @property
+    def promising(self) -> bool:
+        return self.verdict in VERDICTS[:2]
+
+    def as_json(self) -> dict[str, Any]:
+        risk, headroom = self.values["c21"][0] or 0.0, self.values["c22"][0] or 0.0
+        head = {"loop": str(self.loop), "trained_as": str(training_path(self.loop)), "bracket": [-risk, headroom]}
+        return {**asdict(self), **head}
+
+
+def prospect(verdicts: Verdicts, pilot: Pilot | None = None, worth: float = WORTH) -> Prospect:
+    """Signal, headroom, bracket, break-even point and predicted gains of one loop, and the verdict on it."""
+    values = before_training(verdicts)
+    cases = _partition(verdicts)
+    seen = printed()["estimated_parameters_en-de"]
+    gamma, alpha = (Fraction(fmean(chain(*seen[name]))) for name in ("gamma", "alpha"))
+    return Prospect(
+        verdicts.loop,
+        values,
+        _gamma_star(cases),
+        {
+            "H by gamma": [[float(step), _gain_h(cases, step)] for step in _STEPS],
+            "Theorem 1 by alpha": [[float(step), _gain_theorem1(cases, step)] for step in _STEPS],
+        },
+        {
+            f"H at gamma = {float(gamma):.2f}": [_gain_h(cases, gamma), None, None],
+            f"Theorem 1 at alpha = {float(alpha):.2f}": [_gain_theorem1(cases, alpha), None, None],
+        },
+        latent(verdicts) if verdicts.steps is not None else None,
+        pilot,
+        *decide(values, pilot, worth),
+    )
+
+
+def _partition(verdicts: Verdicts) -> Partition:
+    right, home, count = verdicts.right, verdicts.home, len(verdicts.right)
+    blind, found = int((home & ~right).sum()), int((home & right).sum())
+    return Partition.of(Fraction(int(right.sum()), count), Fraction(found, count), Fraction(blind, count))
+
+
+def _gain_h(cases: Partition, gamma: Fraction) -> float:
+    """s (1 - gamma c2) - p; where nothing comes home there is nothing to share out by."""
+    after = cases.proportional(gamma)
+    return float((cases.c11 if after is None else after) - cases.accuracy)
+
+
+def _gain_theorem1(cases: Partition, alpha: Fraction) -> float:
+    return float(cases.printed(alpha) - cases.accuracy)
+
+
+def _gamma_star(cases: Partition) -> float | None:
+    if not cases.c11 or not cases.c2:
+        return None
+    return float((1 - cases.accuracy * cases.reconstructed / cases.c11) / cases.c2)
+
+
+# -- the verdict -----------------------------------------------------------------------------------------------
+
+
+def decide(values: Values, pilot: Pilot | None = None, worth: float = WORTH) -> tuple[str, str]:
+    """One of four words and the reason. The first of these rules that applies:
+
+    1. less to mend (c22) than a gain worth having: no signal;
+    2. a pilot whose predicted gain over its control lies wholly above or below zero: helps, likely harmful;
+    3. M wholly above 1, what comes home is more often wrong: likely harmful;
+    4. M not wholly below 1: no signal;
+    5. may help.
+    """
+    (ratio, low, high), headroom = values["M"], values["c22"][0] or 0.0
+    assert low is not None and high is not None
+    if headroom < worth:
+        return "no signal", f"nothing to mend: {headroom:.1%} of sentences are wrong and lost, a gain is at most that."
+    if pilot and (decided := _pilot_verdict(pilot, values)):
+        return decided
+    if low > 1:
+        return "likely harmful", f"what comes home is more often wrong than what does not (M {ratio:.2f}, above 1)."
+    if ratio is None or high >= 1:
+        return "no signal", f"no evidence that the loop tells right from wrong ({_ratio(values['M'])})."
+    return "may help", _conditions(values, pilot)
+
+
+def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
+    gain, low, high = pilot.predicted
+    if gain is None or low is None or high is None or low <= 0 <= high:
+        return None
+    right = sum(pilot.trained[name][0] or 0.0 for name in ("alpha", "kappa"))
+    placebo = sum(pilot.control[name][0] or 0.0 for name in ("alpha", "kappa"))
+    what = (
+        f"the pilot predicts {gain:+.1%} over its control ({low:+.1%} to {high:+.1%}); "
+        f"{right:.0%} of lost sentences ended right, {placebo:.0%} in the control, {_break_even(values)} before."
+    )
+    return ("helps" if low > 0 else "likely harmful"), what
+
+
+def _conditions(values: Values, pilot: Pilot | None) -> str:
+    tried = "the pilot does not decide it; " if pilot else ""
+    return (
+        f"{tried}the loop tells right from wrong ({_ratio(values['M'])}); training pays if more than "
+        f"{_break_even(values)} of lost sentences end right, and can gain {values['c22'][0]:.1%} at most."
+    )
+
+
+def _break_even(values: Values) -> str:
+    share = values["breakeven"][0]
+    return "0%" if share is None else f"{share:.0%}"
+
+
+def _ratio(estimate: Estimate) -> str:
+    ratio, low, high = estimate
+    return "M cannot be measured here" if ratio is None else f"M {ratio:.2f}, interval {low:.2f} to {high:.2f}"
+
+
+# -- which pivot -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """What a longer loop adds to the dual loop of its direction."""
+
+    loop: Path
+    new_information: Estimate
+    """M among what the dual loop brings home; below 1 the longer loop sees errors that the dual one does not."""
+    coverage: Estimate
+    """Share of the dual loop's blind spot (wrong, yet home) that the longer loop loses."""
+    false_alarms: Estimate
+    """Share of what the dual loop rightly brings home that the longer loop loses."""
+    M: Estimate
+    dual_M: Estimate
+    pilot: Pilot | None
+    """With both loops, over a pilot with the dual one alone."""
+    verdict: str
+    """On the longer loop beside the dual one."""
+    why: str
+
+    @property
+    def promising(self) -> bool:
+        """New evidence, on the face of it, and no pilot that speaks against it."""
+        ratio = self.new_information[0]
+        return ratio is not None and ratio < 1 and self.verdict != "likely harmful"
+
+
+def rank_pivots(
+    dual: Verdicts, longer: Sequence[Verdicts], pilots: Mapping[Path, Pilot] | None = None, worth: float = WORTH
+) -> list[Pivot]:
+    """Best first: by new information, then by what is covered above false alarms."""
+    return sorted((_pivot(dual, one, (pilots or {}).get(one.loop), worth) for one in longer), key=_order)
+
+
+def _pivot(dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float) -> Pivot:
+    blind, found = dual.home & ~dual.right, dual.home & dual.right
+    new = likelihood(dual.right[dual.home], longer.home[dual.home])
+    return Pivot(
+        longer.loop,
+        new,
+        share_of(~longer.home[blind]),
+        share_of(~longer.home[found]),
+        likelihood(longer.right, longer.home),
+        likelihood(dual.right, dual.home),
+        pilot,
+        *decide({**before_training(longer), "M": new}, pilot, worth),
+    )
+
+
+def _order(pivot: Pivot) -> tuple[float, float]:
+    ratio = pivot.new_information[0]
+    return (float("inf") if ratio is None else ratio, (pivot.false_alarms[0] or 0.0) - (pivot.coverage[0] or 0.0))
+
+
+# -- by direction ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """All loops of one direction."""
+
+    direction: Hop
+    prospects: list[Prospect]
+    pivots: list[Pivot]
+
+    @property
+    def best(self) -> Prospect:
+        return min(self.prospects, key=lambda one: VERDICTS.index(one.verdict))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.best.verdict,
+            "best": str(self.best.loop),
+            "loops": [one.as_json() for one in self.prospects],
+            "pivots": [{**asdict(one), "loop": str(one.loop)} for one in self.pivots],
+        }
+
+
+def outlooks(
+    measured: Sequence[Verdicts],
+    pilots: Mapping[Path, Pilot] | None = None,
+    beside: Mapping[Path, Pilot] | None = None,
+    worth: float = WORTH,
+) -> dict[Hop, Outlook]:
+    """What every direction may expect of each of its loops; `beside` are pilots of longer loops over the dual one."""
+    found = {}
+    for direction in dict.fromkeys(verdicts.loop.hops[0] for verdicts in measured):
+        mine = [verdicts for verdicts in measured if verdicts.loop.hops[0] == direction]
+        prospects = [prospect(verdicts, (pilots or {}).get(verdicts.loop), worth) for verdicts in mine]
+        dual = next((verdicts for verdicts in mine if len(verdicts.loop.hops) == 2), None)
+        longer = [verdicts for verdicts in mine if len(verdicts.loop.hops) > 2]
+        found[direction] = Outlook(direction, prospects, rank_pivots(dual, longer, beside, worth) if dual else [])
+    return found
+
+
+# -- from loops to training ------------------------------------------------------------------------------------
+
+
+def training_path(loop: Path) -> Path:
+    """The same translators, begun one hop later: the path that teaches the loop's first hop."""
+    return Path((*loop.languages[1:], loop.languages[1]))
+
+
+def loop_of(path: Path) -> Path:
+    """The loop whose first hop a closed path teaches."""
+    return Path((path.languages[-2], *path.languages[:-1]))
+
+
+def route_quality(measured: Sequence[Verdicts]) -> dict[Hop, dict[Path, Estimate]]:
+    """For each taught direction and closed path that ends with it: how often the source it learns from is right.
+
+    A path's learner reads what the hops before it made of the start; None where no reference can tell.
+    """
+    found: dict[Hop, dict[Path, Estimate]] = {}
+    for verdicts in measured:
+        quality = [None, 0.0, 1.0] if verdicts.source is None else share_of(verdicts.source)
+        found.setdefault(verdicts.loop.taught, {})[verdicts.loop] = quality
+    return found

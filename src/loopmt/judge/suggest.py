@@ -1,0 +1,79 @@
+"""A suggested mix, as a piece of an experiment file to paste: the loops worth trying, by direction, and a control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from loopmt.config import Generate
+from loopmt.judge.analysis import Estimate
+from loopmt.judge.plan import Outlook, training_path
+from loopmt.path import Hop, Path
+
+HOW = Generate(how="sample", top_k=10)
+"""Restricted sampling: from weak translators, unrestricted samples are seldom clean."""
+
+FAR_BELOW = 0.5
+"""Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
+
+Quality = Mapping[Hop, Mapping[Path, Estimate]]
+
+
+def suggest_weights(
+    outlooks: Mapping[Hop, Outlook], quality: Quality, fed: Callable[[Path], bool]
+) -> dict[Path, float]:
+    """Paths to train on with their weights; those that teach one direction sum to 1, as its bitext weighs 1.
+
+    A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
+    something that the dual loop does not. They share by route quality, how often the source that is learnt from is
+    right; a route of less than half the quality of the best gets nothing.
+    """
+    weights: dict[Path, float] = {}
+    for direction, outlook in outlooks.items():
+        paths = [path for path in map(training_path, _chosen(outlook)) if fed(path)]
+        rates = {path: _rate(quality.get(direction, {}).get(path)) for path in paths}
+        best = max(rates.values(), default=0.0)
+        rates = {path: rate for path, rate in rates.items() if rate >= FAR_BELOW * best}
+        total = sum(rates.values())
+        weights |= {path: max(0.01, round(rate / total, 2)) for path, rate in rates.items()}
+    return weights
+
+
+def _chosen(outlook: Outlook) -> list[Path]:
+    pivots = {pivot.loop: pivot for pivot in outlook.pivots}
+    return [
+        one.loop
+        for one in outlook.prospects
+        if one.promising and (one.loop not in pivots or pivots[one.loop].promising)
+    ]
+
+
+def _rate(quality: Estimate | None) -> float:
+    """An unknown quality counts as an even chance, and none as nothing at all."""
+    return 0.5 if quality is None or quality[0] is None else max(quality[0], 0.01)
+
+
+def as_toml(weights: Mapping[Path, float], start: str, updates: int, taken: Collection[str]) -> str | None:
+    """Two stages and their comparison, valid where they are pasted; None if no loop is worth trying."""
+    if not weights:
+        return None
+    name = free_name("loops", taken)
+    control = free_name(f"{name}-control", taken)
+    how = f'{{ how = "{HOW.how}", top_k = {HOW.top_k} }}'
+    entries = [
+        f'    {{ path = "{path}", weight = {weight:g}, generate = {how} }},  # teaches {path.taught}'
+        for path, weight in weights.items()
+    ]
+    head = [f'from = "{start}"', f"updates = {updates}"]
+    lines = [
+        *("[[stage]]", f'name = "{name}"', *head, "mix = [", '    "X>Y",', *entries, "]", ""),
+        *("[[stage]]", f'name = "{control}"', *head, 'mix = ["X>Y"]', ""),
+        *("[[compare]]", f'of = "{name}"', f'against = "{control}"'),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or with the first number that no stage bears."""
+    if name not in taken:
+        return name
+    return next(f"{name}-{number}" for number in range(2, len(taken) + 3) if f"{name}-{number}" not in taken)

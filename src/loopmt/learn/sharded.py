@@ -1,0 +1,219 @@
+"""One large shared network spread over processes (FSDP2): each keeps a part of the gradient and of the moments.
+
+The layers are torch modules around the transformer's own functions, so that `fully_shard` gathers the weights of a
+layer when it is computed and spreads its gradient after. Everything else of an update is that of `Learner`, on this
+process's part of the weights. Generators and judges read whole weights: those are gathered after every round.
+
+Checkpoints hold whole tensors in the one format of all runs, so a run may go on with another number of processes, or
+unsharded. torch.distributed.checkpoint would write a part for each process, but describes them in a pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Shard
+
+from loopmt.config import Train
+from loopmt.learn.learner import Learner, group_weights, precision
+from loopmt.model.losses import shifted, summed
+from loopmt.model.transformer import Dropout, Transformer, Weights, source_mask
+from loopmt.model.translators import Translators
+from loopmt.processes import Processes
+
+
+class Part(nn.Module):
+    """Weights that are gathered together, and what is computed with them."""
+
+    def __init__(self, weights: Mapping[str, Tensor], compute: Callable[..., Any]) -> None:
+        super().__init__()
+        self.compute = compute
+        self.names = list(weights)
+        for name, weight in weights.items():
+            self.register_parameter(_key(name), nn.Parameter(weight[0].detach().clone()))
+
+    @property
+    def weights(self) -> Weights:
+        """With the leading dimension of a stack of one network."""
+        return {name: self.get_parameter(_key(name))[None] for name in self.names}
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.compute(self.weights, *inputs)
+
+
+def _key(name: str) -> str:
+    return name.replace(".", "/")  # a module's parameter may not have a dot in its name
+
+
+class Network(Part):
+    """The transformer, layer by layer; what belongs to no layer is its own."""
+
+    def __init__(self, transformer: Transformer, weights: Mapping[str, Tensor]) -> None:
+        layers = [f"encoder.{number}." for number in range(transformer.model.layers)]
+        layers += [f"decoder.{number}." for number in range(transformer.model.num_decoder_layers)]
+        own = {name: weight for name, weight in weights.items() if not name.startswith(tuple(layers))}
+        super().__init__(own, self._losses)
+        self.transformer = transformer
+        self.layers = nn.ModuleDict(
+            {_key(prefix): Part(_starting_with(prefix, weights), self._layer(prefix)) for prefix in layers}
+        )
+
+    def _layer(self, prefix: str) -> Callable[..., Tensor]:
+        side, number = prefix.split(".")[0], int(prefix.split(".")[1])
+        transformer = self.transformer
+
+        def encode(weights: Weights, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+            return transformer.encoder_layer(weights, number, x, mask, dropout)
+
+        def decode(weights: Weights, x: Tensor, states: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+            keys, values = transformer.memory_layer(weights, number, states)
+            return transformer.decoder_layer(weights, number, x, keys, values, mask, dropout)
+
+        return encode if side == "encoder" else decode
+
+    def _losses(
+        self, weights: Weights, source: Tensor, target: Tensor, label_smoothing: float, dropout: Dropout
+    ) -> tuple[Tensor, Tensor]:
+        mask, transformer = source_mask(source), self.transformer
+        states = transformer.embed(weights, "source_embed", source, 0, dropout)
+        for layer in self._side("encoder"):
+            states = layer(states, mask, dropout)
+        states = transformer.final(weights, "encoder", states)
+        x = transformer.embed(weights, "target_embed", shifted(target), 0, dropout)
+        for layer in self._side("decoder"):
+            x = layer(x, states, mask, dropout)
+        logits = transformer.logits(weights, transformer.final(weights, "decoder", x))
+        return summed(logits, target, label_smoothing)
+
+    def _side(self, side: str) -> Iterator[nn.Module]:
+        return (layer for prefix, layer in self.layers.items() if prefix.startswith(side))
+
+    def sharded(self, mesh: DeviceMesh, dtype: torch.dtype) -> Network:
+        policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+        for layer in self.layers.values():
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(self, mesh=mesh, mp_policy=policy)
+        return self
+
+    def by_name(self) -> dict[str, DTensor]:
+        """Every weight under its name in a layout, spread over the processes."""
+        parts = [self, *self.layers.values()]
+        return {
+            name: cast(DTensor, part.get_parameter(_key(name)))
+            for part in parts
+            if isinstance(part, Part)
+            for name in part.names
+        }
+
+
+def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: weight for name, weight in weights.items() if name.startswith(prefix)}
+
+
+class ShardedLearner(Learner):
+    """The same updates as a `Learner`; the tensors here are this process's parts, end to end in one row."""
+
+    def __init__(
+        self, translators: Translators, train: Train, paths: int, processes: Processes, grouped: bool = False
+    ) -> None:
+        self.mesh = init_device_mesh(translators.device.type, (processes.size,))
+        network = Network(translators.transformer, translators.layout.unpack(translators.live))
+        self.network = network.sharded(self.mesh, precision(train, translators.device))
+        self.parameters = [self.network.by_name()[name] for name in translators.layout.shapes]
+        super().__init__(translators, train, paths, processes, grouped)
+        self.average = self.weights.clone() if "ema" in translators.copies else None
+
+    def own_weights(self) -> Tensor:
+        return torch.cat([parameter.to_local().detach().flatten() for parameter in self.parameters])[None]
+
+    # -- one update ------------------------------------------------------------------------------------------
+
+    def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
+        losses_NB, tokens_NB = self.network(source, target, self.train.label_smoothing, self.dropout)
+        if self.grouped:
+            losses_NB = losses_NB * group_weights(losses_NB, groups)
+        # The engine takes the mean over processes, and tokens are counted over all of them: a sum is wanted.
+        torch.autograd.backward(losses_NB.sum() * self.processes.size)
+        gradients = [cast(DTensor, parameter.grad).to_local().flatten() for parameter in self.parameters]
+        self.gradient += torch.cat(gradients)[None]
+        for parameter in self.parameters:
+            parameter.grad = None
+        self.count(losses_NB, tokens_NB, paths)
+
+    def reduce(self) -> None:
+        self.processes.sum(self.tokens)
+
+    def apply(self) -> None:
+        super().apply()
+        self._put_back()
+
+    @torch.no_grad()
+    def _put_back(self) -> None:
+        for parameter, part in zip(self.parameters, self._parts(self.weights), strict=True):
+            parameter.to_local().copy_(part)
+
+    def norm(self, gradient: Tensor) -> Tensor:
+        return self.processes.sum(gradient.square().sum(1)).sqrt()
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        if self.average is not None:
+            self.average.lerp_(self.weights, 1 - self.train.ema)
+
+    # -- parts and wholes ------------------------------------------------------------------------------------
+
+    def _parts(self, row_1P: Tensor) -> Iterator[Tensor]:
+        """This process's part of every weight, as a view."""
+        locals_ = [parameter.to_local() for parameter in self.parameters]
+        sizes = [local.numel() for local in locals_]
+        for part, local in zip(torch.split(row_1P[0], sizes), locals_, strict=True):
+            yield part.view(local.shape)
+
+    @torch.no_grad()
+    def _gather(self, row_1P: Tensor, whole_1P: Tensor) -> Tensor:
+        """Fill a whole row of the layout from the parts of all processes."""
+        views = self.translators.layout.unpack(whole_1P)
+        for name, parameter, part in zip(views, self.parameters, self._parts(row_1P), strict=True):
+            spread = DTensor.from_local(
+                part, self.mesh, [Shard(0)], run_check=False, shape=parameter.shape, stride=parameter.stride()
+            )
+            views[name][0].copy_(spread.full_tensor())
+        return whole_1P
+
+    @torch.no_grad()
+    def _scatter(self, whole_1P: Tensor, row_1P: Tensor) -> None:
+        """Take this process's parts from a whole row."""
+        views = self.translators.layout.unpack(whole_1P)
+        for view, part in zip(views.values(), self._parts(row_1P), strict=True):
+            chunks = view[0].chunk(self.processes.size)
+            if self.processes.rank < len(chunks):
+                part.copy_(chunks[self.processes.rank])
+
+    def publish(self) -> None:
+        self._gather(self.weights, self.translators.live)
+        if self.average is not None:
+            self._gather(self.average, self.translators.copies["ema"])
+
+    # -- resume ----------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        whole = {"first": self.first, "second": self.second}
+        kept = {name: self._gather(part, torch.zeros(self.translators.live.shape)) for name, part in whole.items()}
+        if "ema" in self.translators.copies:
+            kept["ema"] = self.translators.copies["ema"]
+        return {**kept, "steps": self.steps}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self._scatter(self.translators.live, self.weights)
+        self._put_back()
+        self._scatter(tensors["first"], self.first)
+        self._scatter(tensors["second"], self.second)
+        self.steps.copy_(tensors["steps"])
+        if self.average is not None:
+            self.translators.copies["ema"].copy_(tensors["ema"])
+            self._scatter(self.translators.copies["ema"], self.average)

@@ -1,0 +1,68 @@
+"""Where a stage stands, as its checkpoints say it, and what was counted since the last line of its log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from loopmt.learn.gather import Gathered
+from loopmt.run import Json
+from loopmt.text.batch import Batch
+
+
+@dataclass
+class Progress:
+    """Where a stage stands: all that a checkpoint must say beside tensors."""
+
+    update: int = 0
+    round: int = 0
+    best_update: int | None = None
+    best_bleu: float = -1.0
+    stale: int = 0  # validations since the best
+    validated: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)  # routes that collapsed
+    weights: dict[str, float] = field(default_factory=dict)  # of routes, where they are chosen by measuring
+    spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: the ledger of equal budgets
+    streams: dict[str, Json] = field(default_factory=dict)  # by route: how far it has read
+    guards: list[Json] = field(default_factory=list)  # what the guard saw since the last line of the log
+    window: dict[str, float] = field(default_factory=dict)  # other sums since then
+    seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
+
+
+@dataclass
+class Window:
+    """Sums since the last line of the log."""
+
+    started: float = field(default_factory=time.perf_counter)
+    generate_seconds: float = 0.0
+    generated_tokens: float = 0
+    target_tokens: float = 0
+    places: float = 0
+
+    def add(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
+        self.generate_seconds += gathered.seconds
+        self.generated_tokens += gathered.generated_tokens
+        self.target_tokens += int(sum(int(batch.target_tokens.sum()) for batch in batches))
+        self.places += int(sum(np.prod(batch.target_NBL.shape) for batch in batches))
+
+    @classmethod
+    def resumed(cls, state: Mapping[str, float]) -> Window:
+        return cls(**{**state, "started": time.perf_counter() - state["started"]})
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint needs to go on counting; the clock as the seconds that have passed."""
+        return {**asdict(self), "started": time.perf_counter() - self.started}
+
+    def summary(self) -> dict[str, Any]:
+        seconds = time.perf_counter() - self.started
+        return {
+            "seconds": seconds,
+            "tokens_per_second": self.target_tokens / max(seconds, 1e-9),
+            "generated_tokens": self.generated_tokens,
+            "generate_share": self.generate_seconds / max(seconds, 1e-9),
+            "padding": 1 - self.target_tokens / max(self.places, 1),
+        }

@@ -1,0 +1,39 @@
+"""Translators that are not ours: they have a vocabulary of their own, so they are spoken to in text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from loopmt.config import Generate
+from loopmt.model.decoding import Limits
+from loopmt.model.search import Output
+from loopmt.path import Hop
+from loopmt.text.ragged import Ragged
+from loopmt.text.vocab import Vocab
+
+
+@dataclass(frozen=True)
+class Said:
+    """A translation as text, and whether it ended by itself."""
+
+    text: str
+    ended: bool
+
+
+class Foreign(Protocol):
+    """A frozen translator of one direction."""
+
+    def say(self, texts: Sequence[str], how: Generate, limits: Limits, seed: int) -> list[Said]:
+        """One translation each, in order; the same for the same seed."""
+
+
+def speak(
+    foreign: Foreign, vocab: Vocab, hop: Hop, sources: Ragged, how: Generate, limits: Limits, seed: int
+) -> list[Output]:
+    """From our ids through its text back to our ids. How likely it finds what it said is not known."""
+    said = foreign.say(vocab.decode(sources.rows(), hop.source), how, limits, seed)
+    ids = vocab.encode([one.text for one in said], hop.target)
+    return [Output(row, math.nan, one.ended) for row, one in zip(ids, said, strict=True)]

@@ -1,0 +1,233 @@
+"""`loopmt analyze`: the theory's parameters measured on a run, before and after training, beside a placebo.
+
+    RUN/analysis.json     every pair of stages, loop, test set and rule of what is correct
+    RUN/predicted.json    the plan's word beside what happened (`--against-plan`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+from loopmt.config import Experiment, supervised_shares, trained_hops
+from loopmt.errors import DataError, RunError
+from loopmt.judge.analysis import beyond_placebo, identified, latent, observed, threshold_errors
+from loopmt.judge.loops import Exact, Rule, Threshold, Verdicts, loops_of, starts_of
+from loopmt.judge.paper import RULES as PAPER_RULES
+from loopmt.judge.paper import accuracy_table, parameter_table
+from loopmt.judge.predicted import hit_rate, predicted_rows
+from loopmt.judge.theory.cases import jsonable
+from loopmt.model.translators import all_hops
+from loopmt.path import Path
+from loopmt.progress import Progress
+from loopmt.run import Json, Run, read_json, write_json
+from loopmt.text.store import Store
+from loopmt.workflow.memory import Memory
+from loopmt.workflow.stages import judge_of
+from loopmt.workflow.translate import choose_stage
+
+_VERSION = 1
+GRID = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
+Judged = dict[tuple[str, str, Path, str], Verdicts]
+"""By stage, test set, loop and rule."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for."""
+
+    stages: Sequence[str] = ()
+    thresholds: Sequence[float] = GRID
+    beam: int = 4
+    sentences: int | None = None
+    longest: int = 3
+    against_plan: bool = False
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """A run, and what is asked of it."""
+
+    run: Run
+    experiment: Experiment
+    store: Store
+    wish: Wish
+    rules: list[Rule] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, folder: FilePath, wish: Wish) -> Inquiry:
+        run = Run.open(folder)
+        experiment = run.experiment()
+        for name in wish.stages or (None,):
+            choose_stage(run, experiment, name)
+        store = Store.open(run.folder / "store")
+        if not store.tests:
+            raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
+        rules: list[Rule] = [*map(Threshold, wish.thresholds), *PAPER_RULES]
+        agree = judge_of(experiment)
+        return cls(run, experiment, store, wish, [Exact(agree), *rules] if agree else rules)
+
+    @property
+    def stages(self) -> list[str]:
+        """Those asked for, with what they are measured against; by default all finished ones."""
+        finished = self.run.finished()
+        if not self.wish.stages:
+            return finished
+        wanted = {name for stage in self.wish.stages for name in (stage, *ancestors(self.experiment, stage))}
+        wanted |= {control for stage in self.wish.stages if (control := control_of(self.experiment, stage))}
+        return [name for name in finished if name in wanted]
+
+    def judged(self, progress: Progress) -> Judged:
+        """Every stage round every loop of every test set, judged by every rule."""
+        found: Judged = {}
+        for stage in self.stages:
+            memory = Memory.of(self.run, stage, self.wish.beam)
+            for name in self.store.tests:
+                for verdicts, rule in self._round(stage, name, memory, progress):
+                    found[stage, name, verdicts.loop, rule] = verdicts
+        return found
+
+    def _round(self, stage: str, name: str, memory: Memory, progress: Progress) -> Iterator[tuple[Verdicts, str]]:
+        hops = all_hops(self.experiment.languages, trained_hops(self.experiment, stage))
+        starts = starts_of(self.store, name, hops, self.wish.sentences, self.experiment.data.lowercase)
+        loops = loops_of(hops, self.wish.longest)
+        trips = memory.walk(starts, loops, progress, f"loops of {stage} on {name}")
+        with progress.track(f"judging {stage} on {name}", len(trips)) as advance:
+            for trip in trips:
+                yield from ((rule.judge(trip), rule.name) for rule in self.rules)
+                advance(1)
+
+
+def analyze(folder: FilePath, wish: Wish, progress: Progress) -> Json:
+    """Decode what was not decoded before, judge, estimate; the analysis is written and returned."""
+    inquiry = Inquiry.open(folder, wish)
+    plan = _plan_of(inquiry) if wish.against_plan else None
+    if plan and plan["rule"] not in {rule.name for rule in inquiry.rules}:
+        inquiry.rules.append(Threshold(plan["threshold"]))
+    judged = inquiry.judged(progress)
+    analysis: Json = jsonable(_analysis(inquiry, judged))
+    write_json(inquiry.run.folder / "analysis.json", analysis)
+    if plan:
+        rows = predicted_rows(inquiry.experiment, plan, analysis)
+        analysis = {**analysis, "predicted": {"rate": hit_rate(rows), "rows": rows}}
+        write_json(inquiry.run.folder / "predicted.json", analysis["predicted"])
+    return analysis
+
+
+def _plan_of(inquiry: Inquiry) -> Json:
+    file = inquiry.run.folder / "plan.json"
+    if not file.is_file():
+        raise RunError(f"{file} is missing: there is no plan to set against. Make one: `loopmt plan {file.parent}`.")
+    return read_json(file)
+
+
+def _analysis(inquiry: Inquiry, judged: Judged) -> Json:
+    experiment = inquiry.experiment
+    pairs = stage_pairs(experiment, inquiry.stages)
+    return {
+        "version": _VERSION,
+        "experiment": experiment.name,
+        "languages": experiment.languages,
+        "seed": experiment.seed,
+        "beam": inquiry.wish.beam,
+        "sets": inquiry.store.tests,
+        "rules": [rule.name for rule in inquiry.rules],
+        "stages": {name: inquiry.run.stage(name).result_digest() for name in inquiry.stages},
+        "pairs": [_pair_row(judged, key, before) for key, before in _keys(judged, pairs)],
+        "beyond_placebo": list(_placebo_rows(experiment, judged, pairs)),
+        "latent": list(_latent_rows(judged)),
+        "identified": list(_identified_rows(judged)),
+        "thresholds": list(_threshold_rows(judged)),
+        "tables": list(_tables(experiment, judged, pairs, inquiry.store.tests)),
+    }
+
+
+# -- which stages belong together ------------------------------------------------------------------------------
+
+
+def ancestors(experiment: Experiment, name: str) -> list[str]:
+    """The stages that a stage descends from, nearest first."""
+    parent = experiment.stage(name).from_
+    return [] if parent is None else [parent, *ancestors(experiment, parent)]
+
+
+def control_of(experiment: Experiment, name: str) -> str | None:
+    """The stage that the experiment compares a stage with; else a sibling that only trained longer on real pairs."""
+    for compare in experiment.compare:
+        if compare.of == name:
+            return compare.against
+    parent = experiment.stage(name).from_
+    siblings = [stage for stage in experiment.stages if parent and stage.from_ == parent and stage.name != name]
+    plain = [stage.name for stage in siblings if set((supervised_shares(experiment, stage) or {}).values()) == {1.0}]
+    return plain[0] if plain else None
+
+
+def stage_pairs(experiment: Experiment, stages: Sequence[str]) -> list[tuple[str, str]]:
+    """Before and after: each stage with those it descends from, nearest first."""
+    return [(before, after) for after in stages for before in ancestors(experiment, after) if before in stages]
+
+
+# -- rows ------------------------------------------------------------------------------------------------------
+
+
+def _keys(judged: Judged, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str, Path, str], str]]:
+    """Every judgement of a later stage with an earlier one of the same sentences."""
+    for before, after in pairs:
+        for key in judged:
+            if key[0] == after and (before, *key[1:]) in judged:
+                yield key, before
+
+
+def _pair_row(judged: Judged, key: tuple[str, str, Path, str], before: str) -> Json:
+    after, name, loop, rule = key
+    values = observed(judged[before, name, loop, rule], judged[key])
+    head = {"set": name, "before": before, "after": after, "loop": str(loop), "rule": rule}
+    return {**head, "sentences": len(judged[key].right), "values": values}
+
+
+def _placebo_rows(experiment: Experiment, judged: Judged, pairs: Sequence[tuple[str, str]]) -> Iterator[Json]:
+    for key, before in _keys(judged, pairs):
+        after, name, loop, rule = key
+        control = control_of(experiment, after)
+        if control and (before, control) in pairs and (control, *key[1:]) in judged:
+            values = beyond_placebo(judged[before, name, loop, rule], judged[key], judged[control, name, loop, rule])
+            head = {"set": name, "before": before, "after": after, "control": control, "loop": str(loop)}
+            yield {**head, "rule": rule, "values": values}
+
+
+def _latent_rows(judged: Judged) -> Iterator[Json]:
+    for (stage, name, loop, _), verdicts in judged.items():
+        if verdicts.steps is not None:
+            yield {"set": name, "stage": stage, "loop": str(loop), "values": latent(verdicts)}
+
+
+def _identified_rows(judged: Judged) -> Iterator[Json]:
+    for (stage, name, loop, rule), verdicts in judged.items():
+        if verdicts.steps is None and len(loop.hops) == 2:
+            yield {"set": name, "stage": stage, "loop": str(loop), "rule": rule, "values": identified(verdicts)}
+
+
+def _threshold_rows(judged: Judged) -> Iterator[Json]:
+    for (stage, name, loop, rule), verdicts in judged.items():
+        truth = judged.get((stage, name, loop, "exact"))
+        if truth is not None and rule != "exact":
+            head = {"set": name, "stage": stage, "loop": str(loop), "rule": rule}
+            yield {**head, **threshold_errors(verdicts, truth)}
+
+
+def _tables(
+    experiment: Experiment, judged: Judged, pairs: Sequence[tuple[str, str]], sets: Sequence[str]
+) -> Iterator[Json]:
+    """The paper's two tables for every pair of stages and test set."""
+    wanted = {rule.name for rule in PAPER_RULES}
+    for before, after in pairs:
+        for name in sets:
+            measured = {
+                (key[2], key[3]): observed(judged[before, *key[1:]], judged[key])
+                for key, earlier in _keys(judged, [(before, after)])
+                if key[1] == name and key[3] in wanted and len(key[2].hops) == 2
+            }
+            accuracy = accuracy_table(measured, experiment.languages)
+            parameters = parameter_table(measured, experiment.languages)
+            yield {"set": name, "before": before, "after": after, "accuracy": accuracy, "parameters": parameters}

@@ -1,0 +1,122 @@
+"""`loopmt export`: every network of a stage to Hugging Face or CTranslate2, checked before the folder appears."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from loopmt.errors import DataError, RunError
+from loopmt.export.ct2 import CTranslate2Twin, Type, check_installed, write_ct2
+from loopmt.export.folder import appearing
+from loopmt.export.huggingface import HuggingFaceTwin, check_exportable, write_hugging_face
+from loopmt.export.network import Network, networks
+from loopmt.export.parity import Parity, Trial, Twin, compare
+from loopmt.export.readme import Format
+from loopmt.judge.score import sacre_bleu
+from loopmt.model.translators import Translators
+from loopmt.path import Hop
+from loopmt.progress import Progress
+from loopmt.run import Run, write_json
+from loopmt.text.store import Store
+from loopmt.workflow.translate import choose_stage, load_translators
+
+_MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for."""
+
+    to: Format
+    out: Path
+    stage: str | None = None
+    kind: Type = "float32"
+    sentences: int = 100
+
+
+def export(folder: Path, wish: Wish, progress: Progress) -> list[Parity]:
+    """Write the folder; it appears only if what is in it says what the networks say."""
+    run = Run.open(folder)
+    experiment = run.experiment()
+    stage = choose_stage(run, experiment, wish.stage)
+    translators = load_translators(run, experiment, stage, torch.device("cpu"))
+    found = networks(translators, experiment.vocab.kind, experiment.training(stage).max_length)
+    _check_possible(found, wish)
+    store = Store.open(run.folder / "store")
+    parities = []
+    with appearing(wish.out) as draft:
+        for network in found:
+            trials = [_trial(store, translators, hop, wish.sentences) for hop in network.hops]
+            parities += _write_checked(network, draft / network.name, wish, translators, trials)
+            progress.say(f"{network.name}: written and checked")
+        write_json(draft / "parity.json", {"to": wish.to, "stage": stage.name, "found": list(map(asdict, parities))})
+    return parities
+
+
+def _check_possible(found: Sequence[Network], wish: Wish) -> None:
+    if wish.to == "hf":
+        check_exportable(found[0])
+    else:
+        check_installed()
+
+
+# -- parity ------------------------------------------------------------------------------------------------------
+
+
+def _trial(store: Store, translators: Translators, hop: Hop, most: int) -> Trial:
+    """Sentences of the validation or a test set; where there are none of the language, of its monolingual text."""
+    for name in ("valid", *store.tests):
+        if pair := store.pair_texts(name, hop.source, hop.target):
+            return Trial(hop, pair[0][:most], pair[1][:most])
+    sources = [text for name in ("valid", *store.tests) for text in store.texts(name, hop.source)][:most]
+    if not sources and store.has_mono(hop.source):
+        side = store.mono(hop.source)
+        sources = translators.vocab.decode(side.take(np.arange(min(most, len(side)))).rows(), hop.source)
+    if not sources:
+        raise DataError(f"{store.folder} has no {hop.source} text to check {hop} on.")
+    return Trial(hop, sources)
+
+
+def _write_checked(
+    network: Network, folder: Path, wish: Wish, translators: Translators, trials: Sequence[Trial]
+) -> list[Parity]:
+    if wish.to == "hf":
+        write_hugging_face(network, folder)
+        return _exact(HuggingFaceTwin(network, folder), translators, trials)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
+        lossless = folder if wish.kind == "float32" else Path(aside) / network.name
+        write_ct2(network, lossless, "float32")
+        parities = _exact(CTranslate2Twin(network, lossless, "float32"), translators, trials)
+    if wish.kind == "float32":
+        return parities
+    write_ct2(network, folder, wish.kind)
+    return _rounded(CTranslate2Twin(network, folder, wish.kind), translators, trials)
+
+
+def _exact(twin: Twin, translators: Translators, trials: Sequence[Trial]) -> list[Parity]:
+    parities = [compare(translators, trial, twin, _bleu) for trial in trials]
+    if failures := [failure for parity in parities for failure in parity.failures()]:
+        raise RunError(f"the exported network is not ours: {'; '.join(failures)}. Nothing was written.")
+    return parities
+
+
+def _rounded(twin: Twin, translators: Translators, trials: Sequence[Trial]) -> list[Parity]:
+    """Rounding changes some translations, and on few sentences BLEU moves with each; failure is both."""
+    parities = [compare(translators, trial, twin, _bleu) for trial in trials]
+    for parity in parities:
+        loss = -(parity.bleu_difference or 0.0)
+        if loss > _MOST_LOSS and parity.agreement < _LEAST_AGREEMENT:
+            raise RunError(
+                f"{parity.direction}: rounding costs {loss:.1f} BLEU, and only {parity.agreement:.0%} of the "
+                "translations are the same. Nothing was written; use --type float32."
+            )
+    return [replace(parity, ties=0) for parity in parities]
+
+
+def _bleu(hypotheses: list[str], references: list[str]) -> float:
+    return sacre_bleu(hypotheses, references).score

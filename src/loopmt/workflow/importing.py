@@ -1,0 +1,63 @@
+"""`loopmt import`: a Hugging Face checkpoint becomes a direction of a run; and what training makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from loopmt.config import Experiment
+from loopmt.errors import ConfigError, PathError
+from loopmt.export.generator import HuggingFaceGenerator
+from loopmt.export.imported import Imported, Wish
+from loopmt.export.importing import import_hugging_face
+from loopmt.export.start import starting_weights
+from loopmt.model.foreign import Foreign
+from loopmt.model.translators import Translators
+from loopmt.path import Hop
+from loopmt.path import Path as Walk
+from loopmt.run import Json, Run
+
+
+def direction(text: str) -> Hop:
+    hops = Walk.parse(text).hops
+    if len(hops) != 1:
+        raise PathError(f"{text} is no direction: write two languages, as in en>fr.")
+    return hops[0]
+
+
+def import_translator(source: Path, run: Path, wish: Wish) -> Imported:
+    """Copy the checkpoint into RUN/imported."""
+    return import_hugging_face(source, _place(Run(run), wish.hop), wish)
+
+
+def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[Hop, Foreign]:
+    """Who speaks for an imported direction where a hop says `by = "frozen"`."""
+    hops = sorted(experiment.imports("generator"))
+    return {hop: HuggingFaceGenerator(_open(run, hop), device) for hop in hops}
+
+
+def start_imported(experiment: Experiment, run: Run, translators: Translators) -> None:
+    """Put imported weights where the experiment says so."""
+    for hop in sorted(experiment.imports("start")):
+        translators.load(starting_weights(_open(run, hop), translators, hop), strict=False)
+
+
+def import_digests(experiment: Experiment, run: Run) -> Json:
+    """What a stage's weights owe to imports, for the record; nothing where there are none."""
+    if not experiment.imported:
+        return {}
+    return {"imported": {str(one.hop): [one.use, _open(run, one.hop).digest] for one in experiment.imported}}
+
+
+def _place(run: Run, hop: Hop) -> Path:
+    return run.folder / "imported" / f"{hop.source}-{hop.target}"
+
+
+def _open(run: Run, hop: Hop) -> Imported:
+    if not _place(run, hop).is_dir():
+        raise ConfigError(
+            f'imported "{hop}": there is nothing in {_place(run, hop)}. Bring it: '
+            f'loopmt import --from hf DIR --direction "{hop}" --run {run.folder}'
+        )
+    return Imported.open(_place(run, hop))

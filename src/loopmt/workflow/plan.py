@@ -1,0 +1,232 @@
+"""`loopmt plan`: will loops help, and which? Decoding only; with a pilot, a short training besides.
+
+RUN/plan.json     signal, headroom, predicted gains and verdict of every loop; a mix to paste
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from statistics import fmean
+
+from loopmt.config import Experiment, MixEntry, Stage, trained_hops
+from loopmt.errors import DataError, RunError
+from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
+from loopmt.judge.pilot import Pilot, judge_pilot
+from loopmt.judge.plan import WORTH, outlooks, prospect, route_quality, training_path
+from loopmt.judge.suggest import HOW, as_toml, free_name, suggest_weights
+from loopmt.judge.theory.cases import jsonable
+from loopmt.model.translators import all_hops
+from loopmt.path import Hop, Path
+from loopmt.processes import Processes, device_of_this_process
+from loopmt.progress import Progress
+from loopmt.run import Json, Run, write_json
+from loopmt.text.store import Store
+from loopmt.workflow.analyze import GRID
+from loopmt.workflow.display import Display
+from loopmt.workflow.memory import Memory
+from loopmt.workflow.stages import Site, Stopper, judge_of, train_stage
+from loopmt.workflow.translate import choose_stage
+
+_VERSION = 1
+_UPDATES = 10_000  # of the suggested stage, where the start had no fixed budget
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user asked for."""
+
+    stage: str | None = None
+    set: str = "valid"
+    sentences: int = 2000
+    beam: int = 4
+    threshold: float | None = None  # default: the one that finds most nearly half of the translations right
+    worth: float = WORTH
+    pilot: int | None = None  # updates
+
+
+def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
+    """Decode, judge, decide; the plan is written and returned."""
+    survey = Survey.open(folder, question)
+    memory = Memory.of(survey.run, survey.stage.name, question.beam)
+    trips = memory.walk(survey.starts, survey.loops, progress, f"loops of {survey.stage.name}")
+    rule = _rule(survey, trips)
+    measured = [rule.judge(trip) for trip in trips]
+    pilots = fly_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else Flown({}, {})
+    made: Json = jsonable(_plan(survey, rule, trips, measured, pilots))
+    write_json(survey.run.folder / "plan.json", made)
+    return made
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The translators that loops would train, the sentences to try them on, the loops there are."""
+
+    run: Run
+    experiment: Experiment
+    question: Question
+    stage: Stage
+    starts: list[Start]
+    loops: list[Path]
+
+    @classmethod
+    def open(cls, folder: FilePath, question: Question) -> Survey:
+        run = Run.open(folder)
+        experiment = run.experiment()
+        stage = _first_stage(run, experiment, question.stage)
+        hops = all_hops(experiment.languages, trained_hops(experiment, stage.name))
+        store = Store.open(run.folder / "store")
+        starts = starts_of(store, question.set, hops, question.sentences, experiment.data.lowercase)
+        loops = [loop for loop in loops_of(hops) if loop.hops[0] in {start.hop for start in starts}]
+        if not loops:
+            raise DataError(
+                f'set "{question.set}" has no loop to try: stage "{stage.name}" trains '
+                f"{', '.join(map(str, hops))}, and a loop needs a way back. Train both directions of a pair."
+            )
+        return cls(run, experiment, question, stage, starts, loops)
+
+    def fed(self, path: Path) -> bool:
+        """Whether the data has the path's ends, and the stage every translator that it generates with."""
+        hops = trained_hops(self.experiment, self.stage.name)
+        return self.experiment.data.supply().lack(path) is None and hops.issuperset(path.hops)
+
+
+def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
+    """The stage asked for, or the first finished one that starts fresh."""
+    if name is None:
+        fresh = [stage.name for stage in experiment.stages if stage.from_ is None and stage.name in run.finished()]
+        name = fresh[0] if fresh else None
+    return choose_stage(run, experiment, name)
+
+
+def _rule(survey: Survey, trips: Sequence[Trip]) -> Rule:
+    """The exact judge where there is one; else a threshold, chosen on all directions together."""
+    agree = judge_of(survey.experiment)
+    if agree:
+        return Exact(agree)
+    if survey.question.threshold is not None:
+        return Threshold(survey.question.threshold)
+    rules = [Threshold(threshold) for threshold in GRID]
+    return min(rules, key=lambda rule: abs(fmean(rule.judge(trip).right.mean() for trip in trips) - 0.5))
+
+
+def _plan(survey: Survey, rule: Rule, trips: Sequence[Trip], measured: Sequence[Verdicts], pilots: Flown) -> Json:
+    question, experiment = survey.question, survey.experiment
+    found = outlooks(measured, pilots.over_none, pilots.over_dual, question.worth)
+    quality = route_quality(measured)
+    weights = suggest_weights(found, quality, survey.fed)
+    updates = survey.stage.updates or _UPDATES
+    return {
+        "version": _VERSION,
+        "experiment": experiment.name,
+        "seed": experiment.seed,
+        "stage": survey.stage.name,
+        "result": survey.run.stage(survey.stage.name).result_digest(),
+        "set": question.set,
+        "sentences": {str(start.hop): len(start.sources) for start in survey.starts},
+        "beam": question.beam,
+        "rule": rule.name,
+        "threshold": rule.threshold if isinstance(rule, Threshold) else None,
+        "worth": question.worth,
+        "pilot_updates": question.pilot,
+        "directions": {str(direction): outlook.as_json() for direction, outlook in found.items()},
+        "grid": _grid(trips, question.worth),
+        "routes": {str(hop): {str(path): rate for path, rate in paths.items()} for hop, paths in quality.items()},
+        "mix": as_toml(weights, survey.stage.name, updates, [stage.name for stage in experiment.stages]),
+    }
+
+
+def _grid(trips: Sequence[Trip], worth: float) -> Json:
+    """The verdict without a pilot at every threshold: a plan that turns with the threshold is no plan."""
+    found: Json = {}
+    for trip in trips:
+        for rule in map(Threshold, GRID):
+            one = prospect(rule.judge(trip), None, worth)
+            values = {name: one.values[name] for name in ("p", "M", "c22", "breakeven")}
+            found.setdefault(str(trip.loop), []).append({"rule": rule.name, "verdict": one.verdict, **values})
+    return found
+
+
+# -- pilots ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Flown:
+    """What pilots say of loops: set against training without any, and of longer ones against dual loops alone."""
+
+    over_none: dict[Path, Pilot]
+    over_dual: dict[Path, Pilot]
+
+
+def fly_pilots(survey: Survey, rule: Rule, measured: Sequence[Verdicts], updates: int, progress: Progress) -> Flown:
+    """Train briefly with dual loops, with longer ones too, and with none, all from the same start; judge each loop."""
+    stages = pilot_stages(survey, updates)
+    if len(stages) < 2:
+        raise RunError(f"{survey.run.folder}: no pilot can fly, since the data has no monolingual text to close loops.")
+    with tempfile.TemporaryDirectory(prefix="loopmt-pilot-") as folder:
+        run = _shadow(survey, list(stages.values()), FilePath(folder))
+        site = Site.open(run, device_of_this_process(), Processes())
+        after = {length: _fly(survey, rule, site, stage, progress) for length, stage in stages.items()}
+
+    def against(control: int) -> dict[Path, Pilot]:
+        return {
+            before.loop: judge_pilot(before, after[length][before.loop], after[control][before.loop])
+            for before in measured
+            if (length := len(before.loop.hops)) in after
+            and length > control in after
+            and survey.fed(training_path(before.loop))
+        }
+
+    return Flown(against(0), against(2))
+
+
+def pilot_stages(survey: Survey, updates: int) -> dict[int, Stage]:
+    """By the length of the loops that each decides on; 0 is the control. Half of each direction is real pairs."""
+    paths = [path for path in map(training_path, survey.loops) if survey.fed(path)]
+    short = [path for path in paths if len(path.hops) == 2]
+    longer = [path for path in paths if len(path.hops) > 2]
+    mixes = {0: ("pilot-control", []), 2: ("pilot-dual", _entries(short, 1.0))}
+    mixes[3] = ("pilot-longer", _entries(longer, 0.5) and _entries(short, 0.5) + _entries(longer, 0.5))
+    taken = [stage.name for stage in survey.experiment.stages]
+    return {
+        length: Stage(
+            name=free_name(name, taken),
+            from_=survey.stage.name,
+            mix=[MixEntry(path="X>Y"), *loops],
+            updates=updates,
+            train={**survey.stage.train, "validate_every": updates, "average": 1},
+        )
+        for length, (name, loops) in mixes.items()
+        if loops or not length
+    }
+
+
+def _entries(paths: Sequence[Path], weight: float) -> list[MixEntry]:
+    """The paths that teach a direction share its weight."""
+    count: dict[Hop, int] = {}
+    for path in paths:
+        count[path.taught] = count.get(path.taught, 0) + 1
+    return [MixEntry(path=str(path), weight=weight / count[path.taught], generate=HOW) for path in paths]
+
+
+def _shadow(survey: Survey, stages: Sequence[Stage], folder: FilePath) -> Run:
+    """A run folder beside the real one: the same text and start, only the pilots are its own."""
+    run, here = Run(folder), survey.run.folder.absolute()
+    for name in ("manifest.json", "vocab", "store"):
+        (folder / name).symlink_to(here / name)
+    (folder / "stages").mkdir()
+    (folder / "stages" / survey.stage.name).symlink_to(here / "stages" / survey.stage.name)
+    known = [*survey.experiment.stages, *stages]
+    run.set_up(survey.experiment.model_copy(update={"stages": known, "compare": []}))
+    return run
+
+
+def _fly(survey: Survey, rule: Rule, site: Site, stage: Stage, progress: Progress) -> dict[Path, Verdicts]:
+    display = Display(stage, site.experiment.training(stage), progress)
+    with display.shown():
+        train_stage(site, stage, Stopper(), display.show)
+    memory = Memory.of(site.run, stage.name, survey.question.beam, keep=False)
+    trips = memory.walk(survey.starts, survey.loops, progress, f"loops of {stage.name}")
+    return {trip.loop: rule.judge(trip) for trip in trips}

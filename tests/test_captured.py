@@ -1,0 +1,51 @@
+"""The fixed-shape decoder says what the step-by-step decoder says; its graphs are replayed by running the work again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from loopmt.config import Generate, Model
+from loopmt.model.captured import CapturedDecoder
+from loopmt.model.decoding import Limits, Speaker, decode_nbest
+from loopmt.model.transformer import Transformer
+from loopmt.model.weights import Layout
+
+SIZE = 60
+
+
+@dataclasses.dataclass
+class Again:
+    """What a graph does, without a graph."""
+
+    replay: Callable[[], None]
+
+
+def recorder(work: Callable[[], None]) -> Again:
+    work()  # a real recorder runs the work before it captures it, so the first state must be restored
+    return Again(work)
+
+
+@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam"), Generate(how="beam", length_penalty=0.0)])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
+    model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})
+    layout = Layout(model, SIZE, SIZE, True)
+    silent = torch.zeros(SIZE)
+    silent[[0, 2]] = -torch.inf
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(0, 14, size=30)]
+    transformer = Transformer(model, True)
+    slow = Speaker(transformer, layout, layout.initial((1, "x")).double() * 2, silent, torch.float64)
+    fixed = CapturedDecoder(transformer, layout, torch.float64, torch.device("cpu"), recorder)
+    fast = dataclasses.replace(slow, captured=fixed)
+    for limits in (Limits(longest=20), Limits(longest=20, batch_rows=8)):
+        slowly = decode_nbest(slow, sources, how, limits, nbest=4)
+        quickly = decode_nbest(fast, sources, how, limits, nbest=4)
+        assert [[one.ids for one in row] for row in slowly] == [[one.ids for one in row] for row in quickly]
+        for one, other in zip(slowly, quickly, strict=True):
+            np.testing.assert_allclose([x.score for x in one], [x.score for x in other], rtol=1e-5)

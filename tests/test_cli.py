@@ -1,0 +1,281 @@
+"""Every verb as typed: what it prints, what it refuses, and how."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from loopmt.cli import app, main
+
+SENTENCE = "The small child hears the kind cat often."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """The command line in this process: loading torch anew for each call would take seconds."""
+
+    def call(*words: object, stdin: str | bytes = "") -> Outcome:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["loopmt", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capfd.readouterr()
+        return Outcome(stop.value.code if isinstance(stop.value.code, int) else 0, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def copied(tiny_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path / "run"))
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def shell(*words: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "loopmt", *map(str, words)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False, env={**os.environ, **_ENVIRONMENT})
+
+
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "LC_ALL": "C", "PYTHONWARNINGS": "error"}
+
+
+# -- translate -------------------------------------------------------------------------------------------------
+
+
+def test_translate_in_a_shell_whose_locale_is_plain(tiny_run: Path) -> None:
+    done = shell("translate", tiny_run, "en>es", stdin=f"{SENTENCE}\r\n\nThe bird.".encode())
+    lines = done.stdout.decode().split("\n")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(lines) == 4 and lines[0] and lines[1] == "" and lines[2] and lines[3] == ""
+
+
+def test_errors_in_a_shell_are_one_sentence(tmp_path: Path) -> None:
+    done = shell("translate", tmp_path, "en>es")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().startswith(f"loopmt: {tmp_path} is no run:") and done.stderr.count(b"\n") == 1
+
+
+def test_translate_files(cli: Cli, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text(f"{SENTENCE}\n\n")
+    (tmp_path / "two.gz").write_bytes(gzip.compress(SENTENCE.encode()))
+    done = cli("translate", tiny_run, "en>fr>es", tmp_path / "one", tmp_path / "two.gz", "--stage", "vanilla")
+    first, second, third = done.out.splitlines()
+    assert done.code == 0 and first == third and first and not second
+
+
+def test_many_lines_come_out_one_for_one(cli: Cli, tiny_run: Path) -> None:
+    lines = [SENTENCE if number % 3 else "" for number in range(100)]
+    done = cli("translate", tiny_run, "en>fr", "--beam", 1, stdin="\n".join(lines) + "\n")
+    found = done.out.split("\n")
+    assert len(found) == 101 and [not line for line in found[:100]] == [not line for line in lines]
+    assert len(set(found)) == 2
+
+
+def test_nbest_and_sampling(cli: Cli, tiny_run: Path) -> None:
+    done = cli("translate", tiny_run, "en>fr", "--nbest", 3, stdin=f"{SENTENCE}\n\n{SENTENCE}")
+    cells = [line.split("\t") for line in done.out.splitlines()]
+    assert [number for number, _, _ in cells] == ["1"] * 3 + ["2"] + ["3"] * 3
+    assert cells[:3] == [["1", *rest] for _, *rest in cells[4:]] and cells[3] == ["2", "0.0000", ""]
+    options = ("--sample", "--temperature", 1.5, "--top-k", 50, "--top-p", 0.95)
+    once, twice, other = (
+        cli("translate", tiny_run, "en>fr", *options, "--seed", seed, stdin=f"{SENTENCE}\n" * 3).out
+        for seed in (1, 1, 2)
+    )
+    assert once == twice != other
+
+
+def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
+    yield ("translate", "RUN", "en>de"), b"x", "the run has no language 'de', but en, fr, es"
+    yield ("translate", "RUN", "en"), b"x", "path 'en' has no hop"
+    yield ("translate", "RUN", "en>fr", "--stage", "x"), b"x", "there is no stage 'x'; there are vanilla,"
+    yield ("translate", "RUN", "en>fr", "--nbest", "9"), b"x", "9 best translations need a beam of 9"
+    yield ("translate", "RUN", "en>fr"), b"ok\n\xff", "standard input, line 2 is not UTF-8 (byte 0xff)"
+    yield ("translate", "RUN", "en>fr", "missing.txt"), b"", "missing.txt cannot be read: No such file"
+    yield ("translate", "nowhere", "en>fr"), b"x", "nowhere is no run: it has no experiment.json"
+    yield ("evaluate", "nowhere"), b"", "nowhere is no run"
+    yield ("evaluate", "RUN", "--stage", "x"), b"", "there is no stage 'x'"
+    yield ("evaluate", "RUN", "RUN"), b"", "the runs have the seeds 1, 1"
+    yield ("show", "nowhere"), b"", "nowhere is no run"
+    yield ("generate", "RUN", "en>fr", "--out", "o"), b"", "path en>fr generates nothing"
+    yield ("generate", "RUN", "en>fr>en", "--out", "o", "--shard", "3/2"), b"", "--shard 3/2: write I/N"
+    yield ("train", "missing.toml"), b"", "missing.toml: there is no such experiment file"
+    yield ("train", "FILE", "--dry-run", "--until", "x"), b"", "there is no stage 'x'"
+    yield ("train", "FILE", "--set", "train.token=1"), b"", "Did you mean 'tokens'?"
+    yield ("train", "FILE", "--stop-after", "soon"), b"", "--stop-after soon: write a time"
+    yield ("prepare", "FILE", "--set", "data.mono.en=nope"), b"", "there is no"
+    yield ("paths", "X>Y>en>X", "--languages", "en,fr"), b"", "needs 3 languages; the experiment has 2"
+    yield ("score", "a", "b"), b"", "b: no such file"
+    yield ("theory",), b"", "--p and --r missing"
+
+
+@pytest.mark.parametrize(("words", "stdin", "message"), list(refusals()))
+def test_refusals(
+    cli: Cli,
+    tiny_run: Path,
+    tiny_experiment_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    stdin: bytes,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"RUN": str(tiny_run), "FILE": str(tiny_experiment_file)}
+    done = cli(*(places.get(word, word) for word in words), stdin=stdin)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("loopmt: ") and message in done.err and "Traceback" not in done.err
+
+
+def test_typing_mistakes_show_the_usage(cli: Cli) -> None:
+    for words in (["translat"], ["translate"], ["translate", "run", "en>fr", "--beam", "0"]):
+        done = cli(*words)
+        assert (done.code, done.out) == (2, "") and "Usage: loopmt" in done.err
+
+
+# -- the other verbs -------------------------------------------------------------------------------------------
+
+
+def test_prepare_and_train(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = cli("prepare", tiny_experiment_file, "--run", run)
+    assert done.code == 0 and "bitext en-fr: 240 of 240 rows kept (removed: none)" in done.out
+    words = ("train", tiny_experiment_file, "--run", run, "--until", "vanilla", "--set", "stage.vanilla.updates=8")
+    done = cli(*words)
+    assert (done.code, done.out) == (0, f"finished; next: loopmt evaluate {run}\n")
+    before = contents(run)
+    assert cli(*words).code == 0 and contents(run) == before
+    done = cli("train", tiny_experiment_file, "--run", run)
+    assert (done.code, done.out) == (2, "") and 'stage "vanilla" was begun with other settings' in done.err
+    shown = json.loads(cli("show", run, "--json").out)
+    assert [stage["state"] for stage in shown["stages"]] == ["finished", "not begun", "not begun"]
+    assert shown["next"] == f"loopmt train EXPERIMENT --run {run}"
+
+
+def test_dry_run_changes_nothing(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
+    shutil.rmtree(copied / "stages" / "dual")
+    shutil.rmtree(copied / "stages" / "vanilla-longer" / "result")
+    before = contents(copied)
+    done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run")
+    assert done.code == 0 and contents(copied) == before
+    assert "bitext en-fr: 240 rows" in done.out and "6 networks, one per direction: 33,256 parameters each" in done.out
+    assert "X>Y>X, weight 1: en>fr>en, en>es>en, fr>en>fr, fr>es>fr, es>en>es, es>fr>es; generated by live greedy" in (
+        done.out
+    )
+    assert done.out.count("ms an update") == 2 and done.out.count("finished") == 1
+    assert "Left to train: about" in done.out
+
+
+def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    done = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", "--until", "vanilla")
+    assert done.code == 0 and not (tmp_path / "run").exists()
+    assert "not prepared yet" in done.out and f"loopmt prepare {tiny_experiment_file}" in done.out
+    assert "stage dual" not in done.out
+    words = ("--set", 'data.bitext={"en-fr"="bi.en-fr","en-es"="bi.en-es"}')
+    star = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", *words)
+    assert "left out: fr>es is open, so it needs bitext fr-es; the data has en-es, en-fr" in star.out
+
+
+def test_evaluate_and_show(cli: Cli, copied: Path) -> None:
+    assert f"next: loopmt evaluate {copied}" in cli("show", copied).out
+    done = cli("evaluate", copied, "--beam", 1, "--samples", 20)
+    card = json.loads((copied / "scorecard.json").read_text())
+    assert done.code == 0 and "dual against vanilla-longer" in done.out and "en>fr" in done.out
+    assert f"{card['stages']['dual']['mean']['multi_bleu']:.2f}" in done.out
+    assert json.loads(cli("evaluate", copied, "--beam", 1, "--samples", 20, "--json").out) == card
+    shown = json.loads(cli("show", copied, "--json").out)
+    assert [stage["scores"] for stage in shown["stages"]] == [stage["mean"] for stage in card["stages"].values()]
+    assert f'next: loopmt translate {copied} "en>fr"' in cli("show", copied).out
+
+
+def test_show_a_stage_under_way(cli: Cli, copied: Path) -> None:
+    stage = copied / "stages" / "dual"
+    shutil.rmtree(stage / "result")
+    assert "at update 16 of 16" in cli("show", copied).out
+
+
+def test_generate(cli: Cli, tiny_run: Path, tmp_path: Path) -> None:
+    words = ("generate", tiny_run, "en>fr>en", "--out", tmp_path / "out", "--how", "beam", "--beam", 2, "--limit", 12)
+    done = cli(*words)
+    assert done.code == 0 and "of 12 rows kept (dropped: " in done.out and "synthetic.fr" in done.out
+    found = json.loads(cli(*words, "--json").out)
+    assert found["rows"] == 12 and [Path(file).is_file() for file in found["files"]] == [True] * 3
+
+
+def test_doctor(cli: Cli) -> None:
+    found = json.loads(cli("doctor", "--json").out)
+    assert found["packages"]["torch"] and "float32" in found["precision"]["cpu"]
+    assert set(found["extras"]) == {"report", "serve", "export", "tensorboard", "zstd"}
+    assert found["disk_free_bytes"] > 0
+    text = cli("doctor").out
+    assert all(word in text for word in ("python", "precision", "disk"))
+
+
+def test_paths_score_theory_and_lab(cli: Cli, tmp_path: Path) -> None:
+    paths = json.loads(cli("paths", "X>Y>Z>X", "--languages", "en,fr,es,de", "--json").out)
+    assert len(paths["paths"]) == 24 and paths["left_out"] == []
+    (tmp_path / "said").write_text("a b c d e\n")
+    assert json.loads(cli("score", tmp_path / "said", tmp_path / "said", "--json").out)["chrf"]["score"] == 100
+    assert json.loads(cli("theory", "--p", 0.65, "--r", 0.73, "--json").out)
+    lab = ("lab", "--out", tmp_path / "lab", "--meanings", 6, "--worlds", 1, "--steps", 2, "--no-pictures", "--json")
+    assert json.loads(cli(*lab).out) and (tmp_path / "lab" / "lab.json").is_file()
+
+
+# -- help ------------------------------------------------------------------------------------------------------
+
+
+def commands() -> dict[str, Any]:
+    found: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("verb", sorted(commands()))
+def test_help_is_complete(cli: Cli, verb: str) -> None:
+    done = cli(verb, "--help")
+    assert done.code == 0 and f"Usage: loopmt {verb}" in done.out and "Example" in done.out
+    undocumented = [param.name for param in commands()[verb].params if not getattr(param, "help", None)]
+    assert undocumented == []
+
+
+def test_help_never_loads_torch() -> None:
+    code = f"""
+import sys
+from loopmt.cli import main
+for words in [[], *([verb] for verb in {sorted(commands())})]:
+    sys.argv = ["loopmt", *words, "--help"]
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, words
+    assert "torch" not in sys.modules, words
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(f" {verb} " in done.stdout for verb in commands())

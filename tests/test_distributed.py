@@ -1,0 +1,203 @@
+"""Two processes train what one does, sharded or not, and resume after both were killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from loopmt.errors import ConfigError
+from loopmt.processes import Processes
+from loopmt.progress import Silent
+from loopmt.run import Run, StageFolder
+from loopmt.workflow.train import Request, train
+
+ASK = Callable[..., Request]
+SUPERVISED = """
+[[stage]]
+name = "supervised"
+mix = ["X>Y"]
+updates = 20
+train = { tokens = 256, round = 5, log_every = 5, validate_every = 10, validate_sentences = 4 }
+"""
+LOOPS = """
+[[stage]]
+name = "loops"
+from = "vanilla"
+mix = ["X>Y", { path = "X>Y>X", samples = 2, combine = "logmeanexp", generate = { by = "ema", how = "greedy" } }]
+updates = 8
+train = { tokens = 256, round = 2, log_every = 2, validate_every = 4, validate_sentences = 4, ema = 0.5 }
+"""
+SHARED = """
+[[stage]]
+name = "shared"
+mix = ["X>Y", { path = "X>Y>X", weight = 0.5, generate = { by = "ema", how = "greedy" } }]
+updates = 12
+train = { tokens = 64, round = 2, log_every = 2, validate_every = 4, validate_sentences = 4, ema = 0.5 }
+"""
+
+
+def folder_of(request: Request, name: str) -> StageFolder:
+    assert request.run is not None
+    return Run(request.run).stage(name)
+
+
+def command(request: Request) -> list[str]:
+    overrides = [part for override in request.overrides for part in ("--set", override)]
+    return ["loopmt", "train", str(request.file), "--run", str(request.run), *overrides]
+
+
+@contextmanager
+def two(request: Request) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two processes as torchrun would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", *command(request)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def finish(request: Request) -> None:
+    with two(request) as processes:
+        said = [process.communicate(timeout=120)[1] for process in processes]
+        assert [process.returncode for process in processes] == [0, 0], said
+        assert not said[1], "one of them speaks for both"
+
+
+def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not ready() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def losses(request: Request, name: str) -> list[dict[str, float]]:
+    return [record["loss"] for record in folder_of(request, name).records() if record["kind"] == "train"]
+
+
+def assert_close(one: Request, other: Request, name: str, tolerance: float) -> None:
+    ours, theirs = losses(one, name), losses(other, name)
+    assert len(ours) == len(theirs) > 0
+    for mine, yours in zip(ours, theirs, strict=True):
+        assert mine == pytest.approx(yours, abs=tolerance)
+    counted = [
+        [_counts(record) for record in folder_of(request, name).records() if record["kind"] == "train"]
+        for request in (one, other)
+    ]
+    assert counted[0] == counted[1], "tokens, drops and all else that is counted"
+
+
+def _counts(record: dict[str, Any]) -> list[Any]:
+    watched = ("route", "hop", "offered", "dropped", "offered_tokens", "kept_tokens", "copies")
+    guards = [[guard[key] for key in watched] for guard in record["guards"]]
+    return [record[key] for key in ("update", "tokens", "generated_tokens", "padding")] + guards
+
+
+def same_weights(one: Request, other: Request, name: str) -> bool:
+    mine, yours = (folder_of(request, name).result().tensors["weights"] for request in (one, other))
+    return all(torch.equal(mine[key], yours[key]) for key in mine)
+
+
+def test_two_processes_train_what_one_does(ask_for: ASK) -> None:
+    one, both = ask_for(SUPERVISED + LOOPS), ask_for(SUPERVISED + LOOPS)
+    assert train(one, Silent())
+    finish(both)
+    assert_close(one, both, "supervised", 1e-5)
+    assert_close(one, both, "loops", 1e-4)
+
+
+def test_two_processes_resume_after_both_were_killed(ask_for: ASK) -> None:
+    whole, killed = ask_for(LOOPS), ask_for(LOOPS)
+    finish(whole)
+    folder = folder_of(killed, "loops")
+    with two(killed) as processes:
+        wait_for(lambda: folder.begun and len(folder.records()) >= 3, processes[0])
+    assert not folder.finished
+    finish(killed)
+    assert same_weights(whole, killed, "loops")
+    assert losses(whole, "loops") == losses(killed, "loops")
+
+
+def test_torchrun_is_asked_to_stop(ask_for: ASK) -> None:
+    """What torchrun passes on to both, perhaps twice, ends a round and saves."""
+    request = ask_for(LOOPS, "stage.loops.updates=2000")
+    folder = folder_of(request, "loops")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "--"]
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen([*torchrun, *command(request)], stderr=subprocess.PIPE, text=True, env=alone) as process:
+        try:
+            wait_for(lambda: folder.begun and len(folder.records()) >= 1, process)
+        finally:
+            process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert "training paused: SIGINT was received. The same command resumes it." in said
+    assert folder.updates()[-1] > 0
+
+
+def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK) -> None:
+    settings = ["model.sharing=all", "model.norm=pre"]
+    whole = ask_for(SHARED, *settings, parent=False)
+    sharded = ask_for(SHARED, *settings, "stage.shared.train.shard=true", parent=False)
+    assert train(whole, Silent())
+    folder = folder_of(sharded, "shared")
+    with two(sharded) as processes:
+        wait_for(lambda: folder.begun and len(folder.records()) >= 4, processes[0])
+    assert not folder.finished
+    finish(sharded)
+    assert_close(whole, sharded, "shared", 1e-5)
+
+
+def test_a_sharded_checkpoint_goes_on_in_one_process(ask_for: ASK) -> None:
+    settings = ["model.sharing=all"]
+    whole = ask_for(SHARED, *settings, parent=False)
+    sharded = ask_for(SHARED, *settings, "stage.shared.train.shard=true", parent=False)
+    assert train(whole, Silent())
+    folder = folder_of(sharded, "shared")
+    with two(sharded) as processes:
+        wait_for(lambda: folder.begun and bool(folder.updates()) and folder.updates()[-1] > 0, processes[0])
+    assert train(Request(sharded.file, sharded.run, settings), Silent())
+    assert_close(whole, sharded, "shared", 1e-5)
+
+
+def test_sharding_needs_processes(ask_for: ASK) -> None:
+    request = ask_for(SHARED, "model.sharing=all", "train.shard=true", parent=False)
+    with pytest.raises(ConfigError) as caught:
+        train(request, Silent())
+    assert str(caught.value) == (
+        'stage "shared": train.shard spreads the network over processes, and this is a single one. Start them with '
+        "`torchrun --nproc-per-node N -m -- loopmt train ...`, or set train.shard = false."
+    )
+
+
+def test_alone_every_operation_is_the_identity() -> None:
+    alone = Processes.join(torch.device("cpu"))
+    assert (alone.rank, alone.size, alone.first, alone.many, alone.joined) == (0, 1, True, False, False)
+    assert alone.collect("x") == ["x"]
+    assert alone.tell("x") == "x"
+    assert alone.sum(torch.ones(2)).tolist() == [1, 1]
+    alone.wait()
+    alone.leave()

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from loopmt.errors import ConfigError, DataError, RunError
+from loopmt.judge.score import multi_bleu
+from loopmt.progress import Silent
+from loopmt.run import Json, read_json, write_json
+from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
+
+QUICK = Wish(beam=1, samples=50)
+STAGES = ["vanilla", "vanilla-longer", "dual"]
+METRICS = ["multi_bleu", "sacrebleu", "chrf"]
+
+
+@pytest.fixture(scope="module")
+def judged(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Json]:
+    """A run that was evaluated, and its scorecard."""
+    folder = tmp_path_factory.mktemp("judged") / "run"
+    shutil.copytree(tiny_run, folder)
+    return folder, evaluate([folder], QUICK, Silent())
+
+
+@pytest.fixture
+def copied(judged: tuple[Path, Json], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(judged[0], tmp_path / "run"))
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> None:
+    folder, card = judged
+    assert card == read_json(folder / "scorecard.json")
+    assert list(card["stages"]) == STAGES and list(card["signatures"]) == METRICS
+    for name, stage in card["stages"].items():
+        directions = stage["sets"]["test"]["directions"]
+        assert list(directions) == ["en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"]
+        for metric in METRICS:
+            mean = fmean(scores[metric] for scores in directions.values())
+            assert stage["mean"][metric] == pytest.approx(mean) == stage["sets"]["test"]["mean"][metric]
+        assert stage["seconds"]["train"] > 0 and stage["spent"]["en>fr"]["rows"] > 0
+        assert read_json(folder / "stages" / name / "scores.json") == {"beam": 1, **stage}
+    assert "en>fr>en" in card["stages"]["dual"]["spent"]
+
+
+def test_scores_are_those_of_the_kept_translations(judged: tuple[Path, Json]) -> None:
+    folder, card = judged
+    said = lines(folder / "stages/dual/translations/test/en-fr.txt")
+    expected = multi_bleu(said, lines(folder / "store/set1.fr.txt"), language="fr")
+    scores = card["stages"]["dual"]["sets"]["test"]["directions"]["en>fr"]
+    assert scores["multi_bleu"] == pytest.approx(expected.score) and scores["sentences"] == 40
+    assert card["signatures"]["multi_bleu"]["fr"] == expected.signature
+    assert "tok:moses-fr" in expected.signature
+
+
+def test_comparison_is_paired_and_joint(judged: tuple[Path, Json]) -> None:
+    (comparison,) = judged[1]["comparisons"]
+    assert (comparison["of"], comparison["against"]) == ("dual", "vanilla-longer")
+    joint, directions = comparison["joint"], comparison["sets"]["test"]["directions"]
+    for metric in METRICS:
+        one = joint[metric]
+        assert one["difference"] == pytest.approx(one["of"] - one["against"])
+        assert one["difference"] == pytest.approx(fmean(other[metric]["difference"] for other in directions.values()))
+        assert one["low"] <= one["difference"] <= one["high"] and 0 < one["p_value"] <= 1
+        assert one["samples"] == 50
+    assert len(directions) == 6
+
+
+def test_translations_are_reused_until_something_changes(copied: Path) -> None:
+    shutil.copy(copied / "store/set1.fr.txt", copied / "stages/dual/translations/test/en-fr.txt")
+    (copied / "stages/dual/translations/test/en-es.txt").unlink()
+
+    def scores(wish: Wish) -> tuple[float, float]:
+        directions = evaluate([copied], wish, Silent())["stages"]["dual"]["sets"]["test"]["directions"]
+        return directions["en>fr"]["chrf"], directions["en>es"]["chrf"]
+
+    before = read_json(copied / "stages/dual/scores.json")["sets"]["test"]["directions"]["en>es"]["chrf"]
+    assert scores(QUICK) == (100.0, before)
+    assert scores(dataclasses.replace(QUICK, beam=2))[0] < 100
+
+
+def test_one_stage_at_a_time(tiny_run: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    first = evaluate([folder], dataclasses.replace(QUICK, stages=["dual"]), Silent())
+    assert list(first["stages"]) == ["dual"] and first["comparisons"] == []
+    assert first["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}]
+    both = evaluate([folder], dataclasses.replace(QUICK, stages=["vanilla-longer"]), Silent())
+    assert list(both["stages"]) == ["vanilla-longer", "dual"] and len(both["comparisons"]) == 1
+    assert both["waiting"] == []
+    assert both["stages"]["dual"] == first["stages"]["dual"]
+
+
+def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) -> None:
+    """The judge here knows the one translation of every test sentence of the toy languages."""
+    folder, card = judged
+    texts = {language: lines(folder / f"store/set1.{language}.txt") for language in ("en", "fr", "es")}
+
+    def agree(source: str, language: str, said: str, other: str) -> bool:
+        return said == texts[other][texts[language].index(source)]
+
+    exam = dataclasses.replace(Exam.open(folder), agree=agree)
+    measures = exam.measures(QUICK, Silent()).stages["vanilla"].tests
+    for test, measured in measures.items():
+        said = lines(folder / f"stages/vanilla/translations/test/{test.hop.pair}.txt")
+        right = fmean(one == other for one, other in zip(said, texts[test.hop.target], strict=True))
+        assert measured["accuracy"].score() == right
+    assert max(measured["accuracy"].score() for measured in measures.values()) > 0
+    assert "accuracy" not in card["signatures"]
+
+
+def test_several_seeds(copied: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(copied, tmp_path / "other"))
+    experiment = read_json(other / "experiment.json")
+    write_json(other / "experiment.json", experiment | {"seed": 2, "name": "again"})
+    for direction in ("en-fr", "es-fr"):
+        shutil.copy(other / "store/set1.fr.txt", other / f"stages/dual/translations/test/{direction}.txt")
+    card = evaluate([copied, other], QUICK, Silent())
+    alone = [read_json(folder / "scorecard.json")["stages"]["dual"]["mean"]["chrf"] for folder in (copied, other)]
+    assert card["seeds"] == [1, 2] and card["stages"]["dual"]["mean"]["chrf"] == pytest.approx(fmean(alone))
+    assert card["stages"]["dual"]["deviation"]["chrf"] == pytest.approx(abs(alone[0] - alone[1]) / 2**0.5)
+    assert card["stages"]["vanilla"]["deviation"]["chrf"] == 0
+    single = [read_json(folder / "scorecard.json")["comparisons"][0]["joint"]["chrf"] for folder in (copied, other)]
+    joint = card["comparisons"][0]["joint"]["chrf"]
+    assert joint["difference"] == pytest.approx(fmean(one["difference"] for one in single))
+    assert joint["high"] - joint["low"] > single[0]["high"] - single[0]["low"], "seeds are resampled too"
+
+
+def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(copied, tmp_path / "other"))
+    with pytest.raises(RunError, match="the runs have the seeds 1, 1: runs judged together differ in seed"):
+        evaluate([copied, other], QUICK, Silent())
+    experiment = json.loads((other / "experiment.json").read_text())
+    write_json(other / "experiment.json", experiment | {"seed": 2, "train": {**experiment["train"], "tokens": 99}})
+    with pytest.raises(RunError, match="different experiments: only seed and name may differ"):
+        evaluate([copied, other], QUICK, Silent())
+
+
+def test_what_cannot_be_evaluated(copied: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no stage 'duel'"):
+        evaluate([copied], Wish(["duel"]), Silent())
+    manifest = read_json(copied / "manifest.json")
+    write_json(copied / "manifest.json", manifest | {"sets": manifest["sets"][:1]})
+    with pytest.raises(DataError, match=r"has no test set\. Add data\.test"):
+        evaluate([copied], QUICK, Silent())
+    shutil.rmtree(copied / "stages")
+    with pytest.raises(RunError, match="has no finished stage"):
+        evaluate([copied], QUICK, Silent())
+
+
+def test_folder_names() -> None:
+    assert [folder_name(name) for name in ("news 2011", "a/b", "..", "été")] == [
+        "news 2011",
+        "a%2Fb",
+        "%2E%2E",
+        "%C3%A9t%C3%A9",
+    ]

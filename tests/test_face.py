@@ -1,0 +1,60 @@
+"""What users build on: a change here is a change for them, and belongs in README.md too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+import typer.main
+
+import loopmt
+from loopmt.cli import app
+from loopmt.config import Experiment
+
+NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"}
+METHODS = {"directions", "languages", "nbest", "translate", "walk"}
+VERBS = {
+    "prepare",
+    "train",
+    "translate",
+    "evaluate",
+    "show",
+    "generate",
+    "analyze",
+    "plan",
+    "export",
+    "import",
+    "score",
+    "paths",
+    "theory",
+    "lab",
+    "doctor",
+}
+KEYS = {"name", "languages", "seed", "data", "vocab", "model", "train", "imported", "stage", "compare"}
+
+
+def test_public_names() -> None:
+    assert set(loopmt.__all__) == NAMES
+    assert all(getattr(loopmt, name) is not None for name in NAMES)
+    assert {name for name in vars(loopmt.Translator) if not name.startswith("_")} == METHODS
+    assert loopmt.__version__ == version("loopmt")
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Translater'; it has Candidate, Generate,"):
+        loopmt.__getattr__("Translater")
+
+
+def test_verbs() -> None:
+    assert set(typer.main.get_command(app).commands) == VERBS  # type: ignore[attr-defined]
+
+
+def test_experiment_keys() -> None:
+    assert {field.alias or name for name, field in Experiment.model_fields.items()} == KEYS
+
+
+def test_import_is_light() -> None:
+    code = "import sys, loopmt; print([name for name in ('torch', 'pydantic', 'numpy') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loopmt.config import Generate
+from loopmt.errors import PathError, RunError
+from loopmt.progress import Silent
+from loopmt.workflow.generate import Order, Yield, generate
+from loopmt.workflow.translate import load
+
+GREEDY = Generate(how="greedy")
+SAMPLED = Generate(how="sample", top_k=10)
+
+
+def made(order: Order) -> Yield:
+    found = generate(order, Silent())
+    assert found is not None
+    return found
+
+
+def rows(out: Path, *endings: str) -> list[tuple[str, ...]]:
+    return list(zip(*((out / f"synthetic.{one}").read_text().splitlines() for one in endings), strict=True))
+
+
+def test_a_closed_path_gives_generated_sources_and_real_targets(tiny_run: Path, tmp_path: Path) -> None:
+    found = made(Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=50, chunk=20))
+    pairs = rows(tmp_path / "out", "fr", "en")
+    assert found.kept == len(pairs) and found.rows == 50 and found.kept + sum(found.dropped.values()) == 50
+    assert found.chunks_done == found.chunks == 3 and not (tmp_path / "out" / "chunks").exists()
+    sources, targets = zip(*pairs, strict=True)
+    assert list(sources) == load(tiny_run).translate(targets, "en>fr", beam=1)
+    scores = rows(tmp_path / "out", "scores.tsv")
+    assert len(scores) == found.kept and all(line.startswith("en>fr>en\t-") for (line,) in scores)
+
+
+def test_an_open_path_starts_from_bitext(tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    generate(Order(tiny_run, "en>fr>es", tmp_path / "out", "vanilla", GREEDY, limit=30), Silent())
+    real = (tiny_experiment_file.parent / "text" / "bi.en-es.es").read_text().splitlines()[:30]
+    pairs = rows(tmp_path / "out", "fr", "es")
+    assert 20 < len(pairs) <= 30 and {target for _, target in pairs} <= set(real)
+
+
+def test_shards_make_the_same_rows_as_one_process(tiny_run: Path, tmp_path: Path) -> None:
+    order = Order(tiny_run, "es>fr>en>es", tmp_path / "one", how=SAMPLED, limit=50, chunk=10)
+    generate(order, Silent())
+    for number in (1, 0):
+        found = made(replace(order, out=tmp_path / "two", shard=(number, 2)))
+        assert bool(found.files) == (number == 0) and found.chunks_done == (2 if number else 5)
+    for ending in ("es", "en", "scores.tsv"):
+        assert rows(tmp_path / "one", ending) == rows(tmp_path / "two", ending)
+
+
+def test_finished_chunks_are_not_made_again(tiny_run: Path, tmp_path: Path) -> None:
+    order = Order(tiny_run, "en>fr>en", tmp_path / "out", how=SAMPLED, limit=30, chunk=10)
+    generate(replace(order, shard=(0, 3)), Silent())
+    chunk = order.out / "chunks" / "000000.json"
+    chunk.write_text(chunk.read_text().replace("Le ", "LE "))
+    generate(order, Silent())
+    sources = [line for (line,) in rows(order.out, "fr")]
+    assert sources[0].startswith("LE ") and sources[-1].startswith("Le ")
+    written = (order.out / "synthetic.fr").stat().st_mtime_ns
+    assert made(order).kept == len(sources)
+    assert (order.out / "synthetic.fr").stat().st_mtime_ns == written
+
+
+def test_other_sampling_seeds_give_other_rows(tiny_run: Path, tmp_path: Path) -> None:
+    order = Order(tiny_run, "en>fr>en", tmp_path / "one", how=SAMPLED, limit=20)
+    generate(order, Silent())
+    generate(replace(order, out=tmp_path / "two", seed=2), Silent())
+    assert rows(tmp_path / "one", "fr") != rows(tmp_path / "two", "fr")
+
+
+def test_what_cannot_be_generated(tiny_run: Path, tmp_path: Path) -> None:
+    order = Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=4)
+    with pytest.raises(PathError, match=r"path en>fr generates nothing: its last hop learns. Close it \(en>fr>en\)"):
+        generate(replace(order, path="en>fr"), Silent())
+    with pytest.raises(PathError, match="there is no translator en>de; there are en>fr, en>es"):
+        generate(replace(order, path="en>de>en"), Silent())
+    assert not order.out.exists()
+    generate(order, Silent())
+    with pytest.raises(RunError, match=r"was begun with other settings: rows was 4, now 5; seed was 1, now 2\. Choose"):
+        generate(replace(order, limit=5, seed=2), Silent())
+    shutil.rmtree(order.out)
+    order.out.write_text("a file")
+    with pytest.raises(RunError, match=r"cannot be made: .*Choose another --out"):
+        generate(order, Silent())

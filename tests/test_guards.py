@@ -1,0 +1,108 @@
+"""Alarms: what a collapsed generator looks like in counts, and what is no collapse."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from loopmt.config import MixEntry
+from loopmt.learn.gather import Route
+from loopmt.learn.guards import Guard
+from loopmt.model.sieve import LanguageFrequencies, Sieve
+from loopmt.model.travel import HopRecord
+from loopmt.path import Hop, Path
+from loopmt.text.ragged import Ragged
+
+HOP = Hop("en", "fr")
+ROUTES = [Route(number, Path.parse("en>fr>es>en"), MixEntry(path="en>fr>es>en"), 0) for number in range(2)]
+HEALTHY = HopRecord(HOP, 100, {"empty": 2, "copy": 3}, 900, 850, 100, 95, 3)
+
+
+def alarms(*records: HopRecord) -> list[str]:
+    guard = Guard(ROUTES)
+    guard.add([(0, record) for record in records])
+    guard.window()
+    return [str(alarm) for alarm in guard.alarms()]
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({}, None),
+        ({"dropped": {"empty": 30, "runaway": 40}}, "70% of what it says is dropped, most for: runaway"),
+        ({"dropped": {"copy": 25}, "copies": 25}, "25% of what it says copies its input"),
+        ({"distinct": 10}, "it says only 10% as many distinct sentences as it reads"),
+        ({"offered": 20, "dropped": {"empty": 20}}, None),
+        ({"distinct": 5, "distinct_inputs": 6}, None),
+        ({"distinct": 200, "distinct_inputs": 50}, None),
+    ],
+    ids=["healthy", "dropped", "copies", "one sentence", "too few to judge", "a small corpus", "several samples"],
+)
+def test_alarms(changes: dict[str, object], what: str | None) -> None:
+    found = alarms(replace(HEALTHY, **changes))  # type: ignore[arg-type]
+    assert found == ([f"path en>fr>es>en, hop en>fr: {what}"] if what else [])
+
+
+def test_every_hop_of_every_path_is_watched_by_itself() -> None:
+    second = replace(HEALTHY, hop=Hop("fr", "es"), dropped={"length": 80})
+    guard = Guard(ROUTES)
+    guard.add([(0, HEALTHY), (0, second), (1, HEALTHY), (1, replace(HEALTHY, hop=Hop("fr", "es")))])
+    assert [(watch.route, watch.hop) for watch in guard.window()] == [
+        (0, "en>fr"),
+        (0, "fr>es"),
+        (1, "en>fr"),
+        (1, "fr>es"),
+    ]
+    assert [(alarm.route, alarm.hop) for alarm in guard.alarms()] == [(0, "fr>es")]
+    assert guard.alarms() == [], "each is raised once"
+    assert guard.window() == [], "a window begins empty"
+
+
+def test_a_window_adds_up_and_survives_a_checkpoint() -> None:
+    half = replace(HEALTHY, offered=40, dropped={"empty": 30}, distinct_inputs=40, distinct=40)
+    guard = Guard(ROUTES)
+    guard.add([(0, half)])
+    resumed = Guard(ROUTES, guard.state())
+    resumed.add([(0, half)])
+    (watch,) = resumed.window()
+    assert (watch.offered, watch.dropped, watch.distinct) == (80, {"empty": 60}, 80)
+    assert len(resumed.alarms()) == 1
+    assert asdict(resumed.watches.get((0, 0), watch))["offered"] == 80
+
+
+def test_what_is_forgotten_raises_no_alarm() -> None:
+    guard = Guard(ROUTES)
+    guard.add([(0, replace(HEALTHY, distinct=1)), (1, replace(HEALTHY, distinct=1))])
+    guard.forget([0])
+    guard.window()
+    assert [alarm.route for alarm in guard.alarms()] == [1]
+
+
+# -- the sieve -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_dropped_and_why() -> None:
+    before = Ragged.of([[5, 6, 7], [5, 6, 7], [5, 6, 7], [5, 6], [5] * 30, [5, 6, 7]])
+    said = Ragged.of([[8, 9], [], [5, 6, 7], [8] * 17, [8, 9], [8] * 20])
+    ended = np.array([True, True, True, True, True, False])
+    reasons = Sieve(longest=20)(before, said, ended, HOP)
+    assert {reason: np.flatnonzero(bad).tolist() for reason, bad in reasons.items()} == {
+        "empty": [1],
+        "runaway": [5],
+        "copy": [2],
+        "length": [3, 4, 5],
+    }
+
+
+def test_the_wrong_language_is_noticed() -> None:
+    samples = {"en": Ragged.of([[10, 11, 12, 13]] * 20), "fr": Ragged.of([[20, 21, 22, 13]] * 20)}
+    frequencies = LanguageFrequencies.learn(samples, 30)
+    said = Ragged.of([[20, 21, 22, 20], [10, 11, 12, 10], [10, 11], [13, 13, 13, 13]])
+    assert frequencies.foreign(said, "fr").tolist() == [False, True, False, False], "short and shared text is let by"
+    assert frequencies.foreign(said, "en").tolist() == [True, False, False, False]
+    assert not frequencies.foreign(said, "de").any(), "a language without text of its own is not judged"
+    assert frequencies.foreign(Ragged.of([]), "fr").tolist() == []
+    reasons = Sieve(50, frequencies)(Ragged.of([[1]] * 4), said, np.ones(4, dtype=np.bool_), HOP)
+    assert reasons["language"].tolist() == [False, True, False, False]

@@ -1,0 +1,431 @@
+"""What comes in from Hugging Face: a start that carries over, or a generator that speaks text. Made here, offline."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sentencepiece
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from loopmt.cli import app
+from loopmt.config import Generate, loads
+from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError
+from loopmt.export.generator import HuggingFaceGenerator
+from loopmt.export.imported import Imported, Wish
+from loopmt.export.names import from_hugging_face
+from loopmt.export.start import starting_weights
+from loopmt.judge.validate import held_out, loss_by_hop
+from loopmt.model.decoding import Limits
+from loopmt.model.translators import Translators
+from loopmt.model.travel import Walk, travel
+from loopmt.path import Hop
+from loopmt.path import Path as Route
+from loopmt.processes import Processes
+from loopmt.progress import Silent
+from loopmt.run import Run
+from loopmt.text.ragged import Ragged
+from loopmt.text.vocab import Vocab
+from loopmt.workflow.export import Wish as ExportWish
+from loopmt.workflow.export import export
+from loopmt.workflow.importing import direction, import_translator
+from loopmt.workflow.stages import Site
+from loopmt.workflow.train import Request, prepare_run, train
+
+transformers = pytest.importorskip("transformers", reason="imported translators need `transformers`")
+
+EN_FR = Hop("en", "fr")
+TEXTS = ["The red cat sees the old dog today.", "Never.", "The small bird likes the kind king often."]
+LIMITS = Limits(growth=0, extra=20)
+GREEDY = Generate(how="greedy", by="frozen")
+SHAPE = {"layers": 1, "decoder_layers": 1, "width": 32, "feed_forward": 64, "heads": 2}
+CONFIG = {
+    "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 128,
+    "scale_embedding": True, "init_std": 0.3,
+}  # fmt: skip
+
+
+# -- checkpoints of the public shapes ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def text(tiny_experiment_file: Path) -> Path:
+    return tiny_experiment_file.parent / "text"
+
+
+@pytest.fixture(scope="module")
+def opus(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As the OPUS-MT checkpoints are: swish, a sentencepiece model for each side, one table, padding last."""
+    folder = tmp_path_factory.mktemp("opus")
+    pieces: dict[str, None] = {}
+    for side, language in (("source", "en"), ("target", "fr")):
+        learn_subwords(text / f"bi.en-fr.{language}", folder / f"{side}.spm")
+        pieces |= dict.fromkeys(pieces_of(folder / f"{side}.spm")[3:])
+    ids = {piece: number for number, piece in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
+    (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+    last = len(ids) - 1
+    tokens = {"pad_token_id": last, "decoder_start_token_id": last, "eos_token_id": 0, "forced_eos_token_id": 0}
+    config = transformers.MarianConfig(vocab_size=len(ids), activation_function="swish", **tokens, **CONFIG)
+    torch.manual_seed(1)
+    model = transformers.MarianMTModel(config)
+    model.final_logits_bias.normal_()
+    model.generation_config.bad_words_ids = [[last]]
+    model.generation_config.num_beams = 6
+    model.save_pretrained(folder)
+    settings = {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "fr"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def m2m(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("m2m")
+    learn_subwords(text / "bi.en-fr.en", folder / "sentencepiece.bpe.model")
+    names = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(folder / "sentencepiece.bpe.model")[3:]]
+    (folder / "vocab.json").write_text(json.dumps({name: one for one, name in enumerate(names)}), encoding="utf-8")
+    tokenizer = transformers.M2M100Tokenizer(
+        vocab_file=str(folder / "vocab.json"), spm_file=str(folder / "sentencepiece.bpe.model")
+    )
+    torch.manual_seed(2)
+    config = transformers.M2M100Config(vocab_size=400, **CONFIG)
+    transformers.M2M100ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def learn_subwords(file: Path, model: Path) -> None:
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(file), model_prefix=str(model), vocab_size=70, hard_vocab_limit=False, minloglevel=2
+    )
+    model.with_name(f"{model.name}.model").rename(model)
+    model.with_name(f"{model.name}.vocab").unlink()
+
+
+def pieces_of(model: Path) -> list[str]:
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    return [processor.id_to_piece(one) for one in range(processor.get_piece_size())]
+
+
+def experiment_text(text: Path, *, model: str = "", imported: str = "", mix: str = '"X>Y"', vocab: int = 360) -> str:
+    return f"""
+languages = ["en", "fr"]
+vocab = {{ size = {vocab} }}
+[data]
+root = "{text}"
+bitext = {{ "en-fr" = "bi.en-fr" }}
+mono = {{ en = "mono", fr = "mono" }}
+valid = "valid"
+[model]
+layers = 1
+width = 32
+feed_forward = 64
+heads = 2
+dropout = 0.0
+{model}
+[train]
+tokens = 256
+max_length = 40
+shapes = 1
+round = 2
+validate_every = 4
+validate_sentences = 4
+[[stage]]
+name = "first"
+mix = [{mix}]
+updates = 4
+{imported}
+"""
+
+
+def imported_as(use: str, direction: str = "en>fr") -> str:
+    return f'[[imported]]\ndirection = "{direction}"\nuse = "{use}"\n'
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Request]:
+    def write(content: str) -> Request:
+        (tmp_path / "exp.toml").write_text(content, encoding="utf-8")
+        return Request(tmp_path / "exp.toml", tmp_path / "run")
+
+    return write
+
+
+def site_of(request: Request) -> Site:
+    run, _ = prepare_run(request, Silent())
+    return Site.open(run, torch.device("cpu"), Processes())
+
+
+def fresh(site: Site) -> Translators:
+    translators = site.translators(site.experiment.stages[0])
+    translators.start_fresh(1)
+    return translators
+
+
+# -- generators --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)], ids=["greedy", "beam"])
+def test_a_generator_says_what_the_checkpoint_says(how: Generate, opus: Path, tmp_path: Path) -> None:
+    imported = import_translator(opus, tmp_path / "run", Wish(EN_FR))
+    said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, how, LIMITS, seed=1)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(opus), local_files_only=True)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(str(opus), local_files_only=True)
+    for text, one in zip(TEXTS, said, strict=True):
+        beams = how.beam if how.how == "beam" else 1
+        ids = model.generate(
+            **tokenizer([text], return_tensors="pt"), num_beams=beams, max_length=None, max_new_tokens=20
+        )
+        assert one.text == tokenizer.decode(ids[0], skip_special_tokens=True)
+    assert not any(one.ended for one in said), "the end was forced into the last place"
+    assert len({one.text for one in said}) > 1, "a checkpoint that always says the same shows little"
+
+
+def test_sampling_is_keyed_and_leaves_the_global_generator_alone(opus: Path, tmp_path: Path) -> None:
+    generator = HuggingFaceGenerator(import_translator(opus, tmp_path / "run", Wish(EN_FR)), "cpu")
+    how = Generate(how="sample", top_k=8)
+    before = torch.random.get_rng_state()
+    first, again, other = (generator.say(TEXTS, how, LIMITS, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert generator.say([], how, LIMITS, 1) == []
+
+
+def test_a_hop_with_another_vocabulary_passes_text(opus: Path, text: Path, write: Callable[[str], Request]) -> None:
+    mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }'
+    site = site_of(write(experiment_text(text, imported=imported_as("generator"), mix=mix)))
+    imported = import_translator(opus, site.run.folder, Wish(EN_FR))
+    translators = fresh(site)
+    assert translators.hops == (Hop("fr", "en"),)
+    ids = Ragged.of(site.vocab.encode(TEXTS, "en"))
+    walk = Walk(Route.parse("en>fr>en"), [GREEDY], ids)
+    travel(translators, [walk], LIMITS, torch.float32, (1,))
+    said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, GREEDY, LIMITS, 0)
+    expected = site.vocab.encode([one.text for one in said], "fr")
+    assert [row.tolist() for row in walk.trace[1].rows()] == expected
+    with pytest.raises(PathError, match="there is no translator en>fr"):
+        travel(translators, [Walk(walk.path, [Generate()], ids)], LIMITS, torch.float32, (1,))
+
+
+def test_a_loop_is_trained_on_a_frozen_generator(
+    exported: Path, text: Path, write: Callable[[str], Request], tmp_path: Path
+) -> None:
+    """fr>en learns from monolingual English through a translator that no stage trains; twice the same, bit for bit."""
+    mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "sample", top_k = 8 } }'
+    request = write(experiment_text(text, imported=imported_as("generator"), mix=mix))
+    weights = []
+    for name in ("one", "two"):
+        here = Request(request.file, tmp_path / name)
+        import_translator(exported / "en-fr", tmp_path / name, Wish(EN_FR))
+        assert train(here, Silent())
+        weights.append(Run.open(tmp_path / name).stage("first").result_digest())
+    assert weights[0] == weights[1]
+    record = json.loads((tmp_path / "one" / "stages" / "first" / "stage.json").read_text(encoding="utf-8"))
+    assert record["imported"]["en>fr"][0] == "generator"
+
+
+def test_a_multilingual_model_is_told_its_languages(m2m: Path, tmp_path: Path) -> None:
+    wish = Wish(EN_FR, source_code="en", target_code="fr")
+    imported = import_translator(m2m, tmp_path / "run", wish)
+    assert imported.wish == wish and not imported.model and "m2m_100 is another network" in imported.unfit
+    generator = HuggingFaceGenerator(imported, "cpu")
+    assert len(generator.say(TEXTS, GREEDY, LIMITS, 1)) == len(TEXTS)
+    tokenizer = generator._tokenizer
+    assert generator._target == {"forced_bos_token_id": tokenizer.get_lang_id("fr")}
+    assert tokenizer("a").input_ids[0] == tokenizer.get_lang_id("en")
+    with pytest.raises(LoopmtError, match="does not know the language code xx"):
+        import_translator(m2m, tmp_path / "other", Wish(EN_FR, source_code="en", target_code="xx"))
+
+
+# -- starts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    export(tiny_run, ExportWish("hf", folder / "hf", "vanilla", sentences=2), Silent())
+    return folder / "hf"
+
+
+def test_our_own_export_comes_back_weight_for_weight(exported: Path, tiny_run: Path, tmp_path: Path) -> None:
+    run = Run.open(tiny_run)
+    experiment = run.experiment()
+    translators = Translators(experiment.model, Vocab.load(tiny_run / "vocab"), (EN_FR,), torch.device("cpu"))
+    translators.start_fresh(5)
+    imported = import_translator(exported / "en-fr", tmp_path / "run", Wish(EN_FR))
+    assert imported.model == {"norm": "post", "activation": "relu", **SHAPE}
+    assert translators.load(starting_weights(imported, translators, EN_FR), strict=False) == []
+    result = run.stage("vanilla").result().tensors["weights"]
+    for name, tensor in translators.named().items():
+        same = (tensor == result[name]).flatten(1).all(1) if tensor.dim() == 2 else tensor == result[name]
+        tags = slice(3, 3 + len(experiment.languages) + 1) if "embed" in name or "output" in name else slice(0)
+        same[tags] = True  # tags start fresh
+        assert same.all(), name
+
+
+def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: Callable[[str], Request]) -> None:
+    """Not all subwords are the same, yet a validation loss far below that of fresh weights is left."""
+    site = site_of(write(experiment_text(text, vocab=330)))
+    translators = fresh(site)
+    imported = import_translator(exported / "en-fr", site.run.folder, Wish(EN_FR))
+    sets = held_out(site.store, translators, "valid", 40)
+    before = loss_by_hop(translators, sets, torch.float32)["en>fr"]
+    translators.load(starting_weights(imported, translators, EN_FR), strict=False)
+    after = loss_by_hop(translators, sets, torch.float32)["en>fr"]
+    assert after < 0.7 * before
+
+
+def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[str], Request]) -> None:
+    request = write(experiment_text(text, model='activation = "swish"', imported=imported_as("start")))
+    site = site_of(request)
+    imported = import_translator(opus, site.run.folder, Wish(EN_FR))
+    translators = fresh(site)
+    found = starting_weights(imported, translators, EN_FR)
+    theirs = load_file(opus / "model.safetensors")
+    for name, tensor in from_hugging_face(site.experiment.model, theirs).items():
+        assert torch.equal(found[f"en>fr/{name}"], tensor)
+    ids = json.loads((opus / "vocab.json").read_text(encoding="utf-8"))
+    ours = pieces_of(site.vocab.models["en"])
+    embed, table = found["en>fr/embed"], theirs["model.shared.weight"]
+    shared = [piece for piece in ours[7:] if piece in ids]
+    assert len(shared) > 40
+    assert all(torch.equal(embed[ours.index(piece)], table[ids[piece]]) for piece in shared)
+    assert torch.equal(embed[0], table[ids["<pad>"]]) and torch.equal(embed[1], table[ids["</s>"]])
+    spelt = [number for number, piece in enumerate(ours) if piece not in ids and not piece.startswith("<")]
+    fresh_embed = fresh(site).named()["en>fr/embed"]
+    assert spelt and all(not torch.equal(embed[number], fresh_embed[number]) for number in spelt)
+    assert train(request, Silent())
+
+
+def test_a_pegasus_shape_is_a_start(text: Path, write: Callable[[str], Request], tmp_path: Path) -> None:
+    request = write(experiment_text(text, model='norm = "pre"'))
+    assert train(request, Silent())
+    export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    imported = import_translator(tmp_path / "out" / "en-fr", tmp_path / "other", Wish(EN_FR))
+    assert imported.model == {"norm": "pre", "activation": "relu", **SHAPE}
+    translators = fresh(site_of(request))
+    found = starting_weights(imported, translators, EN_FR)
+    result = Run.open(tmp_path / "run").stage("first").result().tensors["weights"]
+    assert all(torch.equal(found[name], result[name]) for name in found if "embed" not in name and "output" not in name)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+def test_a_pickle_is_refused_with_the_way_out(opus: Path, tmp_path: Path) -> None:
+    shutil.copytree(opus, tmp_path / "copy")
+    (tmp_path / "copy" / "model.safetensors").rename(tmp_path / "copy" / "pytorch_model.bin")
+    with pytest.raises(DataError, match=r"only as a pickle \(pytorch_model.bin\).* can run code.*save_pretrained"):
+        import_translator(tmp_path / "copy", tmp_path / "run", Wish(EN_FR))
+    assert not (tmp_path / "run" / "imported" / "en-fr").exists()
+
+
+def test_only_what_cannot_run_code_is_copied(opus: Path, tmp_path: Path) -> None:
+    shutil.copytree(opus, tmp_path / "copy")
+    for name in ("pytorch_model.bin", "modeling.py", "training_args.pt"):
+        (tmp_path / "copy" / name).write_bytes(b"no")
+    imported = import_translator(tmp_path / "copy", tmp_path / "run", Wish(EN_FR))
+    kept = {file.name for file in imported.folder.iterdir()}
+    assert kept == {file.name for file in opus.iterdir()} | {"imported.json"}
+    (imported.folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(RunError, match=r"model.safetensors is not the file that was imported"):
+        Imported.open(imported.folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("no config", "is no Hugging Face checkpoint: it has no config.json"),
+        ("no weights", "has no weights: no .safetensors file"),
+        ("code", "comes with program code of its own"),
+        ("no tokenizer", "has no tokenizer that can be read"),
+        ("cut weights", "has no model that translates that can be read"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(opus, tmp_path / "copy")
+    if change == "no config":
+        (folder / "config.json").unlink()
+    elif change == "no weights":
+        (folder / "model.safetensors").unlink()
+    elif change == "code":
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "m.M"}}), encoding="utf-8")
+    elif change == "no tokenizer":
+        for name in ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+    else:
+        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:200])
+    with pytest.raises(DataError) as caught:
+        import_translator(folder, tmp_path / "run", Wish(EN_FR))
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"imported": imported_as("start", "en>de")}, 'imported "en>de": write one direction of the languages en, fr'),
+        ({"imported": imported_as("start", "en>fr>en")}, 'imported "en>fr>en": write one direction'),
+        ({"imported": imported_as("start", "en>en")}, "imported: path 'en>en' goes from en to en"),
+        ({"imported": imported_as("start") + imported_as("generator")}, "imported names a direction twice"),
+        ({"imported": imported_as("start"), "model": 'sharing = "all"'}, "all directions share cannot start"),
+        (
+            {"imported": imported_as("generator"), "mix": '"en>fr>en"'},
+            'path en>fr>en generates en>fr by = "live", but nothing trains en>fr: it is an imported generator',
+        ),
+    ],
+)
+def test_experiments_that_cannot_be(settings: dict[str, str], sentence: str, text: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(experiment_text(text, **settings))  # type: ignore[arg-type]
+    assert sentence in str(caught.value)
+
+
+def test_a_start_must_fit(opus: Path, m2m: Path, text: Path, write: Callable[[str], Request], tmp_path: Path) -> None:
+    request = write(experiment_text(text, imported=imported_as("start")))
+    with pytest.raises(ConfigError, match=r'imported "en>fr": there is nothing in .*loopmt import --from hf DIR'):
+        train(request, Silent())
+    import_translator(opus, tmp_path / "run", Wish(EN_FR))
+    with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
+        train(request, Silent())
+    shutil.rmtree(tmp_path / "run" / "imported")
+    import_translator(m2m, tmp_path / "run", Wish(EN_FR, source_code="en", target_code="fr"))
+    with pytest.raises(RunError, match="was begun with other settings: imported"):
+        train(request, Silent())
+    shutil.copytree(tmp_path / "run" / "imported", tmp_path / "new" / "imported")
+    with pytest.raises(ConfigError, match="cannot be a start: m2m_100 is another network"):
+        train(Request(request.file, tmp_path / "new"), Silent())
+
+
+def test_the_verb_says_what_to_write_into_the_experiment(opus: Path, m2m: Path, tmp_path: Path) -> None:
+    words = ["import", "--from", "hf", str(opus), "--direction", "en>fr", "--run", str(tmp_path / "run")]
+    said = CliRunner().invoke(app, words).output
+    assert (
+        '[[imported]]\ndirection = "en>fr"\nuse = "start"  # with [model] norm = "post", activation = "swish"' in said
+    )
+    codes = ["--source-code", "en", "--target-code", "fr"]
+    words = ["import", str(m2m), "--direction", "en>fr", "--run", str(tmp_path / "other"), *codes]
+    assert CliRunner().invoke(app, words).output.endswith('direction = "en>fr"\nuse = "generator"\n')
+
+
+def test_a_shared_export_is_told_its_target_by_a_prefix(
+    text: Path, write: Callable[[str], Request], tmp_path: Path
+) -> None:
+    request = write(experiment_text(text, model='sharing = "all"'))
+    assert train(request, Silent())
+    export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    imported = import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(EN_FR, prefix="<2fr>"))
+    vocab = Vocab.load(tmp_path / "run" / "vocab")
+    (ids,) = vocab.encode(TEXTS[:1], "en")
+    assert HuggingFaceGenerator(imported, "cpu")._read(TEXTS[:1]) == [[vocab.tag("fr"), *ids, 1]]
+
+
+@pytest.mark.parametrize("wrong", ["en", "en>fr>en", "X>fr"])
+def test_a_direction_is_one_hop(wrong: str) -> None:
+    with pytest.raises(PathError):
+        direction(wrong)

@@ -1,0 +1,342 @@
+"""Verdicts on counts made by hand, pilots with a known effect, mixes that load, a plan of a real run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from itertools import product
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from conftest import EXPERIMENT
+from loopmt.cli import app
+from loopmt.config import Experiment, expansions, loads, supervised_shares
+from loopmt.errors import DataError
+from loopmt.judge.analysis import before_training
+from loopmt.judge.loops import Bools, Verdicts, loops_of
+from loopmt.judge.pilot import Pilot, judge_pilot
+from loopmt.judge.plan import (
+    VERDICTS,
+    decide,
+    loop_of,
+    outlooks,
+    prospect,
+    rank_pivots,
+    route_quality,
+    training_path,
+)
+from loopmt.judge.predicted import hit_rate, is_hit, outcome_of, predicted_rows
+from loopmt.judge.suggest import as_toml, free_name, suggest_weights
+from loopmt.path import Hop, Path
+from loopmt.progress import Silent
+from loopmt.workflow.analyze import Wish, analyze
+from loopmt.workflow.plan import Question, plan
+
+DUAL, LONGER = Path.parse("en>fr>en"), Path.parse("en>fr>es>en")
+GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
+CASES = ("11", "01", "10", "00")
+
+
+def column(patterns: tuple[str, ...], counts: tuple[int, ...], place: int) -> Bools:
+    rows = [pattern for pattern, count in zip(patterns, counts, strict=True) for _ in range(count)]
+    return np.array([row[place] == "1" for row in rows], dtype=np.bool_)
+
+
+def verdicts(counts: tuple[int, ...], loop: Path = DUAL) -> Verdicts:
+    right, home = (column(CASES, counts, place) for place in range(2))
+    return Verdicts(loop, right, home, right)
+
+
+def piloted(gain: float, low: float, high: float) -> Pilot:
+    shares = {"alpha": [0.3, 0.2, 0.4], "kappa": [0.1, 0.0, 0.2]}
+    return Pilot([gain, low, high], [gain, low, high], dict(shares), dict(shares))  # type: ignore[arg-type]
+
+
+# -- the verdict -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "pilot", "verdict", "why"),
+    [
+        (GOOD, None, "may help", "more than 21% of lost sentences end right, and can gain 38.0% at most"),
+        (GOOD, piloted(0.05, 0.01, 0.09), "helps", r"predicts \+5.0% over its control"),
+        (GOOD, piloted(0.02, -0.01, 0.05), "may help", "the pilot does not decide it"),
+        (GOOD, piloted(-0.05, -0.09, -0.01), "likely harmful", "40% of lost sentences ended right"),
+        ((250, 240, 250, 260), None, "no signal", "no evidence that the loop tells right from wrong"),
+        ((250, 240, 250, 260), piloted(0.05, 0.01, 0.09), "helps", "predicts"),
+        ((100, 400, 400, 100), None, "likely harmful", "more often wrong"),
+        ((600, 395, 0, 5), None, "no signal", "nothing to mend: 0.5%"),
+        ((600, 395, 0, 5), piloted(0.05, 0.01, 0.09), "no signal", "nothing to mend"),
+        ((0, 0, 500, 500), None, "no signal", "M cannot be measured"),
+        ((0, 0, 0, 500), None, "no signal", "M cannot be measured"),
+        ((5, 1, 1, 5), None, "no signal", "interval"),  # a dozen sentences tell nothing
+        ((40, 0, 10, 50), None, "may help", "tells right from wrong"),  # no blind sentence at all
+    ],
+)
+def test_verdicts(counts: tuple[int, ...], pilot: Pilot | None, verdict: str, why: str) -> None:
+    found = prospect(verdicts(counts), pilot)
+    assert found.verdict == verdict
+    assert found.promising == (verdict in ("helps", "may help"))
+    assert re.search(why, found.why)
+
+
+def test_worth_is_the_users() -> None:
+    values = before_training(verdicts(GOOD))
+    assert decide(values, worth=0.37)[0] == "may help"
+    assert decide(values, worth=0.39)[0] == "no signal"
+
+
+def test_predictions_of_a_loop() -> None:
+    found = prospect(verdicts(GOOD))
+    shown = found.as_json()
+    assert shown["bracket"] == [-0.1, 0.38] and shown["trained_as"] == "fr>en>fr" and shown["loop"] == "en>fr>en"
+    p, s, c2 = 0.6, 500 / 520, 0.48
+    by_gamma, by_alpha = ({point[0]: point[1] for point in curve} for curve in found.curves.values())
+    assert by_gamma[0.0] == pytest.approx(s - p) and by_gamma[0.5] == pytest.approx(s * (1 - 0.5 * c2) - p)
+    assert by_alpha[0.0] == pytest.approx(-0.1) and by_alpha[1.0] == pytest.approx(0.38)
+    assert found.gamma_star is not None and s * (1 - found.gamma_star * c2) == pytest.approx(p)
+    assert found.assumed["H at gamma = 0.43"][0] == pytest.approx(s * (1 - 0.43 * c2) - p)
+    assert found.assumed["Theorem 1 at alpha = 0.30"][0] == pytest.approx(0.5 + 0.3 * c2 - p)
+
+
+# -- pivots ----------------------------------------------------------------------------------------------------
+
+
+def test_pivots_are_ranked_by_new_information() -> None:
+    dual = verdicts((60, 20, 10, 30))
+    blind, found = dual.home & ~dual.right, dual.home & dual.right
+    sees = np.where(blind, False, dual.home)  # loses the whole blind spot and nothing else
+    echoes = dual.home.copy()  # comes home when the dual loop does
+    alarms = np.where(found, False, dual.home)  # loses what is right
+    ways = {"a": alarms, "b": echoes, "c": sees}
+    longer = [Verdicts(Path.parse(f"en>fr>{pivot}>en"), dual.right, home, None) for pivot, home in ways.items()]
+    first, second, third = rank_pivots(dual, longer)
+    assert [pivot.loop.languages[2] for pivot in (first, second, third)] == ["c", "b", "a"]
+    assert first.new_information[0] == 0 and first.coverage[0] == 1 and first.false_alarms[0] == 0
+    assert second.new_information[0] == 1 and second.verdict == "no signal"
+    assert third.verdict == "likely harmful" and "M" in third.why
+    assert (first.promising, second.promising, third.promising) == (True, False, False)
+    (against,) = rank_pivots(dual, longer[2:], {longer[2].loop: piloted(-0.05, -0.09, -0.01)})
+    assert against.verdict == "likely harmful" and not against.promising
+
+
+def test_a_loop_is_trained_from_its_second_language() -> None:
+    assert str(training_path(LONGER)) == "fr>es>en>fr" and training_path(LONGER).taught == Hop("en", "fr")
+    hops = [Hop(one, other) for one, other in product(("en", "fr", "es", "de"), repeat=2) if one != other]
+    for loop in loops_of(hops, 4):
+        assert loop_of(training_path(loop)) == loop
+        assert sorted(map(str, training_path(loop).hops)) == sorted(map(str, loop.hops))
+
+
+def test_routes_are_worth_what_arrives() -> None:
+    seen, unseen = verdicts((3, 1, 2, 4), Path.parse("fr>en>fr")), verdicts((3, 1, 2, 4), Path.parse("fr>es>en>fr"))
+    quality = route_quality([seen, Verdicts(unseen.loop, unseen.right, unseen.home, None)])
+    assert quality[Hop("en", "fr")][seen.loop][0] == 0.5
+    assert quality[Hop("en", "fr")][unseen.loop][0] is None
+
+
+# -- pilots ----------------------------------------------------------------------------------------------------
+
+
+def test_a_pilot_predicts_its_other_half() -> None:
+    generator = np.random.default_rng(1)
+    before = verdicts((2000, 200, 600, 1200))
+    shuffled = generator.permutation(len(before.right))
+    before = Verdicts(DUAL, before.right[shuffled], before.home[shuffled], None)
+    lost = ~before.home
+    mended = before.right | (lost & (generator.random(len(lost)) < 0.3))  # lost ones become right in 30% of cases
+    after = Verdicts(DUAL, mended, before.home | mended, None)
+    pilot = judge_pilot(before, after, before)
+    truth = 0.3 * 0.3
+    value, low, high = pilot.predicted
+    assert value is not None and low is not None and high is not None
+    assert low < truth < high and value == pytest.approx(truth, abs=0.02) and high - low < 0.04
+    assert pilot.observed[0] == pytest.approx(truth, abs=0.02)
+    assert pilot.trained["alpha"][0] == pytest.approx(1 / 3 + 0.3 * 2 / 3, abs=0.05)
+    assert pilot.control["kappa"][0] == pytest.approx(1 / 3, abs=0.05), "do nothing: kappa is the break-even point"
+    assert prospect(before, pilot).verdict == "helps"
+    assert prospect(before, judge_pilot(before, before, after)).verdict == "likely harmful"
+
+
+def test_a_pilot_that_does_what_its_control_does_decides_nothing() -> None:
+    before = verdicts(GOOD)
+    after = verdicts((600, 0, 400, 0))
+    pilot = judge_pilot(before, after, after)
+    assert pilot.predicted == [0.0, 0.0, 0.0]
+    assert prospect(before, pilot).verdict == "may help"
+
+
+# -- suggestions -----------------------------------------------------------------------------------------------
+
+
+def suggested(measured: list[Verdicts], experiment: Experiment) -> dict[Path, float]:
+    supply = experiment.data.supply()
+    return suggest_weights(outlooks(measured), route_quality(measured), lambda path: supply.lack(path) is None)
+
+
+def test_a_suggested_mix_loads_where_it_is_pasted() -> None:
+    experiment = loads(EXPERIMENT)
+    loops = loops_of([Hop(one, other) for one, other in product(("en", "fr", "es"), repeat=2) if one != other])
+    measured = [verdicts(GOOD, loop) for loop in loops]
+    for number, one in enumerate(measured):  # the triangles see what dual loops do not
+        if len(one.loop.hops) == 3:
+            measured[number] = Verdicts(one.loop, one.right, one.home & one.right, one.right)
+    weights = suggested(measured, experiment)
+    assert set(weights) == set(loops)
+    mix = as_toml(weights, "vanilla", 500, [stage.name for stage in experiment.stages])
+    assert mix is not None
+    pasted = loads(EXPERIMENT + "\n" + mix)
+    stage = pasted.stage("loops")
+    paths = [path for _, expansion in expansions(pasted, stage) for path in expansion.paths]
+    assert {path for path in paths if path.closed} == set(loops) and stage.from_ == "vanilla" and stage.updates == 500
+    shares = supervised_shares(pasted, stage)
+    assert shares is not None and set(shares.values()) == {0.5}
+    assert (pasted.compare[-1].of, pasted.compare[-1].against) == ("loops", "loops-control")
+    again = as_toml(weights, "vanilla", 500, [stage.name for stage in pasted.stages])
+    assert again is not None and loads(EXPERIMENT + mix + again).stages[-2].name == "loops-2"
+
+
+def test_what_does_not_promise_or_cannot_be_fed_is_not_suggested() -> None:
+    experiment = loads(EXPERIMENT, ['data.mono = { fr = "mono" }'])
+    nothing = verdicts((250, 240, 250, 260), DUAL)
+    assert suggested([nothing], experiment) == {}
+    assert as_toml({}, "vanilla", 500, []) is None
+    good, unfed = verdicts(GOOD, DUAL), verdicts(GOOD, Path.parse("fr>en>fr"))
+    assert suggested([good, unfed], experiment) == {Path.parse("fr>en>fr"): 1.0}
+    echo = verdicts(GOOD, LONGER)  # comes home exactly when the dual loop does
+    assert suggested([good, echo], experiment) == {Path.parse("fr>en>fr"): 1.0}
+
+
+@pytest.mark.parametrize(("right", "shares"), [(250, [0.67, 0.33]), (240, [1.0])])
+def test_loops_share_by_the_quality_of_what_is_learnt_from(right: int, shares: list[float]) -> None:
+    experiment = loads(EXPERIMENT)
+    good = verdicts(GOOD, DUAL)
+    longer = Verdicts(LONGER, good.right, good.home & good.right, None)
+    direct = verdicts((500, 0, 0, 500), Path.parse("fr>en>fr"))
+    source = column(("1", "0"), (right, 1000 - right), 0)
+    around = Verdicts(Path.parse("fr>es>en>fr"), good.right, good.right & False, source)
+    weights = suggested([good, longer, direct, around], experiment)
+    assert [weights[path] for path in (direct.loop, around.loop) if path in weights] == shares
+
+
+def test_names_are_free() -> None:
+    assert free_name("loops", []) == "loops"
+    assert free_name("loops", ["loops", "loops-2"]) == "loops-3"
+
+
+# -- predicted against observed --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "hits"),
+    [
+        ("helps", {"gained": True, "no difference": False, "lost": False}),
+        ("may help", {"gained": None, "no difference": None, "lost": None}),
+        ("no signal", {"gained": False, "no difference": True, "lost": True}),
+        ("likely harmful", {"gained": False, "no difference": False, "lost": True}),
+    ],
+)
+def test_what_counts_as_a_hit(verdict: str, hits: dict[str, bool | None]) -> None:
+    assert verdict in VERDICTS
+    assert {outcome: is_hit(verdict, outcome) for outcome in hits} == hits
+
+
+def test_outcomes_are_those_of_the_interval() -> None:
+    gains = ([0.02, 0.01, 0.03], [0.02, -0.01, 0.05], [-0.02, -0.03, -0.01])
+    assert [outcome_of(list(gain)) for gain in gains] == ["gained", "no difference", "lost"]
+
+
+def test_abstentions_do_not_count() -> None:
+    def row(verdict: str, outcome: str, predicted: float, gain: float) -> dict[str, Any]:
+        head = {"verdict": verdict, "outcome": outcome, "hit": is_hit(verdict, outcome)}
+        return {**head, "predicted": [predicted, None, None], "observed": [gain, None, None]}
+
+    rows = [
+        row("helps", "gained", 0.1, 0.2),
+        row("helps", "no difference", 0.1, -0.01),
+        row("no signal", "no difference", -0.1, 0.01),
+        row("may help", "lost", 0.1, -0.2),
+    ]
+    rate = hit_rate(rows)
+    assert (rate["rows"], rate["decided"], rate["abstained"]) == (4, 3, 1)
+    assert rate["hits"][0] == pytest.approx(2 / 3) and rate["always_helps"][0] == pytest.approx(1 / 3)
+    assert rate["same_sign"][0] == 1 / 4
+
+
+def test_only_loops_that_the_control_lacks_are_judged() -> None:
+    experiment = loads(EXPERIMENT)
+    loops = [
+        {"loop": loop, "verdict": verdict, "pilot": {"predicted": [0.1, 0.0, 0.2]}}
+        for loop, verdict in (("en>fr>en", "may help"), ("en>fr>es>en", "helps"))
+    ]
+    planned = {"rule": "exact", "directions": {"en>fr": {"loops": loops, "pivots": []}}}
+    seen = {"after": "dual", "control": "vanilla-longer", "set": "test", "rule": "exact"}
+    gains = [{**seen, "loop": loop, "values": {"gain": [0.1, 0.05, 0.15]}} for loop in ("en>fr>en", "en>es>en")]
+    (row,) = predicted_rows(experiment, planned, {"beyond_placebo": gains})
+    assert (row["loop"], row["verdict"], row["outcome"], row["hit"]) == ("en>fr>en", "may help", "gained", None)
+    assert row["predicted_by"] == "pilot" and row["direction"] == "en>fr"
+
+
+def test_beside_a_control_with_loops_the_plan_on_pivots_counts() -> None:
+    longer = """
+[[stage]]
+name = "longer"
+from = "vanilla"
+mix = ["X>Y", { path = "X>Y>X", weight = 0.5 }, { path = "X>Y>Z>X", weight = 0.5 }]
+updates = 16
+[[compare]]
+of = "longer"
+against = "dual"
+"""
+    experiment = loads(EXPERIMENT + longer)
+    pivot = {"loop": "en>fr>es>en", "verdict": "likely harmful", "pilot": None}
+    loop = {"loop": "en>fr>es>en", "verdict": "helps", "pilot": {"predicted": [0.1, 0.0, 0.2]}}
+    planned = {"rule": "exact", "directions": {"en>fr": {"loops": [loop], "pivots": [pivot]}}}
+    seen = {"after": "longer", "control": "dual", "set": "test", "rule": "exact", "loop": "en>fr>en"}
+    gains = [{**seen, "values": {"gain": [-0.1, -0.15, -0.05]}}]
+    (row,) = predicted_rows(experiment, planned, {"beyond_placebo": gains})
+    assert (row["verdict"], row["outcome"], row["hit"]) == ("likely harmful", "lost", True)
+
+
+# -- a run -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run: FilePath, tmp_path_factory: pytest.TempPathFactory) -> FilePath:
+    return FilePath(shutil.copytree(tiny_run, tmp_path_factory.mktemp("plan") / "run"))
+
+
+def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: FilePath) -> None:
+    before = sorted(path.name for path in (run / "stages").iterdir())
+    made = plan(run, Question(beam=1, sentences=20, pilot=8), Silent())
+    assert json.loads((run / "plan.json").read_text()) == made
+    assert sorted(path.name for path in (run / "stages").iterdir()) == before, "the pilots have a folder of their own"
+    assert made["stage"] == "vanilla" and len(made["directions"]) == 6
+    for direction, outlook in made["directions"].items():
+        assert [loop["loop"].count(">") for loop in outlook["loops"]] == [2, 3]
+        assert all(loop["loop"].startswith(direction) and loop["verdict"] in VERDICTS for loop in outlook["loops"])
+        assert all(one["pilot"]["predicted"][0] is not None for one in (*outlook["loops"], *outlook["pivots"]))
+    loads(EXPERIMENT + (made["mix"] or ""))
+    analysis = analyze(run, Wish(thresholds=(50.0,), beam=1, sentences=20, against_plan=True), Silent())
+    rows = analysis["predicted"]["rows"]
+    assert {row["direction"] for row in rows} == set(made["directions"])
+    assert all(row["loop"].count(">") == 2 for row in rows), "the run tried dual loops only"
+    assert json.loads((run / "predicted.json").read_text()) == analysis["predicted"]
+
+
+def test_the_command_says_what_to_do(run: FilePath) -> None:
+    shown = CliRunner().invoke(app, ["plan", str(run), "--beam", "1", "--sentences", "20", "--threshold", "60"])
+    assert shown.exit_code == 0, shown.output
+    for words in ("correct: BLEU > 60", "break-even", "Which pivot", "en>fr>es>en", "loops keep their verdict"):
+        assert words in shown.stdout
+    assert "A mix to paste" in shown.stdout or "No loop is worth trying" in shown.stdout
+
+
+def test_an_unknown_set_is_named(run: FilePath) -> None:
+    with pytest.raises(DataError, match="there is no set 'news'"):
+        plan(run, Question(set="news"), Silent())

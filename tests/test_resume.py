@@ -1,0 +1,181 @@
+"""A stage that was killed, stopped or paused ends with the same weights and the same log, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from loopmt.errors import RunError
+from loopmt.progress import Silent
+from loopmt.run import Run, StageFolder
+from loopmt.workflow.train import Request, train
+
+ASK = Callable[..., Request]
+STAGE = """
+[[stage]]
+name = "loops"
+from = "vanilla"
+updates = 44
+mix = [
+  "X>Y",
+  { path = "X>Y>X", generate = { how = "sample", top_k = 5 } },
+  { path = "X>Y>X", weight = 0.5, generate = { by = "ema", how = "greedy" } },
+  { path = "X>Y>Z>X", weight = 0.5, per_round = 1, from_update = 10, generate = { by = "frozen", how = "greedy" } },
+]
+train = { tokens = 128, round = 4, validate_every = 10, log_every = 7, dropout = 0.1, average = 2, ema = 0.9 }
+"""
+
+
+def folder_of(request: Request) -> StageFolder:
+    assert request.run is not None
+    return Run(request.run).stage("loops")
+
+
+def outcome(request: Request) -> tuple[dict[str, torch.Tensor], list[dict[str, Any]]]:
+    """Weights and log, without what only a clock can know."""
+    folder = folder_of(request)
+    records = [_timeless(record) for record in folder.records()]
+    return dict(folder.result().tensors["weights"]), records
+
+
+def _timeless(record: dict[str, Any]) -> dict[str, Any]:
+    timed = {"seconds", "tokens_per_second", "generate_share", "window"}
+    return {key: value for key, value in record.items() if key not in timed}
+
+
+def assert_same(request: Request, reference: Request) -> None:
+    (weights, records), (expected, expected_records) = outcome(request), outcome(reference)
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in weights)
+    assert records == expected_records
+
+
+def started(request: Request) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "loopmt", "train", str(request.file), "--run", str(request.run)]
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=alone)
+
+
+def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Until something has happened, or the process has come to its end."""
+    deadline = time.monotonic() + 60
+    while not ready() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def references() -> dict[str, Request]:
+    return {}
+
+
+@pytest.fixture
+def reference(ask_for: ASK, references: dict[str, Request]) -> Request:
+    """The stage trained in one go, once for all tests here."""
+    if "whole" not in references:
+        references["whole"] = ask_for(STAGE)
+        assert train(references["whole"], Silent())
+    return references["whole"]
+
+
+def test_the_whole_stage_does_what_it_should(reference: Request) -> None:
+    _, records = outcome(reference)
+    kinds = [record["kind"] for record in records]
+    assert kinds.count("valid") == 5
+    assert kinds.count("train") == 7
+    assert kinds[-1] == "end"
+    paths = {path for record in records if record["kind"] == "train" for path in record["loss"]}
+    assert {path.count(">") for path in paths} == {1, 2, 3}
+    assert sum(record.get("generated_tokens", 0) for record in records) > 0
+
+
+def test_killed_at_random_moments(ask_for: ASK, reference: Request) -> None:
+    chance = random.Random(4)
+    request = ask_for(STAGE)
+    folder = folder_of(request)
+    killed = 0
+    for lines in (0, 2, 4, 7):  # of the log, before the end is near
+        process = started(request)
+        wait_for(lambda lines=lines: folder.begun and len(folder.records()) >= lines, process)  # type: ignore[misc]
+        time.sleep(chance.random() * 0.3)
+        killed += process.poll() is None
+        process.kill()
+        process.communicate()
+    assert killed >= 2, "the moments were well chosen"
+    assert train(request, Silent())
+    assert_same(request, reference)
+    assert not [entry for entry in folder.folder.iterdir() if entry.name.endswith((".draft", ".old"))]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop(ask_for: ASK, reference: Request, number: signal.Signals) -> None:
+    request = ask_for(STAGE)
+    folder = folder_of(request)
+    process = started(request)
+    wait_for(lambda: folder.begun and len(folder.records()) >= 1, process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    if not folder.finished:
+        assert f"training paused: {number.name} was received. The same command resumes it." in said
+        assert folder.updates()[-1] > 0
+    assert train(request, Silent())
+    assert_same(request, reference)
+
+
+def test_paused_after_a_time(ask_for: ASK, reference: Request) -> None:
+    request = ask_for(STAGE)
+    pauses = 0
+    while not train(Request(request.file, request.run, stop_after=0.2), Silent()):
+        pauses += 1
+        assert pauses < 100
+    assert pauses > 1
+    assert_same(request, reference)
+
+
+def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:
+    request = ask_for(STAGE)
+    while not train(Request(request.file, request.run, stop_after=1e-6), Silent()):
+        pass
+    assert_same(request, reference)
+
+
+def test_a_damaged_checkpoint_costs_only_time(ask_for: ASK, reference: Request) -> None:
+    request = ask_for(STAGE)
+    folder = folder_of(request)
+    while not len(folder.updates()) >= 3:
+        assert not train(Request(request.file, request.run, stop_after=1e-6), Silent())
+    newest = folder.place(folder.updates()[-1]) / "weights.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"x")
+    with pytest.warns(UserWarning, match="The checkpoint before it is used"):
+        assert train(request, Silent())
+    assert_same(request, reference)
+
+
+def test_a_finished_stage_is_not_trained_again(reference: Request) -> None:
+    folder = folder_of(reference)
+    before = folder.metrics.stat().st_mtime_ns
+    assert train(reference, Silent())
+    assert folder.metrics.stat().st_mtime_ns == before
+
+
+def test_a_changed_stage_is_refused_and_nothing_is_written(ask_for: ASK) -> None:
+    request = ask_for(STAGE)
+    assert not train(Request(request.file, request.run, stop_after=1e-6), Silent())
+    assert request.run is not None
+    before = (request.run / "experiment.json").read_bytes()
+    with pytest.raises(RunError) as caught:
+        train(Request(request.file, request.run, ["stage.loops.updates=50", "seed=1"]), Silent())
+    assert str(caught.value).startswith(
+        'stage "loops" was begun with other settings: stage.updates was 44, now 50. Put them back, '
+    )
+    assert (request.run / "experiment.json").read_bytes() == before

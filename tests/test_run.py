@@ -1,0 +1,276 @@
+"""A run's folder: checkpoints whole or not at all, damage passed over, one process at a time, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from loopmt.errors import DamagedError, LockedError, RunError
+from loopmt.run import Checkpoint, Run, StageFolder, read_json, write_checkpoint, write_json
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from loopmt.run import Run
+with Run(Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def checkpoint(update: int, value: float = 1.0) -> Checkpoint:
+    weights = {"en>fr/embed": torch.full((3, 2), value), "steps": torch.tensor(update)}
+    return Checkpoint(update, {"weights": weights, "optimizer": {"first": torch.full((4,), value)}}, {"round": update})
+
+
+def filled(folder: Path, updates: int = 2) -> StageFolder:
+    stage = StageFolder(folder / "stages" / "vanilla")
+    stage.begin({"seed": 1})
+    for update in range(10, 10 * updates + 1, 10):
+        stage.save(checkpoint(update, float(update)), keep={update})
+    return stage
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_comes_back_as_it_went(tmp_path: Path) -> None:
+    stage = filled(tmp_path)
+    stage.log({"kind": "train"})
+    stage.save(checkpoint(30, 3.5), keep={30})
+    newest = stage.newest()
+    assert newest is not None
+    assert newest.update == 30
+    assert newest.state == {"round": 30, "metrics_bytes": stage.metrics.stat().st_size}
+    assert torch.equal(newest.tensors["weights"]["en>fr/embed"], torch.full((3, 2), 3.5))
+    assert torch.equal(newest.tensors["optimizer"]["first"], torch.full((4,), 3.5))
+
+
+def test_a_stage_without_a_checkpoint(tmp_path: Path) -> None:
+    assert StageFolder(tmp_path).newest() is None
+
+
+def test_only_what_may_be_needed_is_kept(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path / "stage")
+    stage.begin({})
+    for update in (10, 20, 30, 40, 50):
+        stage.save(checkpoint(update), keep={20, 50})
+    assert stage.updates() == [20, 40, 50], "the best, and two to resume from"
+    assert not (stage.place(20) / "optimizer.safetensors").exists()
+    assert (stage.place(40) / "optimizer.safetensors").exists()
+    assert stage.weights(20)["steps"] == 20
+
+
+def damage(file: Path, how: str) -> None:
+    content = file.read_bytes()
+    if how == "delete":
+        file.unlink()
+    elif how == "truncate":
+        file.write_bytes(content[: len(content) // 2])
+    elif how == "empty":
+        file.write_bytes(b"")
+    else:
+        place = len(content) - 3
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+
+
+@pytest.mark.parametrize("how", ["delete", "truncate", "empty", "flip a bit"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, name: str, how: str) -> None:
+    stage = filled(tmp_path)
+    damage(stage.place(20) / name, how)
+    with pytest.warns(UserWarning, match=rf"{name}.*The checkpoint before it is used\."):
+        newest = stage.newest()
+    assert newest is not None
+    assert newest.update == 10
+
+
+@pytest.mark.parametrize("value", ["[]", "3", "{}", '{"update": 20}'])
+def test_a_state_that_is_no_state_is_damage(tmp_path: Path, value: str) -> None:
+    stage = filled(tmp_path)
+    (stage.place(20) / "state.json").write_text(value, encoding="utf-8")
+    with pytest.warns(UserWarning, match="The checkpoint before it is used"):
+        newest = stage.newest()
+    assert newest is not None
+    assert newest.update == 10
+
+
+def test_two_damaged_checkpoints_are_an_error(tmp_path: Path) -> None:
+    stage = filled(tmp_path)
+    for update in (10, 20):
+        damage(stage.place(update) / "weights.safetensors", "truncate")
+    with pytest.warns(UserWarning, match="is damaged"), pytest.raises(DamagedError) as caught:
+        stage.newest()
+    assert str(caught.value) == f"no checkpoint of {stage.folder} can be read. Delete it to train the stage again."
+
+
+def test_a_future_that_was_damaged_is_forgotten(tmp_path: Path) -> None:
+    """After going back to 10, a new 15 is newer than the damaged 20."""
+    stage = filled(tmp_path)
+    damage(stage.place(20) / "weights.safetensors", "truncate")
+    stage.save(checkpoint(15), keep={10, 15})
+    assert stage.updates() == [10, 15]
+    newest = stage.newest()
+    assert newest is not None
+    assert newest.update == 15
+
+
+def test_what_a_killed_process_left_half_written_is_not_seen(tmp_path: Path) -> None:
+    stage = filled(tmp_path)
+    draft = stage.checkpoints / ".00000030.draft"
+    draft.mkdir()
+    (draft / "weights.safetensors").write_bytes(b"half")
+    assert stage.updates() == [10, 20]
+    stage.save(checkpoint(30), keep={30})
+    assert sorted(entry.name for entry in stage.checkpoints.iterdir()) == ["00000020", "00000030"]
+
+
+@pytest.fixture
+def no_room() -> Iterator[None]:
+    """No file may grow beyond 100 bytes: the nearest to a full disk that a process can ask for."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    stage = filled(tmp_path)
+    request.getfixturevalue("no_room")
+    with pytest.raises(RunError, match=r"00000020 could not be written: .*What was there before is untouched\."):
+        stage.save(checkpoint(20, 7.0), keep={20})
+    newest = stage.newest()
+    assert newest is not None
+    assert torch.equal(newest.tensors["weights"]["en>fr/embed"], torch.full((3, 2), 20.0))
+    assert sorted(entry.name for entry in stage.checkpoints.iterdir()) == ["00000010", "00000020"]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    file = tmp_path / "value.json"
+    write_json(file, {"old": 1})
+    request.getfixturevalue("no_room")
+    with pytest.raises(RunError, match=r"value\.json could not be written: .*What was there before is untouched\."):
+        write_json(file, {"new": "x" * 500})
+    assert read_json(file) == {"old": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_result_replaces_checkpoints(tmp_path: Path) -> None:
+    stage = filled(tmp_path)
+    assert not stage.finished
+    with pytest.raises(RunError, match='stage "vanilla" is not finished'):
+        stage.result()
+    stage.finish(checkpoint(20, 2.0))
+    assert stage.finished
+    assert stage.updates() == []
+    assert torch.equal(stage.result().tensors["weights"]["en>fr/embed"], torch.full((3, 2), 2.0))
+    assert len(stage.result_digest()) == 64
+
+
+def test_writing_over_a_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    for value in (1.0, 2.0):
+        write_checkpoint(folder, checkpoint(5, value), {})
+    stored = StageFolder(tmp_path)
+    stored.checkpoints = tmp_path
+    assert torch.equal(_weights(folder)["en>fr/embed"], torch.full((3, 2), 2.0))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "weights.safetensors")
+
+
+def test_files_hold_tensors_and_json_and_nothing_else(tiny_run: Path) -> None:
+    """Nothing in a run's folder can carry code."""
+    kinds = {file.suffix for file in tiny_run.rglob("*") if file.is_file() and file.name != ".lock"}
+    assert kinds <= {".safetensors", ".json", ".jsonl", ".toml", ".model", ".tokens", ".offsets", ".txt"}
+    for file in tiny_run.rglob("*.safetensors"):
+        header = file.read_bytes()[8:400]
+        assert header.startswith(b"{"), "safetensors begin with JSON"
+
+
+# -- settings, logs, locks -----------------------------------------------------------------------------------------
+
+
+def test_a_changed_stage_is_refused(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path / "dual")
+    settings = {"seed": 1, "train": {"tokens": 512, "clip": 1.0, "log_every": 5}, "stage": {"mix": ["X>Y"]}}
+    stage.begin(settings)
+    stage.begin(settings)
+    stage.begin({**settings, "train": {"tokens": 512, "clip": 1.0, "log_every": 50}})
+    with pytest.raises(RunError) as caught:
+        stage.begin({"seed": 2, "train": {"tokens": 1024, "clip": 1.0}, "stage": {"mix": ["X>Y", "X>Y>X"]}})
+    assert str(caught.value) == (
+        'stage "dual" was begun with other settings: seed was 1, now 2; train.tokens was 512, now 1024; '
+        'stage.mix was ["X>Y"], now ["X>Y", "X>Y>X"]. Put them back, give the stage another name, '
+        f"choose another --run, or delete {stage.folder}."
+    )
+
+
+def test_the_log_can_be_cut_and_read(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path)
+    assert stage.records() == []
+    stage.log({"update": 1})
+    size = stage.metrics.stat().st_size
+    stage.log({"update": 2})
+    with stage.metrics.open("a", encoding="utf-8") as file:
+        file.write('{"update": 3, "lo')
+    assert [record["update"] for record in stage.records()] == [1, 2], "a half-written line is no record"
+    stage.cut_log(size)
+    assert [record["update"] for record in stage.records()] == [1]
+    stage.cut_log(10**9)
+    assert stage.metrics.stat().st_size == size
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+            with pytest.raises(LockedError) as caught, Run(tmp_path).locked():
+                pytest.fail("two hold the run")
+            assert str(caught.value) == (
+                f"{tmp_path} is in use by another process (pid {other.pid}). "
+                "Wait for it, stop it, or choose another --run."
+            )
+        finally:
+            other.kill()
+    with Run(tmp_path).locked():
+        assert (tmp_path / ".lock").read_text() == str(os.getpid()), "a killed process holds nothing"
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as caught:
+        Run.open(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} is no run: it has no experiment.json. Make one: `loopmt train EXPERIMENT --run {tmp_path}`."
+    )
+    (tmp_path / "experiment.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(DamagedError, match=r"experiment\.json is damaged"):
+        Run.open(tmp_path).experiment()
+    (tmp_path / "experiment.json").write_text("{", encoding="utf-8")
+    with pytest.raises(DamagedError, match=r"experiment\.json cannot be read"):
+        Run.open(tmp_path).experiment()
+
+
+def test_json_is_written_whole(tmp_path: Path) -> None:
+    file = tmp_path / "value.json"
+    write_json(file, {"text": "é"})
+    assert json.loads(file.read_text(encoding="utf-8")) == {"text": "é"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]

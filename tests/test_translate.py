@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopmt import Generate, LoopmtError, Translator, load
+from loopmt.errors import ConfigError, DataError, PathError, RunError
+from loopmt.judge.score import sacre_bleu
+from loopmt.model.translators import Translators
+from loopmt.path import Hop
+from loopmt.run import Run
+from loopmt.workflow.translate import chunks, halves, load_translators, read_files, read_stream, spaced
+
+SENTENCE = "The small child hears the kind cat often."
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run: Path) -> Translator:
+    return load(tiny_run)
+
+
+def test_translations_are_good_where_the_language_is_easy(translator: Translator, tiny_run: Path) -> None:
+    folder = tiny_run / "store"
+    sources, references = ((folder / f"set1.{one}.txt").read_text().splitlines() for one in ("en", "fr"))
+    assert sacre_bleu(translator.translate(sources, "en>fr"), references).score > 30
+
+
+def test_languages_and_directions(translator: Translator) -> None:
+    assert translator.languages == ["en", "fr", "es"]
+    assert translator.directions == ["en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"]
+
+
+ODD = [
+    "",
+    "   ",
+    "\t\x00\x01\x07",
+    "中文 и русский, עברית ‏\u202eabc\u202c",
+    "👩‍👩‍👧 \U0010ffff \ud800",
+    "e\u0301 \u2028 \u2029 \x85 \x0b",
+    "▁ ▁▁ <2en> <synthetic> <0x0A>",
+    "a" * 500,
+    "中" * 300,
+]
+
+
+@pytest.mark.parametrize("how", [None, Generate(how="sample", temperature=3.0), Generate(how="greedy")])
+def test_one_clean_line_for_each_line_whatever_it_is(translator: Translator, how: Generate | None) -> None:
+    found = translator.translate([SENTENCE, *ODD, SENTENCE], "en>fr", how=how, beam=2)
+    assert len(found) == len(ODD) + 2
+    assert not _breaking("".join(found))
+    assert found[1] == found[2] == found[3] == ""
+    assert found[0] and all(found[4:])
+
+
+def _breaking(line: str) -> list[str]:
+    return [one for one in line if unicodedata.category(one) in ("Cc", "Zl", "Zp")]
+
+
+@given(text=st.text(max_size=60))
+@settings(max_examples=25, deadline=None)
+def test_any_text_becomes_one_line(translator: Translator, text: str) -> None:
+    (line,) = translator.translate([text], "fr>es", beam=1)
+    assert len(line.splitlines()) <= 1
+    assert not _breaking(line)
+
+
+def test_order_and_company_do_not_matter(translator: Translator) -> None:
+    texts = [SENTENCE, "", "The old king sees the red fish never.", "The cat."]
+    together = translator.translate(texts, "en>fr")
+    assert together == [translator.translate([text], "en>fr")[0] for text in texts]
+    assert together[::-1] == translator.translate(texts[::-1], "en>fr")
+    assert translator.translate([], "en>fr") == []
+
+
+def test_several_hops_are_one_after_another(translator: Translator) -> None:
+    there = translator.translate([SENTENCE], "en>fr")
+    assert translator.translate([SENTENCE], "en>fr>es") == translator.translate(there, "fr>es")
+
+
+def test_a_long_line_is_translated_sentence_by_sentence(translator: Translator) -> None:
+    (one,) = translator.translate([SENTENCE], "en>fr")
+    assert translator.translate([" ".join([SENTENCE] * 40)], "en>fr") == [" ".join([one] * 40)]
+
+
+def test_nbest(translator: Translator) -> None:
+    texts = [SENTENCE, "", " ".join([SENTENCE] * 5)]
+    found = translator.nbest(texts, "en>fr", 3)
+    assert [len(candidates) for candidates in found] == [3, 1, 3]
+    assert [candidates[0].text for candidates in found] == translator.translate(texts, "en>fr")
+    assert all(candidate.score < 0 for candidate in found[0])
+    assert found[1][0].text == "" and found[1][0].score == 0
+    assert found[2][0].score == pytest.approx(5 * found[0][0].score, rel=1e-3)
+    with pytest.raises(ConfigError, match="5 best translations need a beam of 5"):
+        translator.nbest(texts, "en>fr", 5)
+
+
+def test_sampling_depends_on_the_seed_alone(translator: Translator) -> None:
+    how = Generate(how="sample", temperature=1.5)
+    texts = [SENTENCE] * 4
+    first = translator.nbest(texts, "en>fr", 3, how=how, seed=1)
+    assert first == translator.nbest(texts, "en>fr", 3, how=how, seed=1)
+    assert first != translator.nbest(texts, "en>fr", 3, how=how, seed=2)
+    assert [len(draws) for draws in first] == [3] * 4
+    assert len({draw.text for draws in first for draw in draws}) > 3
+
+
+def test_length_penalty_prefers_long_translations(translator: Translator) -> None:
+    words = SENTENCE.split()
+    texts = [" ".join(words[:count]) for count in range(1, 8)]
+    short, long = (
+        translator.translate(texts, "en>fr", how=Generate(how="beam", length_penalty=penalty)) for penalty in (0.0, 4.0)
+    )
+    assert sum(map(len, short)) < sum(map(len, long))
+
+
+# -- errors ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("en>de", "path en>de: the run has no language 'de', but en, fr, es"),
+        ("en", "has no hop"),
+        ("X>fr", "is a pattern, not a path"),
+        ("en>en", "a hop leads to another language"),
+    ],
+)
+def test_paths_that_cannot_be_walked(translator: Translator, path: str, message: str) -> None:
+    with pytest.raises(PathError, match=message):
+        translator.translate(["x"], path)
+
+
+def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
+    run = Run.open(tiny_run)
+    experiment = run.experiment()
+    whole = load_translators(run, experiment, experiment.stage("vanilla"), torch.device("cpu"))
+    hops = (Hop("en", "fr"), Hop("fr", "es"))
+    star = Translator(Translators(experiment.model, whole.vocab, hops, whole.device), torch.float32, 40)
+    with pytest.raises(PathError, match=r"no translator en>es, but en>fr, fr>es\. Go through fr: en>fr>es\."):
+        star.walk("en>es")
+    with pytest.raises(PathError, match=r"no translator es>en, but en>fr, fr>es\.$"):
+        star.walk("es>en")
+
+
+def test_what_is_not_there_cannot_be_loaded(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"is no run: it has no experiment\.json"):
+        load(tmp_path)
+    with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla, vanilla-longer, dual"):
+        load(tiny_run, "duel")
+    for name in ("experiment.json", "vocab"):
+        (tmp_path / name).symlink_to(tiny_run / name)
+    with pytest.raises(RunError, match="has no finished stage"):
+        load(tmp_path)
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "vanilla").symlink_to(tiny_run / "stages" / "vanilla")
+    with pytest.raises(RunError, match='stage "dual" is not finished; finished: vanilla'):
+        load(tmp_path, "dual")
+    assert load(tmp_path).translate([SENTENCE], "en>fr") == load(tiny_run, "vanilla").translate([SENTENCE], "en>fr")
+
+
+# -- text ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("One two. Three four.", ["One two.", "Three four."]),
+        ("One, two three four five", ["One,", "two three four five"]),
+        ("one two three", ["one two", "three"]),
+        ("一二。三四。", ["一二。", "三四。"]),
+        ("abcd", ["ab", "cd"]),
+        ("3.14 is near pi.", ["3.14 is", "near pi."]),
+    ],
+)
+def test_halves(text: str, parts: list[str]) -> None:
+    assert halves(text) == parts
+
+
+@given(st.text(min_size=2))
+def test_halves_lose_nothing_but_spaces(text: str) -> None:
+    parts = halves(text)
+    assert len(parts) == 2 and all(0 < len(part) < len(text) for part in parts)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+def test_wide_scripts_are_joined_without_spaces() -> None:
+    assert spaced(["One.", "", "Two."]) == "One. Two."
+    assert spaced(["一二。", "三四。"]) == "一二。三四。"
+
+
+def test_lines_of_a_stream() -> None:
+    stream = io.BytesIO(b"\xef\xbb\xbfone\r\n\n\x00two\xe2\x80\xa8\x0c\nthree")
+    assert list(read_stream(stream)) == ["one", "", "\x00two\u2028\x0c", "three"]
+    assert list(read_stream(io.BytesIO(b""))) == []
+    with pytest.raises(DataError, match=r"standard input, line 2 is not UTF-8 \(byte 0xff\)"):
+        list(read_stream(io.BytesIO(b"one\n\xff\n")))
+
+
+def test_lines_of_files(tmp_path: Path) -> None:
+    text = "één\r\ntwo".encode()
+    compressed: dict[str, Callable[[bytes], bytes]] = {
+        "": bytes,
+        ".gz": gzip.compress,
+        ".xz": lzma.compress,
+        ".zst": zstandard.ZstdCompressor().compress,
+    }
+    for ending, compress in compressed.items():
+        (tmp_path / f"text{ending}").write_bytes(compress(text))
+    files = [tmp_path / f"text{ending}" for ending in compressed]
+    assert list(read_files(files)) == ["één", "two"] * 4
+    (tmp_path / "bad").write_bytes(b"ok\n\xc3\n")
+    with pytest.raises(DataError, match=r"bad, line 2 is not UTF-8 \(byte 0xc3\)"):
+        list(read_files([tmp_path / "bad"]))
+    with pytest.raises(LoopmtError, match="cannot be read: No such file"):
+        list(read_files([tmp_path / "missing"]))
+
+
+def test_chunks_grow_up_to_a_bound() -> None:
+    assert [len(chunk) for chunk in chunks(map(str, range(20)), 2, 6)] == [2, 4, 6, 6, 2]

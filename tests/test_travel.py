@@ -1,0 +1,169 @@
+"""Walking: hop by hop through real translators, together or alone, with every drop counted."""
+
+from __future__ import annotations
+
+from pathlib import Path as Folder
+
+import numpy as np
+import pytest
+import torch
+
+from loopmt.config import Generate
+from loopmt.errors import PathError
+from loopmt.model.decoding import Limits, decode
+from loopmt.model.sieve import Sieve
+from loopmt.model.translators import Translators, all_hops
+from loopmt.model.travel import Walk, travel
+from loopmt.path import Hop, Path
+from loopmt.processes import Processes
+from loopmt.run import Run
+from loopmt.text.ragged import Ragged
+from loopmt.workflow.stages import Site
+
+GREEDY, SAMPLE = Generate(how="greedy"), Generate(how="sample", top_k=5)
+LIMITS = Limits(longest=40)
+
+
+@pytest.fixture(scope="module")
+def site(tiny_run: Folder) -> Site:
+    return Site.open(Run.open(tiny_run), torch.device("cpu"), Processes())
+
+
+@pytest.fixture(scope="module")
+def translators(site: Site) -> Translators:
+    found = site.translators(site.experiment.stage("vanilla"))
+    found.load(site.run.stage("vanilla").result().tensors["weights"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def english(site: Site) -> Ragged:
+    return site.store.mono("en").take(np.arange(24))
+
+
+def walked(translators: Translators, *walks: Walk, sieve: Sieve | None = None, key: int = 1) -> int:
+    return travel(translators, walks, LIMITS, torch.float32, (key,), sieve)
+
+
+def walk(path: str, text: Ragged, *settings: Generate) -> Walk:
+    return Walk(Path.parse(path), settings, text)
+
+
+def same(one: Ragged, other: Ragged) -> bool:
+    return np.array_equal(one.flat, other.flat) and np.array_equal(one.offsets, other.offsets)
+
+
+def test_a_walk_takes_every_hop_but_the_last(translators: Translators, english: Ragged) -> None:
+    one = walk("en>fr>es>en", english, GREEDY, GREEDY)
+    tokens = walked(translators, one)
+    assert len(one.trace) == 3
+    assert same(one.trace[0], english)
+    for number, hop in enumerate(one.path.generating):
+        speaker = translators.speaker(hop)
+        outputs = decode(speaker, translators.addressed(one.trace[number], hop).rows(), GREEDY, LIMITS)
+        assert same(one.trace[number + 1], Ragged.of([output.ids for output in outputs]))
+    assert [record.hop for record in one.records] == [Hop("en", "fr"), Hop("fr", "es")]
+    assert tokens == sum(int(text.lengths.sum()) + len(text) for text in one.trace[1:])
+    assert (one.scores < 0).all()
+    assert one.keep.all(), "without a sieve nothing is dropped"
+
+
+def test_a_supervised_path_walks_nowhere(translators: Translators, english: Ragged) -> None:
+    one = walk("en>fr", english)
+    assert walked(translators, one) == 0
+    assert len(one.trace) == 1
+    assert walked(translators) == 0
+
+
+def test_walks_that_go_together_arrive_where_they_would_alone(translators: Translators, english: Ragged) -> None:
+    def fresh() -> list[Walk]:
+        return [
+            walk("en>fr>en", english.take(np.arange(0, 9)), GREEDY),
+            walk("en>fr>es", english.take(np.arange(9, 20)), GREEDY),
+            walk("en>es>fr>en", english.take(np.arange(20, 24)), GREEDY, GREEDY),
+        ]
+
+    together, alone = fresh(), fresh()
+    walked(translators, *together)
+    for one in alone:
+        walked(translators, one)
+    assert all(same(one.trace[-1], other.trace[-1]) for one, other in zip(together, alone, strict=True))
+
+
+def test_samples_depend_on_the_key_and_on_nothing_else(translators: Translators, english: Ragged) -> None:
+    once, again, other = (walk("en>fr>en", english, SAMPLE) for _ in range(3))
+    walked(translators, once, key=1)
+    torch.rand(10)
+    walked(translators, again, key=1)
+    walked(translators, other, key=2)
+    assert same(once.trace[-1], again.trace[-1])
+    assert not same(once.trace[-1], other.trace[-1])
+
+
+def test_hops_may_be_generated_in_different_ways(translators: Translators, english: Ragged) -> None:
+    first = walk("en>fr>es>en", english, GREEDY, SAMPLE)
+    second = walk("en>fr>es>en", english, GREEDY, Generate(how="beam", beam=3))
+    walked(translators, first, second)
+    assert same(first.trace[1], second.trace[1])
+    assert not same(first.trace[2], second.trace[2])
+
+
+def test_who_generates(translators: Translators, english: Ragged) -> None:
+    translators.copy("frozen")
+    try:
+        with torch.no_grad():
+            translators.live.mul_(0.5)
+        live, frozen = walk("en>fr>en", english, GREEDY), walk("en>fr>en", english, Generate(by="frozen", how="greedy"))
+        walked(translators, live, frozen)
+        assert not same(live.trace[-1], frozen.trace[-1])
+    finally:
+        translators.live.copy_(translators.copies.pop("frozen"))
+    again = walk("en>fr>en", english, GREEDY)
+    walked(translators, again)
+    assert same(frozen.trace[-1], again.trace[-1])
+
+
+def test_every_drop_is_counted_once(translators: Translators, english: Ragged) -> None:
+    one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0), GREEDY)
+    walked(translators, one, sieve=Sieve(longest=30))
+    first, second = one.records
+    assert first.offered == len(english)
+    assert second.offered == first.offered - sum(first.dropped.values())
+    assert one.keep.sum() == second.offered - sum(second.dropped.values())
+    assert sum(first.dropped.values()) > 0, "noise runs away"
+    assert 0 < first.distinct_inputs <= first.offered
+    assert len(one.trace[-1]) == len(english), "a row that is out keeps its place"
+
+
+def test_languages_tags_and_networks(site: Site, english: Ragged) -> None:
+    model = site.experiment.model.model_copy(update={"sharing": "all"})
+    shared = Translators(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
+    assert shared.num_networks == 1
+    assert shared.names() == ["all"]
+    tagged = shared.addressed(english, Hop("en", "es"), synthetic=True)
+    assert tagged.row(0)[:2].tolist() == [site.vocab.tag("es"), site.vocab.synthetic]
+    assert tagged.row(0)[2:].tolist() == english.row(0).tolist()
+    with pytest.raises(PathError, match=r"there is no translator en>de; there are en>fr, en>es, fr>en"):
+        shared.network(Hop("en", "de"))
+
+
+def test_silence(translators: Translators) -> None:
+    vocab = translators.vocab
+    silent = translators.silent("fr")
+    forbidden = {vocab.pad, vocab.unk, vocab.synthetic, *(vocab.tag(language) for language in vocab.languages)}
+    assert set(torch.isinf(silent).nonzero()[:, 0].tolist()) == forbidden
+    assert silent[vocab.eos] == 0
+
+
+def test_weights_by_name(site: Site, translators: Translators) -> None:
+    other = site.translators(site.experiment.stage("vanilla"))
+    with pytest.raises(PathError, match=r"the checkpoint has no weights for en>es, en>fr"):
+        other.load({})
+    assert other.load({}, strict=False) == sorted(other.names())
+    assert other.load(translators.named()) == []
+    assert torch.equal(other.live, translators.live)
+
+
+def test_directions_come_in_the_order_of_the_languages() -> None:
+    wanted = {Hop("fr", "en"), Hop("en", "es"), Hop("en", "fr")}
+    assert all_hops(["en", "fr", "es"], wanted) == (Hop("en", "fr"), Hop("en", "es"), Hop("fr", "en"))
