@@ -24,6 +24,8 @@ VERBS = {
     "generate",
     "analyze",
     "plan",
+    "report",
+    "serve",
     "export",
     "import",
     "score",

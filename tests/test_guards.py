@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +69,17 @@ def test_a_window_adds_up_and_survives_a_checkpoint() -> None:
     (watch,) = resumed.window()
     assert (watch.offered, watch.dropped, watch.distinct) == (80, {"empty": 60}, 80)
     assert len(resumed.alarms()) == 1
-    assert asdict(resumed.watches.get((0, 0), watch))["offered"] == 80
+
+
+def test_a_path_that_is_seldom_walked_is_judged_once_enough_was_seen() -> None:
+    few = replace(HEALTHY, offered=25, dropped={"empty": 25})
+    guard, alarms = Guard(ROUTES), []
+    for _ in range(6):
+        guard.add([(0, few)])
+        assert [watch.offered for watch in guard.window()] == [25]
+        alarms.append(len(guard.alarms()))
+        guard = Guard(ROUTES, guard.state())
+    assert alarms == [0, 0, 1, 0, 0, 1]
 
 
 def test_what_is_forgotten_raises_no_alarm() -> None:

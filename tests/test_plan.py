@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shutil
 from itertools import product
 from pathlib import Path as FilePath
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from conftest import EXPERIMENT
 from loopmt.cli import app
 from loopmt.config import Experiment, expansions, loads, supervised_shares
-from loopmt.errors import DataError
+from loopmt.errors import DataError, TheoryError
 from loopmt.judge.analysis import before_training
 from loopmt.judge.loops import Bools, Verdicts, loops_of
 from loopmt.judge.pilot import Pilot, judge_pilot
@@ -303,6 +304,18 @@ against = "dual"
     assert (row["verdict"], row["outcome"], row["hit"]) == ("likely harmful", "lost", True)
 
 
+def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: FilePath) -> None:
+    script = runpy.run_path(str(FilePath(__file__).parents[1] / "docs" / "predicted.py"))
+    head = {"run": "demo", "of": "dual", "against": "longer", "set": "test", "direction": "en>fr", "loop": "en>fr>en"}
+    row = {"verdict": "helps", "outcome": "gained", "hit": True, "predicted_by": "pilot"}
+    gains = {"predicted": [0.05, 0.01, 0.09], "observed": [0.04, 0.02, 0.06]}
+    rows = [{**head, **row, **gains}, {**head, **row, "verdict": "may help", "hit": None, **gains}]
+    page = script["page"](rows)
+    assert "2 predictions, 1 decided, 1 abstained" in page and "+0.050 (+0.010 to +0.090) | pilot" in page
+    script["draw"](rows, tmp_path / "predicted.svg")
+    assert (tmp_path / "predicted.svg").read_text().startswith("<?xml")
+
+
 # -- a run -----------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +348,11 @@ def test_the_command_says_what_to_do(run: FilePath) -> None:
     for words in ("correct: BLEU > 60", "break-even", "Which pivot", "en>fr>es>en", "loops keep their verdict"):
         assert words in shown.stdout
     assert "A mix to paste" in shown.stdout or "No loop is worth trying" in shown.stdout
+
+
+def test_a_bad_threshold_is_refused_at_once() -> None:
+    with pytest.raises(TheoryError, match="threshold 120"):
+        Question(threshold=120)
 
 
 def test_an_unknown_set_is_named(run: FilePath) -> None:

@@ -24,14 +24,23 @@ STAGE = """
 [[stage]]
 name = "loops"
 from = "vanilla"
-updates = 44
+updates = 28
 mix = [
   "X>Y",
   { path = "X>Y>X", generate = { how = "sample", top_k = 5 } },
   { path = "X>Y>X", weight = 0.5, generate = { by = "ema", how = "greedy" } },
-  { path = "X>Y>Z>X", weight = 0.5, per_round = 1, from_update = 10, generate = { by = "frozen", how = "greedy" } },
+  { path = "X>Y>Z>X", weight = 0.5, per_round = 1, from_update = 6, generate = { by = "frozen", how = "greedy" } },
 ]
-train = { tokens = 128, round = 4, validate_every = 10, log_every = 7, dropout = 0.1, average = 2, ema = 0.9 }
+
+[stage.train]
+tokens = 96
+round = 4
+validate_every = 6
+validate_sentences = 4
+log_every = 5
+dropout = 0.1
+average = 2
+ema = 0.9
 """
 
 
@@ -59,8 +68,8 @@ def assert_same(request: Request, reference: Request) -> None:
     assert records == expected_records
 
 
-def started(request: Request) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "loopmt", "train", str(request.file), "--run", str(request.run)]
+def started(request: Request, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "loopmt", "train", str(request.file), "--run", str(request.run), *options]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=alone)
 
@@ -91,7 +100,7 @@ def test_the_whole_stage_does_what_it_should(reference: Request) -> None:
     _, records = outcome(reference)
     kinds = [record["kind"] for record in records]
     assert kinds.count("valid") == 5
-    assert kinds.count("train") == 7
+    assert kinds.count("train") == 6
     assert kinds[-1] == "end"
     paths = {path for record in records if record["kind"] == "train" for path in record["loss"]}
     assert {path.count(">") for path in paths} == {1, 2, 3}
@@ -103,7 +112,7 @@ def test_killed_at_random_moments(ask_for: ASK, reference: Request) -> None:
     request = ask_for(STAGE)
     folder = folder_of(request)
     killed = 0
-    for lines in (0, 2, 4, 7):  # of the log, before the end is near
+    for lines in (0, 3, 6):  # of the log, before the end is near
         process = started(request)
         wait_for(lambda lines=lines: folder.begun and len(folder.records()) >= lines, process)  # type: ignore[misc]
         time.sleep(chance.random() * 0.3)
@@ -176,6 +185,32 @@ def test_a_changed_stage_is_refused_and_nothing_is_written(ask_for: ASK) -> None
     with pytest.raises(RunError) as caught:
         train(Request(request.file, request.run, ["stage.loops.updates=50", "seed=1"]), Silent())
     assert str(caught.value).startswith(
-        'stage "loops" was begun with other settings: stage.updates was 44, now 50. Put them back, '
+        'stage "loops" was begun with other settings: stage.updates was 28, now 50. Put them back, '
     )
     assert (request.run / "experiment.json").read_bytes() == before
+
+
+SIBLINGS = "".join(
+    f'[[stage]]\nname = "{name}"\nfrom = "{parent}"\nmix = ["X>Y"]\nupdates = {updates}\n'
+    f"train = {{ tokens = 96, validate_sentences = 2, round = 4, dropout = {dropout} }}\n"
+    for name, parent, updates, dropout in (("a", "vanilla", 60, 0.1), ("b", "vanilla", 8, 0.2), ("c", "b", 8, 0.3))
+)
+
+
+def test_stages_side_by_side_are_those_one_after_another(ask_for: ASK) -> None:
+    """Asked to stop on the way, all of them end their round and are saved."""
+    both, single = ask_for(SIBLINGS), ask_for(SIBLINGS)
+    assert both.run is not None and single.run is not None
+    process = started(both, "--jobs", "2")
+    last = Run(both.run).stage("c")
+    wait_for(lambda: last.begun and bool(last.updates()), process)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    if not Run(both.run).stage("a").finished:
+        assert "training paused: SIGTERM was received" in said
+    for request in (Request(both.file, both.run, jobs=2), single):
+        assert train(request, Silent())
+    for name in ("a", "b", "c"):
+        ours, theirs = (Run(folder).stage(name).result().tensors["weights"] for folder in (both.run, single.run))
+        assert all(torch.equal(ours[key], theirs[key]) for key in ours)

@@ -69,6 +69,9 @@ def test_only_what_may_be_needed_is_kept(tmp_path: Path) -> None:
     assert not (stage.place(20) / "optimizer.safetensors").exists()
     assert (stage.place(40) / "optimizer.safetensors").exists()
     assert stage.weights(20)["steps"] == 20
+    stage.save(checkpoint(60), keep={20}, whole=40)
+    assert stage.updates() == [20, 40, 50, 60], "and one to go back to"
+    assert stage.at(40).update == 40
 
 
 def damage(file: Path, how: str) -> None:

@@ -145,14 +145,16 @@ class StageFolder:
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 
-    def save(self, checkpoint: Checkpoint, keep: Collection[int | None]) -> None:
-        """Write a checkpoint; older ones lose their optimizer, and those not in `keep` go."""
+    def save(self, checkpoint: Checkpoint, keep: Collection[int | None], whole: int | None = None) -> None:
+        """Write a checkpoint; older ones but `whole` lose their optimizer, and those not in `keep` go."""
         state = {**checkpoint.state, "metrics_bytes": self.metrics.stat().st_size if self.metrics.exists() else 0}
         write_checkpoint(self.place(checkpoint.update), checkpoint, state)
         for update in self.updates():
             if update > checkpoint.update:  # of a future that was damaged, or taken back
                 shutil.rmtree(self.place(update))
         for update in self.updates()[:-2]:  # the newest and the one before it can be resumed from
+            if update == whole:
+                continue
             if update not in keep:
                 shutil.rmtree(self.place(update))
             else:
@@ -170,12 +172,15 @@ class StageFolder:
         """The newest checkpoint that is whole; a damaged one is named in a warning."""
         for update in reversed(self.updates()[-2:]):
             try:
-                return read_checkpoint(self.place(update), ("weights", "optimizer"))
+                return self.at(update)
             except DamagedError as error:
                 warnings.warn(f"{error} The checkpoint before it is used.", stacklevel=2)
         if self.updates():
             raise DamagedError(f"no checkpoint of {self.folder} can be read. Delete it to train the stage again.")
         return None
+
+    def at(self, update: int) -> Checkpoint:
+        return read_checkpoint(self.place(update), ("weights", "optimizer"))
 
     def weights(self, update: int) -> Mapping[str, Tensor]:
         return read_checkpoint(self.place(update), ("weights",)).tensors["weights"]

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import typer
 
-from loopmt.cli import analyze, exchange, inspect, lab, paths, run, score, text, theory
+from loopmt.cli import analyze, exchange, inspect, lab, paths, report, run, score, serve, text, theory
 from loopmt.errors import LoopmtError
 
 app = typer.Typer(
@@ -25,8 +25,10 @@ app.command()(text.translate)
 app.command()(text.evaluate)
 app.command()(analyze.analyze)
 app.command()(analyze.plan)
+app.command()(report.report)
 app.command()(inspect.show)
 app.command()(inspect.generate)
+app.command()(serve.serve)
 app.command()(exchange.export)
 app.command("import")(exchange.import_)
 app.command()(score.score)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ class Watch:
     distinct: int = 0
     copies: int = 0
 
-    def add(self, record: HopRecord) -> None:
+    def add(self, record: HopRecord | Watch) -> None:
         self.offered += record.offered
         for reason, count in record.dropped.items():
             self.dropped[reason] = self.dropped.get(reason, 0) + count
@@ -59,10 +59,10 @@ class Alarm:
 class Guard:
     """Adds up what hops report and raises alarms."""
 
-    def __init__(self, routes: Sequence[Route], state: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, routes: Sequence[Route], state: Mapping[str, Sequence[dict[str, Any]]] | None = None) -> None:
         self.routes = {route.number: route for route in routes}
-        self.watches = {(watch["route"], watch["place"]): Watch(**watch) for watch in state}
-        self._window: list[Watch] = []
+        self.watches = _by_place((state or {}).get("window", ()))
+        self.unjudged = _by_place((state or {}).get("unjudged", ()))  # closed windows with too few rows to judge
 
     def add(self, records: Iterable[tuple[int, HopRecord]]) -> None:
         places: dict[int, int] = {}
@@ -72,29 +72,35 @@ class Guard:
             path = str(self.routes[route].path)
             self.watches.setdefault((route, place), Watch(path, str(record.hop), route, place)).add(record)
 
-    def state(self) -> list[dict[str, Any]]:
+    def state(self) -> dict[str, list[dict[str, Any]]]:
         """What a checkpoint needs to go on watching."""
-        return [asdict(watch) for watch in self.watches.values()]
+        watches = {"window": self.watches, "unjudged": self.unjudged}
+        return {name: [asdict(watch) for watch in found.values()] for name, found in watches.items()}
 
     def window(self) -> list[Watch]:
         """What was watched since the last call."""
-        self._window = list(self.watches.values())
-        self.watches = {}
-        return self._window
+        closed, self.watches = self.watches, {}
+        for key, watch in closed.items():
+            self.unjudged.setdefault(key, Watch(watch.path, watch.hop, watch.route, watch.place)).add(watch)
+        return list(closed.values())
 
     def alarms(self) -> list[Alarm]:
-        """Alarms of the window that was last closed, each raised once."""
-        found = [Alarm(watch.route, watch.path, watch.hop, what) for watch in self._window if (what := _trouble(watch))]
-        self._window = []
-        return found
+        """Alarms of the windows that were closed, each raised once."""
+        judged = [watch for watch in self.unjudged.values() if watch.offered >= _FEWEST]
+        self.unjudged = {key: watch for key, watch in self.unjudged.items() if watch.offered < _FEWEST}
+        return [Alarm(watch.route, watch.path, watch.hop, what) for watch in judged if (what := _trouble(watch))]
 
     def forget(self, routes: Iterable[int]) -> None:
-        self.watches = {key: watch for key, watch in self.watches.items() if key[0] not in set(routes)}
+        gone = set(routes)
+        self.watches = {key: watch for key, watch in self.watches.items() if key[0] not in gone}
+        self.unjudged = {key: watch for key, watch in self.unjudged.items() if key[0] not in gone}
+
+
+def _by_place(watches: Sequence[dict[str, Any]]) -> dict[tuple[int, int], Watch]:
+    return {(watch["route"], watch["place"]): Watch(**watch) for watch in watches}
 
 
 def _trouble(watch: Watch) -> str | None:
-    if watch.offered < _FEWEST:
-        return None
     dropped = sum(watch.dropped.values()) / watch.offered
     copies, distinct = watch.copies / watch.offered, watch.distinct / max(watch.distinct_inputs, 1)
     if copies > _MOST_COPIES:

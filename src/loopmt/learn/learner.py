@@ -136,7 +136,8 @@ class Learner:
         self.tokens.zero_()
 
     def norm(self, gradient: Tensor) -> Tensor:
-        return gradient.square().sum(1).sqrt()
+        norm: Tensor = torch.linalg.vector_norm(gradient, dim=1)
+        return norm
 
     def follow(self) -> None:
         """Move the averaged weights towards those of now."""

@@ -158,7 +158,7 @@ class ShardedLearner(Learner):
             parameter.to_local().copy_(part)
 
     def norm(self, gradient: Tensor) -> Tensor:
-        return self.processes.sum(gradient.square().sum(1)).sqrt()
+        return self.processes.sum(super().norm(gradient).square()).sqrt()
 
     @torch.no_grad()
     def follow(self) -> None:

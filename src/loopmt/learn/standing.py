@@ -28,7 +28,7 @@ class Progress:
     weights: dict[str, float] = field(default_factory=dict)  # of routes, where they are chosen by measuring
     spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: the ledger of equal budgets
     streams: dict[str, Json] = field(default_factory=dict)  # by route: how far it has read
-    guards: list[Json] = field(default_factory=list)  # what the guard saw since the last line of the log
+    guards: dict[str, list[Json]] = field(default_factory=dict)  # what the guard saw since the last line of the log
     window: dict[str, float] = field(default_factory=dict)  # other sums since then
     seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
 

@@ -261,13 +261,15 @@ class Trainer:
             self._save()
 
     def _roll_back(self, routes: Sequence[int]) -> None:
-        """Back to the newest checkpoint, without the routes that collapsed."""
-        checkpoint = self.folder.newest()
-        assert checkpoint is not None, "a stage begins with one"
+        """Back to the last validation, without the routes that collapsed."""
         dropped = sorted({*self.progress.dropped, *routes})
-        self._restore(checkpoint)
+        self._restore(self.folder.at(self._safe_update()))
         self.progress.dropped = dropped
         self.guard.forget(routes)
+
+    def _safe_update(self) -> int:
+        """Where a roll back leads: pauses, which also save, do not move it."""
+        return self.progress.validated[-1] if self.progress.validated else 0
 
     # -- saving ----------------------------------------------------------------------------------------------
 
@@ -279,7 +281,8 @@ class Trainer:
         if self.processes.first:
             tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
-            self.folder.save(Checkpoint(self.progress.update, tensors, asdict(self.progress)), keep)
+            checkpoint = Checkpoint(self.progress.update, tensors, asdict(self.progress))
+            self.folder.save(checkpoint, keep, self._safe_update())
         self.processes.wait()
 
     def _tally_tensors(self) -> dict[str, torch.Tensor]:

@@ -98,9 +98,7 @@ def _take_hop(
     # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
     drawn = (*key, setting.model_dump_json())
     if setting.by == "frozen" and hop in translators.foreign:
-        outputs = speak(
-            translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn)
-        )
+        outputs = speak(translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn))
     else:
         speaker = translators.speaker(hop, setting.by, precision)
         generator = torch_generator(translators.device, *drawn)

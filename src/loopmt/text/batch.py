@@ -72,7 +72,8 @@ class Batch:
     @property
     def target_tokens(self) -> Ints:
         """Real target tokens of each network, ends included."""
-        return (self.target_NBL != PAD).sum((1, 2))
+        counts: Ints = (self.target_NBL != PAD).sum((1, 2))
+        return counts
 
     def part(self, number: int, count: int) -> Batch:
         """One of `count` equal parts by rows: for several processes, or for accumulating."""

@@ -1,7 +1,7 @@
 """`loopmt analyze`: the theory's parameters measured on a run, before and after training, beside a placebo.
 
-    RUN/analysis.json     every pair of stages, loop, test set and rule of what is correct
-    RUN/predicted.json    the plan's word beside what happened (`--against-plan`)
+RUN/analysis.json     every pair of stages, loop, test set and rule of what is correct
+RUN/predicted.json    the plan's word beside what happened (`--against-plan`)
 """
 
 from __future__ import annotations

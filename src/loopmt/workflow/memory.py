@@ -1,6 +1,6 @@
 """What the translators of a stage have said before, kept under RUN/analysis, so that no text is decoded twice.
 
-    RUN/analysis/DIGEST-beam4/en-fr.json     translations by source; the digest names the stage's weights
+RUN/analysis/DIGEST-beam4/en-fr.json     translations by source; the digest names the stage's weights
 """
 
 from __future__ import annotations

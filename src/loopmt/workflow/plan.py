@@ -46,6 +46,10 @@ class Question:
     worth: float = WORTH
     pilot: int | None = None  # updates
 
+    def __post_init__(self) -> None:
+        if self.threshold is not None:
+            Threshold(self.threshold)  # a bad one is refused before anything is decoded
+
 
 def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""

@@ -1,0 +1,60 @@
+"""The verb that writes a page about runs: report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, shown side by side.", metavar="RUN...")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The file; default: RUN/report.html, of several runs report.html.")
+    ] = None,
+    sentences: Annotated[
+        int, typer.Option("--sentences", min=0, help="Test sentences sent round each loop; 0: decode nothing.")
+    ] = 24,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width on every hop; 1: greedy.")] = 4,
+) -> None:
+    """Write one page about runs, finished or in training: data, loops, scores, curves, theory, sentences.
+
+    The page is a single HTML file that needs nothing else. What was not measured yet is named with the command that
+    measures it. Prints the paper's tables, with the paper's values beside those of the runs.
+
+    Example: loopmt report runs/demo
+    """
+    from loopmt.progress import standard
+    from loopmt.workflow.report import Wish
+    from loopmt.workflow.report import report as run_report
+
+    written, found = run_report(runs, Wish(out, sentences, beam), standard())
+    _print_paper([table for run in found for table in run["paper"]])
+    typer.echo(f"written to {written}")
+
+
+def _print_paper(tables: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    for table in tables:
+        console.print(_table(table))
+
+
+def _table(table: dict[str, Any]) -> Table:
+    """Heads that span columns are written above the first of them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    heads = [text if number == 0 else "" for text, span in table["heads"] for number in range(span)]
+    drawn = Table(title=Text(table["title"]), title_justify="left", title_style="bold", header_style="bold")
+    for head, column in zip(heads, table["columns"], strict=True):
+        drawn.add_column(Text(f"{head}\n{column}"), justify="right" if drawn.columns else "left")
+    for row in table["rows"]:
+        drawn.add_row(*map(Text, row))
+    return drawn

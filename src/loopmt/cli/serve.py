@@ -1,0 +1,50 @@
+"""The verb that serves: one page and one JSON endpoint."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from loopmt.cli.options import RunFolder, StageOption
+
+
+class Backend(StrEnum):
+    auto = "auto"
+    ctranslate2 = "ctranslate2"
+    loopmt = "loopmt"
+
+
+def serve(
+    run: RunFolder,
+    stage: StageOption = None,
+    host: Annotated[str, typer.Option("--host", help="Where to listen; other machines see 0.0.0.0.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
+    backend: Annotated[
+        Backend, typer.Option("--backend", help="What decodes; auto: CTranslate2 if it is installed, on a CPU.")
+    ] = Backend.auto,
+    characters: Annotated[int, typer.Option("--max-length", min=1, help="Characters of a text.")] = 2000,
+    texts: Annotated[int, typer.Option("--max-texts", min=1, help="Texts of a request.")] = 64,
+    queue: Annotated[int, typer.Option("--max-queue", min=1, help="Texts times hops waiting or under way.")] = 2048,
+    seconds: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds for an answer.")] = 60,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0, help="Requests a second from one address; default: any on loopback, else 20."),
+    ] = None,
+) -> None:
+    """Serve a run's translators: a page to translate and to watch training, and POST /translate.
+
+    Nobody but this machine can ask unless --host says otherwise. The interface is described at /docs, the state
+    at /health. A run without a finished stage can be watched; it translates as soon as one is finished.
+
+    Example: loopmt serve runs/demo --port 8000
+    """
+    from loopmt.progress import standard
+    from loopmt.serve.limits import Limits, usual_rate
+    from loopmt.workflow.serving import Order
+    from loopmt.workflow.serving import serve as run_serve
+
+    limits = Limits(characters, texts, queue=queue, seconds=seconds, rate=usual_rate(host) if rate is None else rate)
+    run_serve(Order(run, stage, host, port, beam, backend.value, limits), standard())

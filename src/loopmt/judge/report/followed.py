@@ -1,0 +1,126 @@
+"""Sentences followed round loops, before and after training: which ones to show, and what each lost on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from loopmt.judge.loops import Bools, Trip
+from loopmt.judge.validate import Agree
+from loopmt.path import Path
+from loopmt.run import Json
+
+FATES = ("mended", "broken", "lost", "home though wrong", "home")
+"""Most telling first."""
+_RIGHT = 20.0  # sentence BLEU above which a hop counts as right where there is no exact judge
+_TELLING = range(4, 25)  # words of a sentence worth showing
+Diff = list[tuple[str, str]]
+
+
+def chosen_loops(paths: Sequence[Path], most: int = 4) -> list[Path]:
+    """A few of the loops, from each length some, that set out from different languages."""
+    closed = list(dict.fromkeys(path for path in paths if path.closed))
+    lengths = sorted({len(path.hops) for path in closed})
+    shares = max(1, most // max(1, len(lengths)))
+    found: list[Path] = []
+    for length in lengths:
+        mine = [path for path in closed if len(path.hops) == length]
+        first = {path.languages[0]: path for path in reversed(mine)}
+        found += [*reversed(first.values())][:shares]
+    return found[:most]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A trip of many sentences, with a verdict after every hop."""
+
+    stage: str
+    trip: Trip
+    right: list[Bools | None]
+    bleu: list[list[float] | None]
+
+    @classmethod
+    def of(cls, stage: str, trip: Trip, agree: Agree | None) -> Judged:
+        scores = trip.scores(smooth=True)
+        bleu = [None if one is None else one.tolist() for one in scores]
+        if agree is None:
+            return cls(stage, trip, [None if one is None else one > _RIGHT for one in scores], bleu)
+        languages = trip.loop.languages
+        right: list[Bools | None] = [
+            np.array([agree(start, languages[0], text, languages[place]) for start, text in rows], dtype=np.bool_)
+            for place in range(1, len(languages))
+            for rows in [list(zip(trip.start.sources, trip.texts[place], strict=True))]
+        ]
+        return cls(stage, trip, right, bleu)
+
+    def home(self, row: int) -> bool:
+        last = self.right[-1]
+        return bool(last is not None and last[row])
+
+    def there(self, row: int) -> bool:
+        first = self.right[0]
+        return bool(first is None or first[row])
+
+    def as_json(self, row: int) -> Json:
+        start = self.trip.start.sources[row]
+        hops = [
+            {
+                "language": language,
+                "text": texts[row],
+                "right": None if right is None else bool(right[row]),
+                "bleu": None if bleu is None else round(bleu[row], 1),
+            }
+            for language, texts, right, bleu in zip(
+                self.trip.loop.languages[1:], self.trip.texts[1:], self.right, self.bleu, strict=True
+            )
+        ]
+        return {"stage": self.stage, "home": self.home(row), "hops": hops, "way": difference(start, hops[-1]["text"])}
+
+
+def show(trips: Sequence[Judged], name: str, most: int = 3) -> list[Json]:
+    """The same loop by one stage, or before and after: one sentence of each fate, the most telling first."""
+    rows = range(len(trips[0].trip.start.sources))
+    by_fate: dict[str, list[int]] = {}
+    for row in sorted(rows, key=lambda row: len(_words(trips[0].trip.start.sources[row])) not in _TELLING):
+        by_fate.setdefault(fate(trips, row), []).append(row)
+    picked = [(one, by_fate[one][0]) for one in FATES if one in by_fate][:most]
+    return [
+        {
+            "set": name,
+            "loop": str(trips[0].trip.loop),
+            "fate": one,
+            "start": trips[0].trip.start.sources[row],
+            "trips": [trip.as_json(row) for trip in trips],
+        }
+        for one, row in picked
+    ]
+
+
+def fate(trips: Sequence[Judged], row: int) -> str:
+    """What became of a sentence, from the first stage to the last."""
+    before, after = ((trip.home(row), trip.there(row)) for trip in (trips[0], trips[-1]))
+    if all(before) != all(after):
+        return "mended" if all(after) else "broken"
+    if all(after):
+        return "home"
+    return "home though wrong" if after[0] else "lost"
+
+
+def difference(start: str, end: str) -> Diff:
+    """Runs of words that came home ("same"), were lost on the way ("lost") or were found there ("new")."""
+    one, other = _words(start), _words(end)
+    space = "" if one == list(start) else " "
+    found: Diff = []
+    for kind, a, b, c, d in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        parts = [("same", one[a:b])] if kind == "equal" else [("lost", one[a:b]), ("new", other[c:d])]
+        found += [(what, space.join(words)) for what, words in parts if words]
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """Words; in scripts that have no spaces, characters."""
+    words = text.split()
+    return list(text) if len(words) == 1 and len(text) > 12 else words

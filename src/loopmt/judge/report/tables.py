@@ -1,0 +1,142 @@
+"""The paper's tables in their shape, its values beside ours; a table is a title, a head and rows of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from loopmt.config import Experiment, Stage, expansions
+from loopmt.judge.paper import printed
+from loopmt.run import Json
+
+KINDS = ("vanilla", "dual", "multi-step")
+_SIZES = {"multiun_2M": "paper, 2M pairs", "multiun_0.2M": "paper, 0.2M pairs"}
+Scores = Mapping[str, Mapping[str, float]]
+"""BLEU by the paper's name of a regime and by direction."""
+
+
+def paper_tables(experiment: Experiment, card: Json | None, analysis: Json | None) -> list[Json]:
+    """Those that can be filled with something of ours."""
+    tables = []
+    if card:
+        for name in dict.fromkeys(name for stage in card["stages"].values() for name in stage["sets"]):
+            scores = _scores(experiment, card, name)
+            tables += [table(scores, experiment, name) for table in (_step_table, _wmt_table) if scores]
+    if analysis:
+        for one in analysis["tables"]:
+            tables += [_accuracy(one), _parameters(one)]
+    return [table for table in tables if table["rows"]]
+
+
+def regime(experiment: Experiment, stage: Stage) -> str:
+    """What the paper would call a stage, by the longest loop it follows and who generates."""
+    expanded = [(entry, path) for entry, expansion in expansions(experiment, stage) for path in expansion.paths]
+    loops = [(entry, path) for entry, path in expanded if path.closed]
+    if not loops:
+        return "vanilla" if stage.from_ is None else "vanilla, longer"
+    if max(len(path.hops) for _, path in loops) > 2:
+        return "multi-step"
+    frozen = all(setting.by == "frozen" for entry, path in loops for setting in entry.hop_settings(len(path.generating)))
+    return "back-translation" if frozen else "dual"
+
+
+def _scores(experiment: Experiment, card: Json, name: str) -> Scores:
+    """Of each regime the first stage that was scored on the test set."""
+    found: dict[str, dict[str, float]] = {}
+    for stage in experiment.stages:
+        scored = card["stages"].get(stage.name, {"sets": {}})["sets"].get(name)
+        if scored:
+            bleu = {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items()}
+            found.setdefault(regime(experiment, stage), bleu)
+    return found
+
+
+def _step_table(scores: Scores, experiment: Experiment, name: str) -> Json:
+    """A row for each direction; vanilla, dual, multi-step of ours, then of the paper's two amounts of text."""
+    paper = {title: printed()[key] for key, title in _SIZES.items()}
+    theirs = [hop for hop in next(iter(paper.values())) if ">" in hop]
+    ours = list(dict.fromkeys(hop for by_hop in scores.values() for hop in by_hop))
+    if not set(ours) & set(theirs):
+        paper = {}
+    rows = [
+        [hop, *(_two(scores.get(kind, {}).get(hop)) for kind in KINDS),
+         *(_two(cell) for table in paper.values() for cell in table.get(hop, [None] * len(KINDS)))]
+        for hop in ours
+    ]  # fmt: skip
+    gains = [cell for table in paper.values() for cell in ("", *map(_signed, _paper_gains(table)))]
+    rows.append(["average gain", "", *map(_signed, _gains(scores, ours)), *gains])
+    heads = [("", 1), (f"{experiment.name}, {name}", len(KINDS)), *((title, len(KINDS)) for title in paper)]
+    columns = ["direction", *KINDS * (1 + len(paper))]
+    title = "BLEU step by step: vanilla, dual learning, multi-step dual learning"
+    note = "The gain of dual is over vanilla, that of multi-step over dual."
+    return {"title": title, "heads": heads, "columns": columns, "rows": rows, "note": note}
+
+
+def _gains(scores: Scores, hops: Sequence[str]) -> list[float | None]:
+    steps = (("vanilla", "dual"), ("dual", "multi-step"))
+    return [
+        fmean(scores[after][hop] - scores[before][hop] for hop in hops) if {before, after} <= scores.keys() else None
+        for before, after in steps
+    ]
+
+
+def _paper_gains(table: Json) -> list[float]:
+    return [table["average_gain"]["dual"], table["average_gain"]["multi-step over dual"]]
+
+
+def _wmt_table(scores: Scores, experiment: Experiment, name: str) -> Json:
+    """A row for each regime, a column for each of the paper's directions that the run has; ours, then the paper's."""
+    table = printed()["bleu_wmt14_multiun"]
+    known = {hop for by_hop in scores.values() for hop in by_hop}
+    columns = [(place, hop) for place, hop in enumerate(table["columns"]) if hop in known]
+    kinds = ("vanilla", "back-translation", "dual")
+    rows = [
+        [kind, *(_two(scores.get(kind, {}).get(hop)) for _, hop in columns), *(_two(table[kind][n]) for n, _ in columns)]
+        for kind in kinds
+        if kind in scores
+    ]
+    hops = [hop for _, hop in columns]
+    heads = [("", 1), (f"{experiment.name}, {name}", len(hops)), ("paper", len(hops))]
+    title = "BLEU of dual learning (paper: WMT14 for de, MultiUN for fr)"
+    return {"title": title, "heads": heads, "columns": ["", *hops, *hops], "rows": rows if hops else [], "note": ""}
+
+
+def _accuracy(tables: Json) -> Json:
+    rows = [
+        [row["pair"], row["quantity"], *(_two(cell[0]) for cell in row["ours"]), *map(_two, row["paper"] or [None, None])]
+        for row in tables["accuracy"]
+        if row["ours"]
+    ]
+    heads = [("", 2), (_step(tables), 2), ("paper", 2)]
+    columns = ["pair", "", "10", "20", "10", "20"]
+    note = "p before, pd after training, 12 there and 21 back; right is what scores above the threshold (unsmoothed)."
+    title = "Accuracy at sentence BLEU thresholds"
+    return {"title": title, "heads": heads, "columns": columns, "rows": rows, "note": note}
+
+
+def _parameters(tables: Json) -> Json:
+    rows = [
+        [row["pair"], row["quantity"], *(_both(direction[0] for direction in cell) for cell in row["ours"]),
+         *map(_both, row["paper"])]
+        for row in tables["parameters"]
+    ]  # fmt: skip
+    heads = [("", 2), (_step(tables), 2), ("paper, en-de", 2)]
+    columns = ["pair", "", "10", "20", "10", "20"]
+    note = "In each cell the two directions of the pair."
+    return {"title": "Estimated parameters", "heads": heads, "columns": columns, "rows": rows, "note": note}
+
+
+def _step(tables: Json) -> str:
+    return f"{tables['before']} to {tables['after']}, {tables['set']}"
+
+
+def _both(values: Iterable[float | None]) -> str:
+    return " | ".join(map(_two, values))
+
+
+def _two(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.2f}"

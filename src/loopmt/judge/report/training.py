@@ -1,0 +1,129 @@
+"""What metrics.jsonl tells of a stage: curves, where its time went, what its guards saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from loopmt.run import Json
+
+MEAN = "mean"
+_MOST_POINTS = 400  # of one line
+Series = dict[str, list[list[float]]]
+"""Points [x, y] by stage."""
+
+
+def curves(records: Mapping[str, Sequence[Json]], starts: Mapping[str, int]) -> dict[str, Any]:
+    """By quantity, then by direction where it has one, then by stage; x are updates along the tree."""
+    valid = {name: [row for row in rows if row["kind"] == "valid"] for name, rows in records.items()}
+    train = {name: [row for row in rows if row["kind"] == "train"] for name, rows in records.items()}
+    hops = dict.fromkeys(hop for rows in valid.values() for row in rows for hop in row["bleu"])
+    quantities = ("bleu", "accuracy", "loss")
+
+    def by_hop(quantity: str, hop: str | None) -> Series:
+        return _series(valid, starts, lambda row: row[quantity].get(hop) if hop else _mean(row[quantity]))
+
+    return {
+        **{quantity: {hop or MEAN: by_hop(quantity, hop) for hop in (None, *hops)} for quantity in quantities},
+        "train_loss": _series(train, starts, lambda row: _mean(row["loss"])),
+        "tokens_per_second": _series(train, starts, lambda row: row["tokens_per_second"]),
+        "generate_share": _series(train, starts, lambda row: row["generate_share"]),
+        "learning_rate": _series(train, starts, lambda row: row["learning_rate"]),
+    }
+
+
+def _series(records: Mapping[str, Sequence[Json]], starts: Mapping[str, int], value: Any) -> Series:
+    found: Series = {}
+    for name, rows in records.items():
+        points = [[starts[name] + row["update"], y] for row in rows if (y := value(row)) is not None]
+        if points:
+            found[name] = thinned(points)
+    return found
+
+
+def thinned(points: list[list[float]]) -> list[list[float]]:
+    """Means of neighbours, where there are more points than a picture can show."""
+    size = -(-len(points) // _MOST_POINTS)
+    parts = (points[start : start + size] for start in range(0, len(points), size))
+    return [[fmean(column) for column in zip(*part, strict=True)] for part in parts]
+
+
+def _mean(values: Mapping[str, float]) -> float | None:
+    return fmean(values.values()) if values else None
+
+
+# -- time ------------------------------------------------------------------------------------------------------
+
+
+def spending(name: str, records: Sequence[Json]) -> Json:
+    """Seconds and tokens of one stage; of an unfinished one, so far, with validation counted as learning."""
+    train = [row for row in records if row["kind"] == "train"]
+    end = next((row for row in records if row["kind"] == "end"), None)
+    watched = sum(row["seconds"] for row in train)
+    generated = sum(row["seconds"] * row["generate_share"] for row in train)
+    seconds = end["seconds"] if end else {"generate": generated, "train": watched - generated, "validate": 0.0}
+    total, target = sum(seconds.values()), sum(row["seconds"] * row["tokens_per_second"] for row in train)
+    said = sum(row["generated_tokens"] for row in train)
+    return {
+        "stage": name,
+        "finished": end is not None,
+        "updates": max((row.get("update", 0) for row in records), default=0),
+        "seconds": seconds,
+        "total": total,
+        "shares": {part: spent / total if total else 0.0 for part, spent in seconds.items()},
+        "target_tokens": target,
+        "tokens_per_second": target / watched if watched else None,
+        "generated_tokens": said,
+        "generated_per_second": said / seconds["generate"] if said and seconds["generate"] else None,
+        "padding": _mean({str(number): row["padding"] for number, row in enumerate(train)}),
+        "spent": end["spent"] if end else {},
+    }
+
+
+# -- guards ----------------------------------------------------------------------------------------------------
+
+
+def guards(name: str, records: Iterable[Json]) -> list[Json]:
+    """What every generating hop of every path offered in the whole stage, and why some of it was dropped."""
+    found: dict[tuple[str, str, int], Json] = {}
+    for row in records:
+        for watch in row.get("guards", ()) if row["kind"] == "train" else ():
+            key = watch["path"], watch["hop"], watch["place"]
+            head = {"stage": name, "path": key[0], "hop": key[1], "offered": 0, "dropped": {}, "copies": 0}
+            total = found.setdefault(key, head)
+            total["offered"] += watch["offered"]
+            total["copies"] += watch["copies"]
+            for reason, count in watch["dropped"].items():
+                total["dropped"][reason] = total["dropped"].get(reason, 0) + count
+    return [_guard(total) for total in found.values() if total["offered"]]
+
+
+def _guard(total: Json) -> Json:
+    dropped = sum(total["dropped"].values())
+    shares = {reason: count / total["offered"] for reason, count in total["dropped"].items()}
+    return {**total, "dropped": shares, "kept": 1 - dropped / total["offered"]}
+
+
+def alarms(name: str, records: Iterable[Json]) -> list[Json]:
+    """Alarms of one hop of one path together: how often, from when to when, and the last word."""
+    found: dict[tuple[str, str], Json] = {}
+    for row in records:
+        if row["kind"] == "alarm":
+            key = row["path"], row["hop"]
+            first = {"stage": name, "path": key[0], "hop": key[1], "times": 0, "first": row["update"]}
+            one = found.setdefault(key, first)
+            one.update(times=one["times"] + 1, last=row["update"], what=row["what"])
+    return sorted(found.values(), key=lambda one: -one["times"])
+
+
+def choices(name: str, records: Iterable[Json]) -> list[Json]:
+    """Where loops are chosen by measuring: the share of each path at first and at last."""
+    chosen = [row for row in records if row["kind"] == "choice"]
+    if not chosen:
+        return []
+    first, last = chosen[0]["worth"], chosen[-1]["worth"]
+    return [
+        {"stage": name, "path": path, "first": first.get(path, {}).get("share", 0.0), **worth, "times": len(chosen)}
+        for path, worth in last.items()
+    ]

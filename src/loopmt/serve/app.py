@@ -1,0 +1,179 @@
+"""The web application: one page, one endpoint that translates, one that watches, and one that says how it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query
+from fastapi.exceptions import RequestValidationError
+from fastapi.requests import Request as HttpRequest
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from loopmt.errors import DamagedError, PathError, RunError
+from loopmt.run import Json
+from loopmt.serve import messages, pages
+from loopmt.serve.batching import Batcher, Engine
+from loopmt.serve.door import Door, refused
+from loopmt.serve.limits import Gate, Limits, RefusedError
+from loopmt.serve.walks import Plan, Walks
+from loopmt.serve.watch import Watcher
+
+_LOOK_EVERY = 2.0  # seconds between two looks for a first finished stage
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": messages.Problem, "description": meaning}
+    for status, meaning in {
+        400: "The path cannot be walked.",
+        413: "Too much for one request.",
+        422: "Not the JSON that is expected.",
+        429: "Too many requests from one address.",
+        503: "The queue is full, or no stage is finished yet; `retry-after` says when to try again.",
+    }.items()
+}
+
+
+@dataclass
+class Service:
+    """What the endpoints share. `load` is tried until it gives an engine, if there is none at the start."""
+
+    name: str
+    languages: list[str]
+    engine: Engine | None
+    load: Callable[[], Engine]
+    watcher: Watcher
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        self.gate = Gate(self.limits.queue)
+        self.batcher = Batcher()
+
+    async def work(self) -> None:
+        while self.engine is None:
+            await asyncio.sleep(_LOOK_EVERY)
+            with suppress(RunError):
+                self.engine = await asyncio.to_thread(self.load)
+        await self.batcher.work(self.engine)
+
+    async def translate(self, request: messages.Request) -> messages.Answer:
+        if self.engine is None:
+            raise RefusedError(503, "no stage of the run is finished yet: there is nothing to translate with.", 10)
+        path = self.engine.walk(request.path)
+        self.limits.check(request.texts, len(path.hops), request.loops)
+        plan = Plan(path, self.engine.hops, request.loops)
+        with self.gate.admit(plan.work * len(request.texts)):
+            try:
+                async with asyncio.timeout(self.limits.seconds):
+                    return await Walks(self.batcher, request.texts, plan, request.nbest).answer()
+            except TimeoutError:
+                raise RefusedError(503, f"no answer within {self.limits.seconds:g} seconds. Send less.", 1) from None
+
+    def health(self) -> Json:
+        engine = self.engine
+        return {
+            "status": "ready" if engine else "waiting for a finished stage",
+            "run": self.name,
+            "languages": self.languages,
+            "stage": engine.stage if engine else None,
+            "backend": engine.backend if engine else None,
+            "directions": [str(hop) for hop in engine.hops] if engine else [],
+            "waiting": self.gate.inside,
+            "batches": self.batcher.batches,
+            "translated": self.batcher.texts,
+            "limits": asdict(self.limits),
+        }
+
+
+def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
+    """The application; `names` are those it answers to, None for any."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        work = asyncio.create_task(service.work())
+        try:
+            yield
+        finally:
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+            service.batcher.close()
+            service.watcher.close()
+
+    app = FastAPI(title="loopmt", description=f"Translators of {service.name}", docs_url=None, redoc_url=None)
+    app.router.lifespan_context = lifespan
+    app.add_middleware(Door, limits=service.limits, names=names)
+    _add_endpoints(app, service)
+    _add_pages(app)
+    _add_problems(app)
+    return app
+
+
+def _add_endpoints(app: FastAPI, service: Service) -> None:
+    @app.post("/translate", responses=_PROBLEMS)
+    async def translate(request: messages.Request) -> messages.Answer:
+        """Translate texts along a path; with `loops`, also home by each loop and there by each other way."""
+        return await service.translate(request)
+
+    @app.get("/watch", responses={404: _PROBLEMS[400] | {"description": "There is no such stage."}})
+    async def watch(
+        stage: Annotated[str | None, Query(max_length=200)] = None, offset: Annotated[int, Query(ge=0)] = 0
+    ) -> dict[str, Any]:
+        """Stages of the run, and one stage's log from an offset on, with what its newest weights say."""
+        return await service.watcher.look(stage, offset)
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        """How the server is: its stage, what decodes, directions, limits, and what waits."""
+        return service.health()
+
+
+def _add_pages(app: FastAPI) -> None:
+    for address, (file, kind) in pages.FILES.items():
+        _add_page(app, address, pages.contents(file), kind)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(pages.description(app.openapi()))
+
+
+def _add_page(app: FastAPI, address: str, content: str, kind: str) -> None:
+    @app.get(address, include_in_schema=False)
+    async def page() -> Response:
+        return Response(content, media_type=kind)
+
+
+def _add_problems(app: FastAPI) -> None:
+    """Whatever goes wrong, the answer is one sentence."""
+
+    @app.exception_handler(RefusedError)
+    async def refusal(request: HttpRequest, error: RefusedError) -> JSONResponse:
+        return refused(error)
+
+    @app.exception_handler(PathError)
+    async def path(request: HttpRequest, error: PathError) -> JSONResponse:
+        return _problem(400, str(error))
+
+    @app.exception_handler(DamagedError)
+    async def damaged(request: HttpRequest, error: DamagedError) -> JSONResponse:
+        return _problem(500, "a file of the run cannot be read; `loopmt show` says more.")
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:])
+        return _problem(422, f"{place or 'the request'}: {first['msg']}. The interface is described at /docs.")
+
+    @app.exception_handler(HTTPException)
+    async def other(request: HttpRequest, error: HTTPException) -> JSONResponse:
+        return _problem(error.status_code, f"{error.detail}. The interface is described at /docs.")
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: HttpRequest, error: Exception) -> JSONResponse:
+        return _problem(500, "something went wrong here; the server's log says what.")
+
+
+def _problem(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status)

@@ -1,0 +1,80 @@
+"""What is asked of `POST /translate` and what it answers: the JSON of the interface."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from loopmt.serve.words import Kind
+
+
+class Request(BaseModel):
+    """Texts and the path they are to take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[str, Field(max_length=200)] = Field(description="Languages joined by '>', as in en>fr>es.")
+    texts: Annotated[list[str], Field(min_length=1)] = Field(description="One sentence or short passage each.")
+    nbest: Annotated[int, Field(ge=1, le=8)] = Field(1, description="How many translations of each text.")
+    loops: bool = Field(False, description="Also walk home by each loop, and there by each other way.")
+
+
+class Candidate(BaseModel):
+    text: str
+    score: float = Field(description="Log-probability of all that was said on the way.")
+
+
+class Step(BaseModel):
+    """The text after one hop."""
+
+    language: str
+    text: str
+
+
+class Difference(BaseModel):
+    """A piece of two lines: in both (same), in the first alone (lost) or in the second alone (new)."""
+
+    kind: Kind
+    text: str
+
+
+class Loop(BaseModel):
+    """A way home, and what became of the text."""
+
+    path: str
+    steps: list[Step]
+    differences: list[Difference]
+    likeness: float = Field(description="Share of words that came home, in order: 0 to 1.")
+
+
+class Way(BaseModel):
+    """Another way there, compared with the translation."""
+
+    path: str
+    text: str
+    differences: list[Difference]
+    likeness: float
+
+
+class Translation(BaseModel):
+    text: str
+    score: float
+    steps: list[Step]
+    nbest: list[Candidate]
+    loops: list[Loop] | None = Field(None, description="The ways home; asked for with `loops`.")
+    ways: list[Way] | None = Field(None, description="Direct and pivoted translations by other ways.")
+    confidence: float | None = Field(
+        None, description="Mean likeness of the translation to those by other ways: 0 to 1, no probability."
+    )
+
+
+class Answer(BaseModel):
+    path: str
+    translations: list[Translation]
+
+
+class Problem(BaseModel):
+    """Why there is no answer."""
+
+    error: str

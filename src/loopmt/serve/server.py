@@ -1,0 +1,85 @@
+"""The application on a socket: loopback unless told otherwise, and a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from loopmt.errors import ConfigError
+from loopmt.serve.app import Service, create_app
+from loopmt.serve.limits import is_loopback
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SILENCE = 10.0  # seconds that a connection may take to ask something
+_FAREWELL = 10  # seconds that requests under way get to end
+
+
+class Impatient(H11Protocol):
+    """A connection that asks nothing is closed: it would hold its place for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(_SILENCE, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {getattr(error, 'strerror', None) or error}. "
+            "Choose another --port or --host; port 0 takes any that is free."
+        ) from None
+
+
+def address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def make_server(service: Service, host: str) -> uvicorn.Server:
+    names = {*_LOOPBACK, host.lower()} if is_loopback(host) else None
+    config = uvicorn.Config(
+        create_app(service, names),
+        http=Impatient,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_FAREWELL,
+    )
+    return uvicorn.Server(config)
+
+
+def run(service: Service, listening: socket.socket, host: str) -> None:
+    """Serve until told to stop (Ctrl-C or SIGTERM); what is under way is answered first."""
+    with _stopped_by_signal():
+        make_server(service, host).run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _stopped_by_signal() -> Iterator[None]:
+    """uvicorn repeats the signal that stopped it; here it ends the block, so that others can clean up."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)

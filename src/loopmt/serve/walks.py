@@ -1,0 +1,113 @@
+"""A text on its walks: along the path, home by each loop, and there by each other way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from statistics import fmean
+
+from loopmt.path import Hop, Path
+from loopmt.serve import messages
+from loopmt.serve.batching import Batcher, Said
+from loopmt.serve.words import differences, likeness
+
+Walk = tuple[str, ...]
+
+
+class Plan:
+    """The walks that a request needs."""
+
+    def __init__(self, path: Path, hops: Sequence[Hop], loops: bool) -> None:
+        self.path = path
+        start, end = path.ends
+        self.loops: list[Walk] = []
+        self.ways: list[Walk] = []
+        if loops and path.closed:
+            self.loops = [path.languages]
+        elif loops:
+            self.loops = [(*path.languages, *way[1:]) for way in ways(end, start, hops)]
+            self.ways = [way for way in ways(start, end, hops) if way != path.languages]
+
+    @property
+    def work(self) -> int:
+        """Hops to take; what walks have in common is taken once."""
+        walks = [self.path.languages, *self.loops, *self.ways]
+        return len({walk[:length] for walk in walks for length in range(2, len(walk) + 1)})
+
+
+def ways(start: str, end: str, hops: Sequence[Hop]) -> list[Walk]:
+    """The direct way and those through one other language, as far as there are translators."""
+    pivots = [hop.target for hop in hops if hop.source == start and Hop(hop.target, end) in hops]
+    direct = [(start, end)] if Hop(start, end) in hops else []
+    return [*direct, *((start, pivot, end) for pivot in pivots)]
+
+
+class Walks:
+    """Walks of the same texts."""
+
+    def __init__(self, batcher: Batcher, texts: Sequence[str], plan: Plan, nbest: int) -> None:
+        self.texts = texts
+        self.plan = plan
+        self._batcher = batcher
+        self._nbest = nbest
+        self._reached: dict[Walk, asyncio.Task[list[Sequence[Said]]]] = {}
+
+    async def answer(self) -> messages.Answer:
+        plan = self.plan
+        async with asyncio.TaskGroup() as group:
+            for walk in (plan.path.languages, *plan.loops, *plan.ways):
+                self._start(walk, group)
+        return messages.Answer(
+            path=str(plan.path), translations=[self._translation(row) for row in range(len(self.texts))]
+        )
+
+    def _start(self, walk: Walk, group: asyncio.TaskGroup) -> None:
+        for length in range(2, len(walk) + 1):
+            if walk[:length] not in self._reached:
+                self._reached[walk[:length]] = group.create_task(self._reach(walk[:length]))
+
+    async def _reach(self, walk: Walk) -> list[Sequence[Said]]:
+        """What is said at the end of a walk. Only the path itself is told in several candidates."""
+        before = self.texts
+        if len(walk) > 2:
+            before = [said[0].text for said in await self._reached[walk[:-1]]]
+        n = self._nbest if walk == self.plan.path.languages else 1
+        return await self._batcher.say(before, Hop(*walk[-2:]), n)
+
+    def _said(self, walk: Walk, row: int) -> Sequence[Said]:
+        return self._reached[walk].result()[row]
+
+    def _steps(self, walk: Walk, row: int) -> list[messages.Step]:
+        lengths = range(2, len(walk) + 1)
+        return [messages.Step(language=walk[n - 1], text=self._said(walk[:n], row)[0].text) for n in lengths]
+
+    def _translation(self, row: int) -> messages.Translation:
+        path = self.plan.path.languages
+        so_far = sum(self._said(path[:length], row)[0].score for length in range(2, len(path)))
+        found = [messages.Candidate(text=one.text, score=so_far + one.score) for one in self._said(path, row)]
+        best = found[0]
+        told = messages.Translation(text=best.text, score=best.score, steps=self._steps(path, row), nbest=found)
+        if self.plan.loops or self.plan.ways:
+            told.loops = [self._loop(walk, row) for walk in self.plan.loops]
+            told.ways = [self._way(walk, row, best.text) for walk in self.plan.ways]
+            told.confidence = fmean(way.likeness for way in told.ways) if told.ways else None
+        return told
+
+    def _loop(self, walk: Walk, row: int) -> messages.Loop:
+        steps, start = self._steps(walk, row), self.texts[row]
+        return messages.Loop(
+            path=">".join(walk),
+            steps=steps,
+            differences=_told(start, steps[-1].text),
+            likeness=likeness(start, steps[-1].text),
+        )
+
+    def _way(self, walk: Walk, row: int, shown: str) -> messages.Way:
+        text = self._said(walk, row)[0].text
+        return messages.Way(
+            path=">".join(walk), text=text, differences=_told(shown, text), likeness=likeness(shown, text)
+        )
+
+
+def _told(before: str, after: str) -> list[messages.Difference]:
+    return [messages.Difference(kind=kind, text=text) for kind, text in differences(before, after)]

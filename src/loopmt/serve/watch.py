@@ -1,0 +1,100 @@
+"""A training run from outside: its log since an offset, and what its newest weights say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from loopmt.errors import DamagedError
+from loopmt.run import Json, Run, StageFolder
+from loopmt.serve.limits import RefusedError
+
+Sampler = Callable[[str], Json | None]  # stage -> its update and what its translators say then
+
+_MOST_BYTES = 2**20  # of the log, in one answer
+_TOLD = {
+    "train": ("update", "loss", "learning_rate", "tokens_per_second", "generate_share"),
+    "valid": ("update", "mean_bleu", "bleu", "loss", "accuracy"),
+    "alarm": ("update", "path", "hop", "what"),
+    "end": ("update", "best_update", "best_bleu", "chosen"),
+}
+
+
+class Watcher:
+    """Looks at a run's stages; a thread of its own asks the newest weights, so that translating goes on."""
+
+    def __init__(self, run: Run, sampler: Sampler) -> None:
+        self._run = run
+        self._sampler = sampler
+        self._samples: dict[str, Json] = {}
+        self._asking: asyncio.Future[Json | None] | None = None
+        self._thread = ThreadPoolExecutor(1, "samples")
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    async def look(self, stage: str | None, offset: int) -> Json:
+        """Where the stages stand, and what is new of one: by default of the one under way, else of the last."""
+        stages = await asyncio.to_thread(self._stages)
+        names = [one["name"] for one in stages]
+        if stage is None:
+            begun = [one["name"] for one in stages if one["state"] != "not begun"]
+            under_way = [one["name"] for one in stages if one["state"] == "begun"]
+            stage = [*names[:1], *begun, *under_way][-1]
+        if stage not in names:
+            raise RefusedError(404, f"there is no such stage; there are {', '.join(names)}.")
+        self._ask(stage)
+        log = await asyncio.to_thread(new_records, self._run.stage(stage), offset)
+        return {"stages": stages, "stage": stage, **log, "samples": self._samples.get(stage)}
+
+    def _stages(self) -> list[Json]:
+        found = []
+        for stage in self._run.experiment().stages:
+            folder = self._run.stage(stage.name)
+            state = "finished" if folder.finished else "begun" if folder.begun else "not begun"
+            found.append({"name": stage.name, "from": stage.from_, "state": state, "updates": stage.updates})
+        return found
+
+    def _ask(self, stage: str) -> None:
+        """Ask for samples, one stage at a time; the answer is told with a later look."""
+        if self._asking is not None and not self._asking.done():
+            return
+
+        def remember(asked: asyncio.Future[Json | None]) -> None:
+            if not asked.cancelled() and asked.exception() is None and (samples := asked.result()):
+                self._samples[stage] = samples
+
+        self._asking = asyncio.get_running_loop().run_in_executor(self._thread, self._sampler, stage)
+        self._asking.add_done_callback(remember)
+
+
+def new_records(folder: StageFolder, offset: int) -> Json:
+    """Whole lines of the log from `offset` on. A log that was cut, when training resumed, starts again from 0."""
+    try:
+        with folder.metrics.open("rb") as file:
+            size = file.seek(0, 2)
+            start = offset if 0 <= offset <= size else 0
+            file.seek(start)
+            raw = file.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return {"offset": 0, "restarted": offset > 0, "more": False, "records": []}
+    except OSError as error:
+        raise DamagedError(f"the log of stage {folder.name} cannot be read: {error.strerror}.") from None
+    whole = raw[: raw.rfind(b"\n") + 1] if b"\n" in raw else b""
+    end = start + len(whole)
+    records = [record for line in whole.splitlines() if (record := _told(line))]
+    return {"offset": end, "restarted": start != offset, "more": len(raw) == _MOST_BYTES, "records": records}
+
+
+def _told(line: bytes) -> Json | None:
+    """What the page shows of a record; a line that is no record, or of a kind it does not show, is passed over."""
+    try:
+        record: Any = json.loads(line, parse_constant=lambda _: None)  # JSON has no NaN
+    except ValueError:
+        return None
+    if not isinstance(record, dict) or record.get("kind") not in _TOLD:
+        return None
+    return {"kind": record["kind"], **{key: record[key] for key in _TOLD[record["kind"]] if key in record}}

@@ -1,0 +1,112 @@
+"""`loopmt demo`: three built-in languages learn from each other, from nothing to a table, on two CPU cores."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from loopmt.judge.loops import Exact, Verdicts, starts_of, tally
+from loopmt.judge.theory import estimate_observed
+from loopmt.path import Hop
+from loopmt.path import Path as Walk
+from loopmt.progress import Progress
+from loopmt.run import Json, Run, write_json
+from loopmt.text.store import Store
+from loopmt.workflow.evaluate import Wish, evaluate
+from loopmt.workflow.memory import Memory
+from loopmt.workflow.stages import judge_of
+from loopmt.workflow.train import Request, train
+
+_BEFORE, _AFTER = "vanilla", "dual"  # the stages that the theory is checked on
+_SENTENCES = 300
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence whose translation became right."""
+
+    hop: Hop
+    source: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    run: Path
+    scorecard: Json
+    theory: list[Json]
+    examples: list[Example]
+    seconds: float
+
+
+def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome | None:
+    """Draw, train, evaluate, check the theory; None if training was stopped before its end."""
+    started = time.monotonic()
+    with resources.as_file(resources.files("loopmt") / "demo.toml") as file:
+        request = Request(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
+        if not train(request, progress):
+            return None
+    scorecard = evaluate([folder], Wish(beam=1), progress)
+    run = Run.open(folder)
+    outcome = Outcome(
+        folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started
+    )
+    write_json(folder / "theory-check.json", outcome.theory)
+    return outcome
+
+
+def check_theory(run: Run, progress: Progress) -> list[Json]:
+    """Accuracy after dual learning, counted, beside the exact formula and Theorem 1 as printed, direction by direction."""
+    experiment, store = run.experiment(), Store.open(run.folder / "store")
+    hops = [Hop(one, other) for one in experiment.languages for other in experiment.languages if one != other]
+    loops = [Walk((hop.source, hop.target, hop.source)) for hop in hops]
+    starts = starts_of(store, "test", hops, _SENTENCES)
+    rule = Exact(judge_of(experiment))
+    before, after = (
+        [rule.judge(trip) for trip in Memory.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")]
+        for name in (_BEFORE, _AFTER)
+    )
+    return [_check(one, other) for one, other in zip(before, after, strict=True)]
+
+
+def _check(before: Verdicts, after: Verdicts) -> Json:
+    out = estimate_observed(tally(before.right, before.home, after.right, after.home))
+    parts = {name: out[name] or 0.0 for name in ("c11", "c12", "c2", "alpha", "kappa", "u11", "u12")}
+    exact = parts["c11"] * (1 - parts["u11"]) + parts["c12"] * parts["u12"]
+    exact += (parts["alpha"] + parts["kappa"]) * parts["c2"]
+    return {
+        "loop": str(before.loop),
+        "before": out["p"],
+        "after": out["p_d"],
+        "exact_formula": exact,
+        "theorem1": out["thm1"],
+    }
+
+
+def find_examples(run: Run, most: int = 2) -> list[Example]:
+    """Test sentences that the first stage gets wrong and the last one right, in the directions that gained most."""
+    experiment, store = run.experiment(), Store.open(run.folder / "store")
+    agree = judge_of(experiment)
+    assert agree is not None, "the demo is drawn from the built-in languages"
+    found = []
+    for hop in (Hop("fr", "es"), Hop("es", "fr"), Hop("en", "fr")):
+        pair = store.pair_texts("test", hop.source, hop.target)
+        said = [_translations(run, stage, hop) for stage in ("vanilla", "multi-step")]
+        rows = zip(pair[0] if pair else [], *said, strict=False)
+        mended = (
+            Example(hop, source, one, other)
+            for source, one, other in rows
+            if agree(source, hop.source, other, hop.target) and not agree(source, hop.source, one, hop.target)
+        )
+        found += [example for example, _ in zip(mended, range(most), strict=False)]
+    return found
+
+
+def _translations(run: Run, stage: str, hop: Hop) -> list[str]:
+    file = run.stage(stage).folder / "translations" / "test" / f"{hop.pair}.txt"
+    return file.read_text(encoding="utf-8").split("\n")[:-1]

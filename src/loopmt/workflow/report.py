@@ -1,0 +1,123 @@
+"""`loopmt report`: one page about runs, finished or in training.
+
+RUN/report.html     the page
+RUN/report.json     sentences followed round loops; kept for as long as the stages' weights are the same
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+from loopmt.config import Experiment, expansions, trained_hops
+from loopmt.errors import DamagedError
+from loopmt.judge.loops import starts_of
+from loopmt.judge.report.followed import Judged, chosen_loops, show
+from loopmt.judge.report.gather import gather
+from loopmt.judge.report.page import page
+from loopmt.judge.report.pictures import require_extra
+from loopmt.model.translators import all_hops
+from loopmt.progress import Progress
+from loopmt.run import Json, Run, read_json, write_json, write_text
+from loopmt.text.store import Store
+from loopmt.workflow.analyze import ancestors
+from loopmt.workflow.memory import Memory
+from loopmt.workflow.show import overview
+from loopmt.workflow.stages import judge_of
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for."""
+
+    out: FilePath | None = None
+    sentences: int = 24  # of the first test set, tried on each loop; 0: none
+    beam: int = 4
+
+
+def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple[FilePath, list[Json]]:
+    """Follow a few sentences, where stages are finished, and write the page; the data of each run comes with it."""
+    require_extra()
+    runs = [Run.open(folder) for folder in folders]
+    for run in runs:
+        if wish.sentences:
+            follow(run, wish, progress)
+    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
+    found = [collect(run) for run in runs]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, page(found))
+    return out, found
+
+
+def write_report(run_folder: FilePath, out: FilePath | None = None) -> FilePath:
+    """The page of a run as it stands, from its files alone. A page that fails is a warning: it must not end training."""
+    out = out or run_folder / "report.html"
+    try:
+        require_extra()
+        write_text(out, page([collect(Run.open(run_folder))]))
+    except Exception as error:
+        warnings.warn(f"{out} was not written: {error}", stacklevel=2)
+    return out
+
+
+def collect(run: Run) -> Json:
+    """Everything the page says of a run; nothing is decoded."""
+    kept = _kept(run)
+    return gather(run, overview(run.folder), kept["followed"] if kept else None)
+
+
+# -- sentences round loops -------------------------------------------------------------------------------------
+
+
+def follow(run: Run, wish: Wish, progress: Progress) -> None:
+    """Send some test sentences round the loops of the stages that are compared, before and after; keep what is told."""
+    experiment = run.experiment()
+    steps = steps_to_show(experiment, run.finished())
+    results = {stage: run.stage(stage).result_digest() for step in steps for stage in step}
+    made_with = {"version": _VERSION, "results": results, "sentences": wish.sentences, "beam": wish.beam}
+    kept = _kept(run)
+    if not steps or (kept and {**kept, "followed": None} == {**made_with, "followed": None}):
+        return
+    rows = [row for step in steps for row in _followed(run, experiment, step, wish, progress)]
+    write_json(run.folder / "report.json", {**made_with, "followed": rows})
+
+
+def steps_to_show(experiment: Experiment, finished: Sequence[str]) -> list[tuple[str, ...]]:
+    """Before and after each stage that is compared; without comparisons, of the last stage."""
+    compared = [compare.of for compare in experiment.compare if compare.of in finished] or list(finished[-1:])
+    found = []
+    for stage in dict.fromkeys(compared):
+        before = [name for name in ancestors(experiment, stage) if name in finished][:1]
+        found.append((*before, stage))
+    return found
+
+
+def _followed(run: Run, experiment: Experiment, step: Sequence[str], wish: Wish, progress: Progress) -> list[Json]:
+    store = Store.open(run.folder / "store")
+    name = next(iter(store.tests), "valid")
+    last = experiment.stage(step[-1])
+    paths = [path for _, expansion in expansions(experiment, last) for path in expansion.paths]
+    hops = all_hops(experiment.languages, trained_hops(experiment, step[0]))
+    loops = chosen_loops([path for path in paths if set(path.hops) <= set(hops)])
+    starts = starts_of(store, name, hops, wish.sentences, experiment.data.lowercase)
+    agree = judge_of(experiment)
+    walked = []
+    for stage in step:
+        memory = Memory.of(run, stage, wish.beam)
+        trips = memory.walk(starts, loops, progress, f"sentences round loops of {stage}")
+        walked.append([Judged.of(stage, trip, agree) for trip in trips])
+    return [row for trips in zip(*walked, strict=True) for row in show(trips, name)]
+
+
+def _kept(run: Run) -> Json | None:
+    """What was followed before, if by the same weights."""
+    try:
+        kept = read_json(run.folder / "report.json")
+        same = all(run.stage(name).result_digest() == digest for name, digest in kept["results"].items())
+    except (DamagedError, KeyError):
+        return None
+    return kept if same and kept["version"] == _VERSION else None

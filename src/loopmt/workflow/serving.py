@@ -1,0 +1,195 @@
+"""`loopmt serve`: a run's translators on a socket, decoded by CTranslate2 where that is installed."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Literal
+
+import torch
+
+from loopmt.config import Generate
+from loopmt.errors import LoopmtError, MissingExtraError
+from loopmt.export.ct2 import check_installed
+from loopmt.export.tokenizer import Subwords
+from loopmt.learn.learner import precision
+from loopmt.model.translators import Translators
+from loopmt.path import Hop, Path
+from loopmt.processes import device_of_this_process
+from loopmt.progress import Progress, Silent
+from loopmt.run import Run
+from loopmt.serve.limits import Limits
+from loopmt.text.ragged import Ragged
+from loopmt.workflow.export import Wish, export
+from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
+from loopmt.workflow.watching import Samples
+
+Backend = Literal["auto", "ctranslate2", "loopmt"]
+_CHECKED = 20  # sentences a direction that CTranslate2 must say as we do
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the user asked for."""
+
+    run: FilePath
+    stage: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    beam: int = 4
+    backend: Backend = "auto"
+    limits: Limits = field(default_factory=Limits)
+
+
+def serve(order: Order, progress: Progress) -> None:
+    """Answer until told to stop."""
+    _check_extra()
+    from loopmt.serve.app import Service
+    from loopmt.serve.server import address, listen, run
+    from loopmt.serve.watch import Watcher
+
+    folder = Run.open(order.run)
+    experiment = folder.experiment()
+    with ExitStack() as stack:
+        place = FilePath(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopmt-serve-")))
+        listening = stack.enter_context(listen(order.host, order.port))
+        ready = order.stage is not None or folder.finished()
+        engine = load_engine(order, place, progress) if ready else None
+        service = Service(
+            experiment.name or order.run.resolve().name,
+            experiment.languages,
+            engine,
+            lambda: load_engine(order, place, Silent()),
+            Watcher(folder, Samples(folder)),
+            order.limits,
+        )
+        what = f"stage {engine.stage}, decoded by {engine.backend}" if engine else "no stage is finished yet: watch it"
+        progress.say(f"{order.run} ({what}) at {address(listening)} - stop with Ctrl-C")
+        run(service, listening, order.host)
+    progress.say("stopped")
+
+
+def _check_extra() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            f"serving needs the package {error.name}. Install it: pip install 'loopmt[serve]'."
+        ) from None
+
+
+# -- translating -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LoadedEngine:
+    """A translator as the server asks it: hop by hop."""
+
+    translator: Translator
+    stage: str
+    backend: str
+    beam: int
+
+    @property
+    def hops(self) -> list[Hop]:
+        return [Hop(*direction.split(">")) for direction in self.translator.directions]
+
+    def walk(self, path: str) -> Path:
+        return self.translator.walk(path)
+
+    def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
+        return self.translator.nbest(texts, str(hop), n, max(self.beam, n))
+
+
+class ExportedTranslator(Translator):
+    """The same translator; what it says is decoded by CTranslate2."""
+
+    def __init__(self, translators: Translators, longest: int, exported: FilePath) -> None:
+        super().__init__(translators, torch.float32, longest)
+        translators.live = translators.live.new_empty(0)  # CTranslate2 has its own copy of the weights
+        folders = {
+            hop: exported / ("all" if translators.shared else f"{hop.source}-{hop.target}") for hop in translators.hops
+        }
+        models = {folder: _Model(folder) for folder in set(folders.values())}
+        self._models = {hop: models[folder] for hop, folder in folders.items()}
+
+    def _decode(
+        self, hop: Hop, pieces: list[list[int]], how: Generate, n: int, key: tuple[str | int, ...]
+    ) -> list[list[Candidate]]:
+        assert how.how != "sample", "the server searches"
+        rows = [row.tolist() for row in self._translators.addressed(Ragged.of(pieces), hop).rows()]
+        longest = [self._limits.length(len(row)) for row in rows]
+        found = self._models[hop].say(rows, how, n, longest, self._limits.batch_tokens)
+        texts = self._translators.vocab.decode([ids for ids, _ in itertools.chain(*found)], hop.target)
+        spelt = map(one_line, texts)
+        return [[Candidate(next(spelt), score) for _, score in candidates] for candidates in found]
+
+
+class _Model:
+    """One exported network, ids in and out."""
+
+    def __init__(self, folder: FilePath) -> None:
+        import ctranslate2
+
+        threads = torch.get_num_threads()
+        self._network: Any = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=threads)
+        self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
+
+    def say(
+        self, rows: list[list[int]], how: Generate, n: int, longest: list[int], tokens: int
+    ) -> list[list[tuple[list[int], float]]]:
+        """Ids without the end and log-probability of the best of each row."""
+        beam = how.beam if how.how == "beam" else 1
+        found = self._network.translate_batch(
+            [[self._source.pieces[one] for one in row] for row in rows],
+            beam_size=beam,
+            num_hypotheses=n,
+            length_penalty=how.length_penalty,
+            min_decoding_length=0,
+            max_decoding_length=max(longest, default=1),
+            max_batch_size=tokens // beam,
+            batch_type="tokens",
+            return_scores=True,
+        )
+        return [self._told(one, how, most) for one, most in zip(found, longest, strict=True)]
+
+    def _told(self, one: Any, how: Generate, most: int) -> list[tuple[list[int], float]]:
+        """CTranslate2 divides by the length, its end counted."""
+        scored = zip(one.hypotheses, one.scores, strict=True)
+        ids = self._target.ids
+        return [
+            ([ids[piece] for piece in said[:most]], score * (len(said) + 1) ** how.length_penalty)
+            for said, score in scored
+        ]
+
+
+def load_engine(order: Order, place: FilePath, progress: Progress) -> LoadedEngine:
+    """The translators of a stage; `place` is where an export may lie while it is used."""
+    run = Run.open(order.run)
+    experiment = run.experiment()
+    stage = choose_stage(run, experiment, order.stage)
+    device, train = device_of_this_process(), experiment.training(stage)
+    translators = load_translators(run, experiment, stage, device)
+    if _export_wanted(order.backend, device):
+        try:
+            check_installed()
+            exported = place / stage.name
+            export(order.run, Wish("ct2", exported, stage.name, sentences=_CHECKED), progress)
+            fast = ExportedTranslator(translators, train.max_length, exported)
+            return LoadedEngine(fast, stage.name, "CTranslate2", order.beam)
+        except LoopmtError as error:
+            if order.backend == "ctranslate2":
+                raise
+            progress.say(f"decoding without CTranslate2: {error}")
+    own = Translator(translators, precision(train, device), train.max_length)
+    return LoadedEngine(own, stage.name, f"loopmt on {device.type}", order.beam)
+
+
+def _export_wanted(backend: Backend, device: torch.device) -> bool:
+    """On a CUDA device our decoder replays graphs and needs no help."""
+    return backend == "ctranslate2" or (backend == "auto" and device.type == "cpu")
