@@ -8,7 +8,7 @@ from typing import TextIO
 
 import typer
 
-from loopmt.cli import analyze, exchange, inspect, lab, paths, report, run, score, serve, text, theory
+from loopmt.cli import analyze, demo, exchange, inspect, lab, paths, report, run, score, serve, text, theory
 from loopmt.errors import LoopmtError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo.demo)
 app.command()(run.prepare)
 app.command()(run.train)
 app.command()(text.translate)

@@ -14,7 +14,7 @@ def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = N
 
     A second call with nothing changed does nothing.
 
-    Example: loopmt prepare examples/demo.toml --run runs/demo
+    Example: loopmt prepare examples/multi30k.toml --run runs/multi30k
     """
     from loopmt.progress import standard
     from loopmt.workflow.train import Request, prepare_run
@@ -33,18 +33,21 @@ def train(
     until: Annotated[str | None, typer.Option("--until", help="Train no further than this stage.")] = None,
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Stages trained side by side, in processes.")] = 1,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard curves to RUN/tensorboard.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained on what, and stop.")] = False,
 ) -> None:
     """Train the stages of an experiment; the same command resumes.
 
     Prepares the text if that was not done. Under torchrun it trains on many GPUs.
 
-    Example: loopmt train examples/demo.toml --set train.tokens=2048 --stop-after 9m
+    Example: loopmt train examples/multi30k.toml --set train.tokens=2048 --stop-after 9m
     """
     from loopmt.progress import standard
     from loopmt.workflow.train import Request, train
 
-    request = Request(file, run, override or (), until, seconds(stop_after), jobs)
+    request = Request(file, run, override or (), until, seconds(stop_after), jobs, tensorboard)
     if dry_run:
         from loopmt.workflow.dry_run import describe
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from loopmt.path import Hop, Path
 from loopmt.serve import messages
 from loopmt.serve.batching import Batcher, Said
-from loopmt.serve.words import differences, likeness
+from loopmt.serve.words import differences, likeness, words
 
 Walk = tuple[str, ...]
 
@@ -90,7 +90,7 @@ class Walks:
         if self.plan.loops or self.plan.ways:
             told.loops = [self._loop(walk, row) for walk in self.plan.loops]
             told.ways = [self._way(walk, row, best.text) for walk in self.plan.ways]
-            told.confidence = fmean(way.likeness for way in told.ways) if told.ways else None
+            told.confidence = _confidence(self.texts[row], told.text, told.ways)
         return told
 
     def _loop(self, walk: Walk, row: int) -> messages.Loop:
@@ -107,6 +107,13 @@ class Walks:
         return messages.Way(
             path=">".join(walk), text=text, differences=_told(shown, text), likeness=likeness(shown, text)
         )
+
+
+def _confidence(source: str, said: str, others: Sequence[messages.Way]) -> float | None:
+    """How far the other ways agree; that all of them say nothing is no agreement."""
+    if not others:
+        return None
+    return fmean(way.likeness for way in others) if words(said) or not words(source) else 0.0
 
 
 def _told(before: str, after: str) -> list[messages.Difference]:

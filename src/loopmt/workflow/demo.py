@@ -53,20 +53,20 @@ def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome 
             return None
     scorecard = evaluate([folder], Wish(beam=1), progress)
     run = Run.open(folder)
-    outcome = Outcome(
-        folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started
-    )
+    outcome = Outcome(folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started)
     write_json(folder / "theory-check.json", outcome.theory)
     return outcome
 
 
 def check_theory(run: Run, progress: Progress) -> list[Json]:
-    """Accuracy after dual learning, counted, beside the exact formula and Theorem 1 as printed, direction by direction."""
+    """Accuracy after dual learning as counted, by the exact formula, and by Theorem 1 as printed, for each loop."""
     experiment, store = run.experiment(), Store.open(run.folder / "store")
     hops = [Hop(one, other) for one in experiment.languages for other in experiment.languages if one != other]
     loops = [Walk((hop.source, hop.target, hop.source)) for hop in hops]
     starts = starts_of(store, "test", hops, _SENTENCES)
-    rule = Exact(judge_of(experiment))
+    agree = judge_of(experiment)
+    assert agree is not None, "the demo is drawn from the built-in languages"
+    rule = Exact(agree)
     before, after = (
         [rule.judge(trip) for trip in Memory.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")]
         for name in (_BEFORE, _AFTER)

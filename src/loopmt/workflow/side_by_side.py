@@ -17,13 +17,13 @@ from loopmt.errors import LoopmtError, RunError
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Lines
 from loopmt.run import Run
-from loopmt.workflow.display import Display
 from loopmt.workflow.stages import Site, Stopper, train_stage
+from loopmt.workflow.watch import watched
 
 _PAUSED = 75  # exit code of a stage that stopped before its end
 
 
-def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: Stopper) -> bool:
+def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: Stopper, tensorboard: bool) -> bool:
     """Train the stages, at most `jobs` at a time, each after its parent; False if any was paused."""
     waiting = list(stages)
     working: dict[str, BaseProcess] = {}
@@ -36,7 +36,7 @@ def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: St
                 process.terminate()
         for stage in [stage for stage in waiting if stage.from_ is None or stage.from_ in done][: jobs - len(working)]:
             waiting.remove(stage)
-            working[stage.name] = _begin(run.folder, stage.name, stopper.deadline)
+            working[stage.name] = _begin(run.folder, stage.name, stopper.deadline, tensorboard)
         time.sleep(0.1)
         for name, process in [(name, process) for name, process in working.items() if not process.is_alive()]:
             del working[name]
@@ -49,8 +49,9 @@ def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: St
     return done.issuperset(stage.name for stage in stages)
 
 
-def _begin(folder: Path, name: str, deadline: float | None) -> BaseProcess:
-    process = multiprocessing.get_context("spawn").Process(target=_work, args=(folder, name, deadline, os.getpid()))
+def _begin(folder: Path, name: str, deadline: float | None, tensorboard: bool) -> BaseProcess:
+    settings = (folder, name, deadline, tensorboard, os.getpid())
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=settings)
     process.start()
     return process
 
@@ -61,7 +62,7 @@ def _give_up(name: str, process: BaseProcess) -> None:
     raise RunError(f'stage "{name}" failed with exit code {process.exitcode}; what it said is above.')
 
 
-def _work(folder: Path, name: str, deadline: float | None, parent: int) -> None:
+def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, parent: int) -> None:
     """In the child: one stage, as `loopmt train` would do it."""
     import torch
 
@@ -71,9 +72,8 @@ def _work(folder: Path, name: str, deadline: float | None, parent: int) -> None:
     try:
         site = Site.open(Run.open(folder), device_of_this_process(), Processes())
         stage = site.experiment.stage(name)
-        display = Display(stage, site.experiment.training(stage), progress)
-        with stopper.listening(), display.shown():
-            finished = train_stage(site, stage, stopper, display.show)
+        with stopper.listening(), watched(site, stage, progress, tensorboard) as show:
+            finished = train_stage(site, stage, stopper, show)
     except LoopmtError as error:
         progress.say(f"loopmt: {error}")
         raise SystemExit(error.exit_code) from None

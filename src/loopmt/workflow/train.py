@@ -15,9 +15,9 @@ from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepare
-from loopmt.workflow.display import Display
 from loopmt.workflow.side_by_side import train_side_by_side
 from loopmt.workflow.stages import Site, Stopper, refuse_changes, train_stage
+from loopmt.workflow.watch import watched
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Request:
     until: str | None = None
     stop_after: float | None = None  # seconds
     jobs: int = 1
+    tensorboard: bool = False
 
     def load(self) -> tuple[Experiment, Run]:
         experiment = load(self.file, self.overrides)
@@ -84,9 +85,10 @@ def _train_tree(
     stages = _asked_for(run.experiment().stages, request.until)
     with stopper.listening():
         if request.jobs > 1 and not processes.many:
-            finished = train_side_by_side(run, stages, request.jobs, stopper)
+            finished = train_side_by_side(run, stages, request.jobs, stopper, request.tensorboard)
         else:
-            finished = _one_by_one(Site.open(run, device, processes), stages, stopper, progress)
+            site = Site.open(run, device, processes)
+            finished = _one_by_one(site, stages, stopper, progress, request.tensorboard)
     if not finished:
         progress.say(f"training paused: {stopper.reason}. The same command resumes it.")
     return finished
@@ -97,10 +99,9 @@ def _asked_for(stages: Sequence[Stage], until: str | None) -> list[Stage]:
     return list(stages[: names.index(until) + 1 if until else None])
 
 
-def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress) -> bool:
+def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress, tensorboard: bool) -> bool:
     for stage in stages:
-        display = Display(stage, site.experiment.training(stage), progress)
-        with display.shown():
-            if not train_stage(site, stage, stopper, display.show):
+        with watched(site, stage, progress, tensorboard) as show:
+            if not train_stage(site, stage, stopper, show):
                 return False
     return True
