@@ -39,22 +39,13 @@ class Difference(BaseModel):
     text: str
 
 
-class Loop(BaseModel):
-    """A way home, and what became of the text."""
+class Trip(BaseModel):
+    """Another walk: a way home compared with the text, or another way there compared with the translation."""
 
     path: str
     steps: list[Step]
     differences: list[Difference]
-    likeness: float = Field(description="Share of words that came home, in order: 0 to 1.")
-
-
-class Way(BaseModel):
-    """Another way there, compared with the translation."""
-
-    path: str
-    text: str
-    differences: list[Difference]
-    likeness: float
+    likeness: float = Field(description="Share of words in common, in order: 0 to 1.")
 
 
 class Translation(BaseModel):
@@ -62,8 +53,8 @@ class Translation(BaseModel):
     score: float
     steps: list[Step]
     nbest: list[Candidate]
-    loops: list[Loop] | None = Field(None, description="The ways home; asked for with `loops`.")
-    ways: list[Way] | None = Field(None, description="Direct and pivoted translations by other ways.")
+    loops: list[Trip] | None = Field(None, description="The ways home; asked for with `loops`.")
+    ways: list[Trip] | None = Field(None, description="Direct and pivoted translations by other ways.")
     confidence: float | None = Field(
         None, description="Mean likeness of the translation to those by other ways: 0 to 1, no probability."
     )

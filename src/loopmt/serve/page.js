@@ -202,5 +202,7 @@ function start() {
   meet().catch((error) => complain("problem", error.message));
 }
 
-start();
-if (location.hash === "#watch") show(byId("tab-watch"));
+addEventListener("DOMContentLoaded", () => {
+  start();
+  if (location.hash === "#watch") show(byId("tab-watch"));
+});

@@ -88,28 +88,20 @@ class Walks:
         best = found[0]
         told = messages.Translation(text=best.text, score=best.score, steps=self._steps(path, row), nbest=found)
         if self.plan.loops or self.plan.ways:
-            told.loops = [self._loop(walk, row) for walk in self.plan.loops]
-            told.ways = [self._way(walk, row, best.text) for walk in self.plan.ways]
+            told.loops = [self._trip(walk, row, self.texts[row]) for walk in self.plan.loops]
+            told.ways = [self._trip(walk, row, best.text) for walk in self.plan.ways]
             told.confidence = _confidence(self.texts[row], told.text, told.ways)
         return told
 
-    def _loop(self, walk: Walk, row: int) -> messages.Loop:
-        steps, start = self._steps(walk, row), self.texts[row]
-        return messages.Loop(
-            path=">".join(walk),
-            steps=steps,
-            differences=_told(start, steps[-1].text),
-            likeness=likeness(start, steps[-1].text),
-        )
-
-    def _way(self, walk: Walk, row: int, shown: str) -> messages.Way:
-        text = self._said(walk, row)[0].text
-        return messages.Way(
-            path=">".join(walk), text=text, differences=_told(shown, text), likeness=likeness(shown, text)
+    def _trip(self, walk: Walk, row: int, compared: str) -> messages.Trip:
+        steps = self._steps(walk, row)
+        end = steps[-1].text
+        return messages.Trip(
+            path=">".join(walk), steps=steps, differences=_told(compared, end), likeness=likeness(compared, end)
         )
 
 
-def _confidence(source: str, said: str, others: Sequence[messages.Way]) -> float | None:
+def _confidence(source: str, said: str, others: Sequence[messages.Trip]) -> float | None:
     """How far the other ways agree; that all of them say nothing is no agreement."""
     if not others:
         return None

@@ -16,17 +16,13 @@ def curves(folder: StageFolder, run: Path) -> Iterator[Callable[[Json], None]]:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise MissingExtraError(
-            "--tensorboard needs tensorboard: pip install loopmt[tensorboard]."
-        ) from None
+        raise MissingExtraError("--tensorboard needs tensorboard: pip install loopmt[tensorboard].") from None
     updates = folder.updates()
-    writer = SummaryWriter(  # type: ignore[no-untyped-call]
-        str(run / "tensorboard" / folder.name), purge_step=updates[-1] + 1 if updates else 0
-    )
+    writer = SummaryWriter(str(run / "tensorboard" / folder.name), purge_step=updates[-1] + 1 if updates else 0)
     try:
         yield lambda record: _write(writer.add_scalar, record)
     finally:
-        writer.close()  # type: ignore[no-untyped-call]
+        writer.close()
 
 
 def _write(add: Callable[[str, float, int], None], record: Json) -> None:
