@@ -193,7 +193,7 @@ def test_a_changed_stage_is_refused_and_nothing_is_written(ask_for: ASK) -> None
 SIBLINGS = "".join(
     f'[[stage]]\nname = "{name}"\nfrom = "{parent}"\nmix = ["X>Y"]\nupdates = {updates}\n'
     f"train = {{ tokens = 96, validate_sentences = 2, round = 4, dropout = {dropout} }}\n"
-    for name, parent, updates, dropout in (("a", "vanilla", 60, 0.1), ("b", "vanilla", 8, 0.2), ("c", "b", 8, 0.3))
+    for name, parent, updates, dropout in (("a", "vanilla", 40, 0.1), ("b", "vanilla", 8, 0.2), ("c", "b", 8, 0.3))
 )
 
 
@@ -209,7 +209,7 @@ def test_stages_side_by_side_are_those_one_after_another(ask_for: ASK) -> None:
     assert process.returncode == 0, said
     if not Run(both.run).stage("a").finished:
         assert "training paused: SIGTERM was received" in said
-    for request in (Request(both.file, both.run, jobs=2), single):
+    for request in (both, single):
         assert train(request, Silent())
     for name in ("a", "b", "c"):
         ours, theirs = (Run(folder).stage(name).result().tensors["weights"] for folder in (both.run, single.run))

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loopmt.serve.limits import Limits, Pace, RefusedError
 
+_PATIENCE = 8  # times the largest request
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -55,30 +56,29 @@ class Door:
         if scope["method"] == "POST":
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise RefusedError(415, "send JSON, with the header content-type: application/json.")
-            if int(headers.get("content-length", 0)) > self._limits.body:
-                raise self._too_large()
-
-    def _too_large(self) -> RefusedError:
-        return RefusedError(
-            413, f"the request is larger than {self._limits.body:,} bytes. Send fewer or shorter texts."
-        )
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The whole body; None if the client left before it was there."""
-        body = bytearray()
         try:
             async with asyncio.timeout(self._limits.reading):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    body += message.get("body", b"")
-                    if len(body) > self._limits.body:
-                        raise self._too_large()
-                    if not message.get("more_body", False):
-                        return bytes(body)
+                return await self._read(receive)
         except TimeoutError:
             raise RefusedError(408, f"the request did not arrive within {self._limits.reading:g} seconds.") from None
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """What is too large is read on for a while, unkept: who still sends does not see the answer."""
+        body, size, most = bytearray(), 0, self._limits.body
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            size += len(message.get("body", b""))
+            if size <= most:
+                body += message.get("body", b"")
+            if size > _PATIENCE * most or (size > most and not message.get("more_body", False)):
+                raise RefusedError(413, f"the request is larger than {most:,} bytes. Send fewer or shorter texts.")
+            if not message.get("more_body", False):
+                return bytes(body)
 
 
 def _name(host: str) -> str:

@@ -100,7 +100,10 @@ function count() {
 function marked(differences, language) {
   const tags = { same: "span", lost: "del", new: "ins" };
   const line = element("span", { lang: language, dir: "auto", className: "line" });
-  for (const one of differences) line.append(element(tags[one.kind], {}, one.text), " ");
+  differences.forEach((one, place) => {
+    if (place && !/^[.,;:!?…)\]»”。、，；！？؟।]/.test(one.text)) line.append(" ");
+    line.append(element(tags[one.kind], {}, one.text));
+  });
   return line;
 }
 

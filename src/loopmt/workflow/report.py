@@ -54,7 +54,7 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
 
 
 def write_report(run_folder: FilePath, out: FilePath | None = None) -> FilePath:
-    """The page of a run as it stands, from its files alone. A page that fails is a warning: it must not end training."""
+    """The page of a run as it stands, from its files alone. One that fails is a warning: it must not end training."""
     out = out or run_folder / "report.html"
     try:
         require_extra()

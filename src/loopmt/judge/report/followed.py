@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -17,6 +18,7 @@ FATES = ("mended", "broken", "lost", "home though wrong", "home")
 """Most telling first."""
 _RIGHT = 20.0  # sentence BLEU above which a hop counts as right where there is no exact judge
 _TELLING = range(4, 25)  # words of a sentence worth showing
+_WORD = re.compile(r"[\w'’-]+\s*|[^\w\s]\s*")
 Diff = list[tuple[str, str]]
 
 
@@ -65,7 +67,7 @@ class Judged:
         return bool(first is None or first[row])
 
     def as_json(self, row: int) -> Json:
-        start = self.trip.start.sources[row]
+        start, end = self.trip.start.sources[row], self.trip.texts[-1][row]
         hops = [
             {
                 "language": language,
@@ -77,7 +79,7 @@ class Judged:
                 self.trip.loop.languages[1:], self.trip.texts[1:], self.right, self.bleu, strict=True
             )
         ]
-        return {"stage": self.stage, "home": self.home(row), "hops": hops, "way": difference(start, hops[-1]["text"])}
+        return {"stage": self.stage, "home": self.home(row), "hops": hops, "way": difference(start, end)}
 
 
 def show(trips: Sequence[Judged], name: str, most: int = 3) -> list[Json]:
@@ -112,15 +114,15 @@ def fate(trips: Sequence[Judged], row: int) -> str:
 def difference(start: str, end: str) -> Diff:
     """Runs of words that came home ("same"), were lost on the way ("lost") or were found there ("new")."""
     one, other = _words(start), _words(end)
-    space = "" if one == list(start) else " "
+    bare, bare_other = ([word.strip() for word in words] for words in (one, other))
     found: Diff = []
-    for kind, a, b, c, d in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        parts = [("same", one[a:b])] if kind == "equal" else [("lost", one[a:b]), ("new", other[c:d])]
-        found += [(what, space.join(words)) for what, words in parts if words]
+    for kind, a, b, c, d in SequenceMatcher(None, bare, bare_other, autojunk=False).get_opcodes():
+        parts = [("same", other[c:d])] if kind == "equal" else [("lost", one[a:b]), ("new", other[c:d])]
+        found += [(what, "".join(words)) for what, words in parts if words]
     return found
 
 
 def _words(text: str) -> list[str]:
-    """Words; in scripts that have no spaces, characters."""
-    words = text.split()
-    return list(text) if len(words) == 1 and len(text) > 12 else words
+    """Words and marks with the space after them; in scripts that have no spaces, characters."""
+    words = _WORD.findall(text)
+    return list(text) if " " not in text and len(text) > 12 else words

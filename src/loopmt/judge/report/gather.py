@@ -38,10 +38,10 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "data": _data(run),
         "exact": experiment.data.world is not None,
         "network": {name: getattr(experiment.model, name) for name in _NETWORK},
-        "stages": [_stage(experiment, stage, one) for stage, one in zip(experiment.stages, standing["stages"], strict=True)],
+        "stages": [_stage(experiment, experiment.stage(one["name"]), one) for one in standing["stages"]],
         "scores": card,
         "quality": _quality(standing, records, card),
-        "curves": curves(records, starts),
+        "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.stages}),
         "spending": [spending(name, rows) for name, rows in records.items() if rows],
         "guards": [row for name, rows in records.items() for row in guards(name, rows)],
         "alarms": [row for name, rows in records.items() for row in alarms(name, rows)],
@@ -193,6 +193,6 @@ def _changes(written: Any, run: Any, where: str = "") -> list[str]:
         keys = {**written, **run}
         return [one for key in keys for one in _changes(written.get(key), run.get(key), f"{where}.{key}".lstrip("."))]
     if where == "stage":
-        named = [{stage["name"]: stage for stage in stages} for stages in (written, run)]
-        return _changes(*named, where)
+        before, now = ({stage["name"]: stage for stage in stages} for stages in (written, run))
+        return _changes(before, now, where)
     return [f"{where}={json.dumps(run, ensure_ascii=False)}"]

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from loopmt.path import Path
 from loopmt.run import Json
 
-WIDTH, HEIGHT = 320.0, 290.0
+WIDTH = 320.0
 BANDS = 5
 _NODE = 21.0
-_BEND = 17.0  # of an arrow, to its left
+_RADIUS = 112.0
+_BEND = 18.0  # of an arrow, to its left
 _MOST_LOOPS = 12
 Point = tuple[float, float]
 
@@ -20,7 +21,10 @@ def graph(stage: Json, languages: Sequence[str], quality: Mapping[str, float], l
     """One stage: its translators and the loops it follows."""
     places = circle(languages)
     loops = [Path.parse(loop) for loop in stage["loops"]]
+    heights = [y for _, y in places.values()]
+    top, bottom = min(heights) - _NODE - 14, max(heights) + _NODE + 14
     return {
+        "box": f"0 {top:.0f} {WIDTH:.0f} {bottom - top:.0f}",
         "nodes": [{"name": name, "x": round(x, 1), "y": round(y, 1)} for name, (x, y) in places.items()],
         "edges": [
             {"hop": hop, "value": quality.get(hop), "band": band(quality.get(hop), limits), **_edge(hop, places)}
@@ -34,16 +38,11 @@ def graph(stage: Json, languages: Sequence[str], quality: Mapping[str, float], l
 
 
 def circle(languages: Sequence[str]) -> dict[str, Point]:
-    radius = min(WIDTH, HEIGHT) / 2 - _NODE - 12
-    turn = 0.0 if len(languages) == 2 else -math.pi / 2
-    low = 0.12 * radius if len(languages) == 3 else 0.0  # a triangle's centre lies below that of its circle
-    return {
-        name: (
-            WIDTH / 2 + radius * 1.08 * math.cos(turn + 2 * math.pi * number / len(languages)),
-            HEIGHT / 2 + low + radius * math.sin(turn + 2 * math.pi * number / len(languages)),
-        )
-        for number, name in enumerate(languages)
-    }
+    """Languages on a circle, the first at the top; two lie side by side."""
+    turns = [2 * math.pi * number / len(languages) for number in range(len(languages))]
+    first = math.pi if len(languages) == 2 else -math.pi / 2
+    points = [(math.cos(first + turn), math.sin(first + turn)) for turn in turns]
+    return {name: (WIDTH / 2 + 1.08 * _RADIUS * x, _RADIUS * y) for name, (x, y) in zip(languages, points, strict=True)}
 
 
 def limits_of(qualities: Sequence[Mapping[str, float]]) -> tuple[float, float]:
@@ -64,15 +63,15 @@ def band(value: float | None, limits: tuple[float, float]) -> int | None:
 
 
 def _edge(hop: str, places: Mapping[str, Point]) -> Json:
-    """An arc from rim to rim with an arrow's head; the label lies outside of the arc."""
+    """An arc from rim to rim with an arrow's head; the label lies on the arc."""
     (x1, y1), (x2, y2) = (places[name] for name in hop.split(">"))
     length = math.hypot(x2 - x1, y2 - y1)
-    along, aside = ((x2 - x1) / length, (y2 - y1) / length), ((y2 - y1) / length, -(x2 - x1) / length)
+    aside = (y2 - y1) / length, -(x2 - x1) / length
     middle = ((x1 + x2) / 2, (y1 + y2) / 2)
     control = _move(middle, aside, 2 * _BEND)
     start, end = _towards((x1, y1), control, _NODE + 2), _towards((x2, y2), control, _NODE + 9)
     tip = _towards((x2, y2), control, _NODE + 2)
-    label = _move(_move(middle, aside, _BEND + 12), along, 4)
+    label = _move(middle, aside, _BEND)
     return {
         "arc": f"M{_at(start)} Q{_at(control)} {_at(end)}",
         "head": _head(end, tip),
@@ -87,7 +86,7 @@ def _loop(loop: Path, places: Mapping[str, Point], number: int) -> Json:
     centre = sum(x for x, _ in corners) / len(corners), sum(y for _, y in corners) / len(corners)
     if len(corners) == 2:
         return _ellipse(*corners)
-    inner = [_between(centre, corner, 0.52 - 0.13 * (number % 2)) for corner in corners]
+    inner = [_between(centre, corner, 0.43 - 0.13 * (number % 2)) for corner in corners]
     middles = [_between(one, other, 0.5) for one, other in zip(inner, [*inner[1:], inner[0]], strict=True)]
     curve = " ".join(f"Q{_at(inner[place])} {_at(middles[place])}" for place in [*range(1, len(inner)), 0])
     back = _between(inner[0], inner[1], 0.5 - 9 / math.dist(inner[0], inner[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import resources
@@ -16,7 +17,7 @@ from loopmt.judge.report.training import MEAN
 from loopmt.run import Json
 
 METRICS = {"multi_bleu": "BLEU", "sacrebleu": "sacreBLEU", "chrf": "chrF2", "accuracy": "exact", "comet": "COMET"}
-GREEK_LETTERS = {"alpha": "α", "beta": "β", "gamma": "γ", "kappa": "κ", "eta": "η", "p_d": "pᵈ", "breakeven": "break-even"}
+LETTERS = {**dict(zip(GREEK, "αβγκη", strict=True)), "p_d": "pᵈ", "breakeven": "break-even"}
 _FINE = ("accuracy", "comet")  # between 0 and 1
 
 
@@ -26,9 +27,8 @@ def page(runs: Sequence[Json]) -> str:
 
     stages = list(dict.fromkeys(stage["name"] for run in runs for stage in run["stages"]))
     painter = Painter(stages)
-    environment = Environment(
-        loader=FunctionLoader(_template), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    loader = FunctionLoader(_template)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {
         "thousands": _thousands, "share": _share, "score": _score, "estimate": _estimate, "interval": _interval,
         "seconds": _seconds, "colour": lambda stage: painter.numbers[stage] % COLOURS,
@@ -42,7 +42,7 @@ def page(runs: Sequence[Json]) -> str:
         stages=stages,
         css=_trusted(_template("report.css")),
         metrics=METRICS,
-        letters=GREEK_LETTERS,
+        letters=LETTERS,
         columns=COLUMNS,
         greek=GREEK,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -60,7 +60,7 @@ def _trusted(text: str) -> Any:
     """Our own markup, never text of a corpus."""
     from markupsafe import Markup
 
-    return Markup(text)  # noqa: S704
+    return Markup(text)
 
 
 # -- pictures --------------------------------------------------------------------------------------------------
@@ -164,14 +164,19 @@ def _over_runs(runs: Sequence[Json]) -> list[Json]:
             ("test BLEU", [stage and stage["scores"] and stage["scores"]["multi_bleu"] for stage in mine]),
         ):
             if any(value is not None for value in values):
-                found.append({"stage": name, "what": what, "values": values, **_spread(values)})
+                found.append({"stage": name, "what": what, "values": values, **_spread(values, runs)})
     return found
 
 
-def _spread(values: Sequence[float | None]) -> Json:
+def _spread(values: Sequence[float | None], runs: Sequence[Json]) -> Json:
     known = [value for value in values if value is not None]
-    whole = len(known) == len(values) > 1
+    whole = len(known) == len(values) and _differ_in_seed(runs)
     return {"mean": fmean(known) if whole else None, "deviation": stdev(known) if whole else None}
+
+
+def _differ_in_seed(runs: Sequence[Json]) -> bool:
+    settings = [{**json.loads(run["again"]["resolved"]), "seed": 0, "name": ""} for run in runs]
+    return len({run["seed"] for run in runs}) == len(runs) > 1 and all(one == settings[0] for one in settings)
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------
@@ -186,20 +191,25 @@ def _share(value: float | None, digits: int = 0) -> str:
 
 
 def _score(value: float | None, metric: str = "multi_bleu", sign: bool = False) -> str:
-    return "–" if value is None else f"{value:{'+' if sign else ''}.{3 if metric in _FINE else 2}f}".replace("-", "−")
+    return "–" if value is None else _rounded(value, 3 if metric in _FINE else 2, sign)
 
 
 def _estimate(estimate: Sequence[Any] | None, sign: bool = False) -> str:
     if not estimate or estimate[0] is None:
         return "–"
-    return f"{float(estimate[0]):{'+' if sign else ''}.3f}".replace("-", "−")
+    return _rounded(float(estimate[0]), 3, sign)
 
 
 def _interval(estimate: Sequence[Any] | None) -> str:
     if not estimate or estimate[0] is None or estimate[1] is None:
         return ""
-    low, high = (f"{float(end):.2f}".replace("-", "−").replace("inf", "∞") for end in estimate[1:])
-    return f"{low} to {high}"
+    low, high = (_rounded(float(end), 2).replace("inf", "∞") for end in estimate[1:])
+    return f"{low} to {high}" if "−" in low else f"{low}–{high}"
+
+
+def _rounded(value: float, digits: int, sign: bool = False) -> str:
+    """With a true minus sign, and none before a zero."""
+    return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 
 def _seconds(value: float) -> str:

@@ -79,7 +79,7 @@ class Painter:
             if log:
                 axes.set_yscale("log")
             axes.set_ylim(bottom=bottom, top=top)
-            axes.xaxis.get_major_locator().set_params(nbins=5, integer=True)
+            axes.locator_params(axis="x", nbins=5, integer=True)
         return svg[0]
 
     def thresholds(self, lines: Lines, exact: Mapping[str, float | None]) -> str:

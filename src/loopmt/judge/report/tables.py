@@ -11,6 +11,7 @@ from loopmt.run import Json
 
 KINDS = ("vanilla", "dual", "multi-step")
 _SIZES = {"multiun_2M": "paper, 2M pairs", "multiun_0.2M": "paper, 0.2M pairs"}
+_LETTERS = {"eta": "η", "alpha": "α", "beta": "β", "gamma": "γ"}
 Scores = Mapping[str, Mapping[str, float]]
 """BLEU by the paper's name of a regime and by direction."""
 
@@ -23,9 +24,16 @@ def paper_tables(experiment: Experiment, card: Json | None, analysis: Json | Non
             scores = _scores(experiment, card, name)
             tables += [table(scores, experiment, name) for table in (_step_table, _wmt_table) if scores]
     if analysis:
-        for one in analysis["tables"]:
+        for one in _dual_steps(experiment, analysis["tables"]):
             tables += [_accuracy(one), _parameters(one)]
     return [table for table in tables if table["rows"]]
+
+
+def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
+    """The paper measured what dual learning did to vanilla; where a run has no such step, its first one will do."""
+    regimes = {stage.name: regime(experiment, stage) for stage in experiment.stages}
+    wanted = [one for one in tables if (regimes[one["before"]], regimes[one["after"]]) == ("vanilla", "dual")]
+    return wanted or list(tables[:1])
 
 
 def regime(experiment: Experiment, stage: Stage) -> str:
@@ -36,8 +44,8 @@ def regime(experiment: Experiment, stage: Stage) -> str:
         return "vanilla" if stage.from_ is None else "vanilla, longer"
     if max(len(path.hops) for _, path in loops) > 2:
         return "multi-step"
-    frozen = all(setting.by == "frozen" for entry, path in loops for setting in entry.hop_settings(len(path.generating)))
-    return "back-translation" if frozen else "dual"
+    makers = {one.by for entry, path in loops for one in entry.hop_settings(len(path.generating))}
+    return "back-translation" if makers == {"frozen"} else "dual"
 
 
 def _scores(experiment: Experiment, card: Json, name: str) -> Scores:
@@ -91,7 +99,7 @@ def _wmt_table(scores: Scores, experiment: Experiment, name: str) -> Json:
     columns = [(place, hop) for place, hop in enumerate(table["columns"]) if hop in known]
     kinds = ("vanilla", "back-translation", "dual")
     rows = [
-        [kind, *(_two(scores.get(kind, {}).get(hop)) for _, hop in columns), *(_two(table[kind][n]) for n, _ in columns)]
+        [kind, *(_two(scores[kind].get(hop)) for _, hop in columns), *(_two(table[kind][n]) for n, _ in columns)]
         for kind in kinds
         if kind in scores
     ]
@@ -103,7 +111,12 @@ def _wmt_table(scores: Scores, experiment: Experiment, name: str) -> Json:
 
 def _accuracy(tables: Json) -> Json:
     rows = [
-        [row["pair"], row["quantity"], *(_two(cell[0]) for cell in row["ours"]), *map(_two, row["paper"] or [None, None])]
+        [
+            row["pair"],
+            row["quantity"],
+            *(_two(cell[0]) for cell in row["ours"]),
+            *map(_two, row["paper"] or (None,) * 2),
+        ]
         for row in tables["accuracy"]
         if row["ours"]
     ]
@@ -116,7 +129,7 @@ def _accuracy(tables: Json) -> Json:
 
 def _parameters(tables: Json) -> Json:
     rows = [
-        [row["pair"], row["quantity"], *(_both(direction[0] for direction in cell) for cell in row["ours"]),
+        [row["pair"], _LETTERS[row["quantity"]], *(_both(direction[0] for direction in cell) for cell in row["ours"]),
          *map(_both, row["paper"])]
         for row in tables["parameters"]
     ]  # fmt: skip

@@ -14,7 +14,9 @@ Series = dict[str, list[list[float]]]
 """Points [x, y] by stage."""
 
 
-def curves(records: Mapping[str, Sequence[Json]], starts: Mapping[str, int]) -> dict[str, Any]:
+def curves(
+    records: Mapping[str, Sequence[Json]], starts: Mapping[str, int], parents: Mapping[str, str | None]
+) -> dict[str, Any]:
     """By quantity, then by direction where it has one, then by stage; x are updates along the tree."""
     valid = {name: [row for row in rows if row["kind"] == "valid"] for name, rows in records.items()}
     train = {name: [row for row in rows if row["kind"] == "train"] for name, rows in records.items()}
@@ -22,7 +24,8 @@ def curves(records: Mapping[str, Sequence[Json]], starts: Mapping[str, int]) -> 
     quantities = ("bleu", "accuracy", "loss")
 
     def by_hop(quantity: str, hop: str | None) -> Series:
-        return _series(valid, starts, lambda row: row[quantity].get(hop) if hop else _mean(row[quantity]))
+        found = _series(valid, starts, lambda row: row[quantity].get(hop) if hop else _mean(row[quantity]))
+        return {name: [*_last(found, parents[name]), *points] for name, points in found.items()}
 
     return {
         **{quantity: {hop or MEAN: by_hop(quantity, hop) for hop in (None, *hops)} for quantity in quantities},
@@ -40,6 +43,11 @@ def _series(records: Mapping[str, Sequence[Json]], starts: Mapping[str, int], va
         if points:
             found[name] = thinned(points)
     return found
+
+
+def _last(series: Series, parent: str | None) -> list[list[float]]:
+    """Where a stage sets out from."""
+    return series[parent][-1:] if parent in series else []
 
 
 def thinned(points: list[list[float]]) -> list[list[float]]:

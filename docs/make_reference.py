@@ -1,0 +1,99 @@
+"""Writes docs/reference.md from the code: every key of an experiment file, its default and its meaning.
+
+python docs/make_reference.py
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from loopmt.config import schema
+
+SECTIONS: list[tuple[str, type[BaseModel]]] = [
+    ("the file", schema.Experiment),
+    ("[data]", schema.Data),
+    ("[data.clean]", schema.Clean),
+    ("[data.world]", schema.WorldData),
+    ("[vocab]", schema.Vocab),
+    ("[model]", schema.Model),
+    ("[train]", schema.Train),
+    ("[train.continued]", schema.Continued),
+    ("[[stage]]", schema.Stage),
+    ("an entry of `mix`", schema.MixEntry),
+    ("`generate`", schema.Generate),
+    ("[stage.auto]", schema.Auto),
+    ("[[compare]]", schema.Compare),
+    ("[[imported]]", schema.Imported),
+]
+
+
+def reference() -> str:
+    lines = [
+        "# The experiment file",
+        "",
+        "Made by `python docs/make_reference.py`; do not edit. A key that is not here is an error.",
+        "`--set section.key=value` overrides a key (`--set stage.NAME.key=value` one of a stage).",
+    ]
+    for title, kind in SECTIONS:
+        lines += ["", f"## {title}", "", (kind.__doc__ or "").strip(), "", "| key | value | default | meaning |"]
+        lines += ["|---|---|---|---|"]
+        lines += [_row(field.alias or name, field) for name, field in kind.model_fields.items()]
+    lines += ["", "## presets", "", "| preset | " + " | ".join(schema.PRESETS["tiny"]) + " | peak rate, warmup |"]
+    lines += ["|---|" + "---|" * (len(schema.PRESETS["tiny"]) + 1)]
+    for name, values in schema.PRESETS.items():
+        rate, warmup = schema.PEAKS[name]
+        lines.append(
+            f"| {name} | " + " | ".join(str(value) for value in values.values()) + f" | {rate:g}, {warmup:,} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    return f"| `{name}` | {_kind(field.annotation)} | {_default(field)} | {field.description or ''} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default is PydanticUndefined or isinstance(field.default, BaseModel):
+        return "its own defaults"
+    return "none" if field.default in (None, [], {}) else f"`{_toml(field.default)}`"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(one) for one in value) + "]"
+    return str(value)
+
+
+def _kind(annotation: Any) -> str:
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " or ".join(f'"{part}"' for part in parts)
+    if origin is typing.Annotated:
+        return _kind(parts[0])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_kind(part) for part in parts if part is not type(None))
+    if origin is list:
+        return f"list of {_kind(parts[0])}"
+    if origin is dict:
+        return f"table of {_kind(parts[1])}"
+    if origin is tuple:
+        return f"{len(parts)} numbers"
+    names = {int: "whole number", float: "number", str: "string", bool: "true or false"}
+    return names.get(annotation, "table")
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("reference.md").write_text(reference(), encoding="utf-8")

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from loopmt.cli import app
+from loopmt.errors import MissingExtraError, RunError
+from loopmt.judge.report.followed import chosen_loops, difference
+from loopmt.judge.report.graph import BANDS, band, graph, limits_of
+from loopmt.judge.report.page import page
+from loopmt.judge.report.training import thinned
+from loopmt.path import Pattern
+from loopmt.path import Path as Walk
+from loopmt.progress import Silent
+from loopmt.run import Json, Run, read_json, write_json
+from loopmt.workflow.analyze import Wish as AnalyzeWish
+from loopmt.workflow.analyze import analyze
+from loopmt.workflow.evaluate import Wish as EvaluateWish
+from loopmt.workflow.evaluate import evaluate
+from loopmt.workflow.plan import Question, plan
+from loopmt.workflow.report import Wish, collect, report, steps_to_show, write_report
+
+SECTIONS = (
+    *("overview", "data", "languages", "stages", "scores", "paper", "curves", "time"),
+    *("guards", "thresholds", "parameters", "predicted", "followed", "again"),
+)
+QUICK = Wish(sentences=8, beam=1)
+HOSTILE = "<script>alert('x')</script>&amp;\"<img src=http://x.test onerror=alert(1)>"
+VOID = {"meta", "path", "rect", "circle", "polygon", "use", "line", "polyline"}
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and collects what matters."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._note(tag, attrs)
+        if tag not in VOID - {"path", "rect", "circle", "polygon", "use"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._note(tag, attrs)
+
+    def _note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "xlink:href", "action", "data")]
+        assert not [name for name, _ in attrs if name.startswith("on")], f"<{tag}> runs a script"
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def read(file: Path) -> Page:
+    found = Page(file.read_text(encoding="utf-8"))
+    assert found.open == [], "every tag is closed"
+    return found
+
+
+@pytest.fixture(scope="module")
+def judged(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with all that a report can show."""
+    folder = tmp_path_factory.mktemp("reported") / "run"
+    shutil.copytree(tiny_run, folder)
+    evaluate([folder], EvaluateWish(beam=1, samples=20), Silent())
+    plan(folder, Question(sentences=12, beam=1), Silent())
+    analyze(folder, AnalyzeWish(thresholds=(10.0, 20.0, 50.0), beam=1, sentences=12), Silent())
+    report([folder], QUICK, Silent())
+    return folder
+
+
+@pytest.fixture
+def copied(judged: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(judged, tmp_path / "run"))
+
+
+@pytest.fixture
+def unfinished(tiny_run: Path, tmp_path: Path) -> Path:
+    """The last stage is under way, and its log was cut in the middle of a line."""
+    folder = Path(shutil.copytree(tiny_run, tmp_path / "unfinished"))
+    shutil.rmtree(folder / "stages/dual/result")
+    metrics = folder / "stages/dual/metrics.jsonl"
+    lines = [line for line in metrics.read_text(encoding="utf-8").splitlines() if '"kind": "end"' not in line]
+    metrics.write_text("\n".join(lines) + '\n{"kind": "tra', encoding="utf-8")
+    return folder
+
+
+# -- the page --------------------------------------------------------------------------------------------------
+
+
+def test_a_judged_run_has_every_section(judged: Path) -> None:
+    found = read(judged / "report.html")
+    assert set(SECTIONS) <= set(found.ids)
+    assert [link for link in found.links if link.startswith("#") and link[1:] not in found.ids] == []
+    assert len(found.ids) == len(set(found.ids))
+    text = (judged / "report.html").read_text(encoding="utf-8")
+    assert 'class="missing"' not in text, "nothing is missing"
+    for what in ("dual against", "vanilla-longer", "paired bootstrap", "en>fr>en", "Theorem 1", "average gain"):
+        assert what in found.text
+    assert f"loopmt train tiny.toml --run {judged}" in found.text
+    assert (judged / "experiment.toml").read_text(encoding="utf-8").split()[-1] in found.text
+
+
+def test_it_is_self_contained(judged: Path) -> None:
+    found, text = read(judged / "report.html"), (judged / "report.html").read_text(encoding="utf-8")
+    assert all(link.startswith("#") for link in found.links)
+    assert not found.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not re.search(r"@import|url\((?!#p\d+-)", text)
+    assert "http-equiv" not in text, "a finished run's page does not load itself again"
+
+
+def test_light_dark_and_print(judged: Path) -> None:
+    text = (judged / "report.html").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in text and "@media print" in text
+    style, dark = text.split("@media (prefers-color-scheme: dark)")[:2]
+    colours = set(re.findall(r"(--[sq]\d|--(?:ink|paper|muted|rule)): #", style))
+    assert colours == set(re.findall(r"(--[sq]\d|--(?:ink|paper|muted|rule)): #", dark.split("}")[0]))
+    used, defined = set(re.findall(r"var\((--\w+)\)", text)), set(re.findall(r"(--\w+):", text))
+    assert used <= defined
+    pictures = re.findall(r'<svg viewBox="[^"]*" aria-hidden="true">.*?</svg>', text, re.DOTALL)
+    assert len(pictures) > 10 and not any(re.search(r"#[0-9a-f]{6}\b", picture) for picture in pictures)
+
+
+def test_text_is_escaped(copied: Path) -> None:
+    """Whatever a corpus, a file name or a translation says, the page only shows it."""
+    kept = read_json(copied / "report.json")
+    for row in kept["followed"]:
+        row |= {"start": HOSTILE, "set": HOSTILE}
+        for trip in row["trips"]:
+            trip["way"] = [["lost", HOSTILE], ["new", HOSTILE], ["same", HOSTILE]]
+            for hop in trip["hops"]:
+                hop["text"] = HOSTILE
+    write_json(copied / "report.json", kept)
+    manifest = read_json(copied / "manifest.json")
+    manifest["sets"][1] |= {"name": HOSTILE, "reference": HOSTILE}
+    manifest["corpora"][0]["references"] = [HOSTILE]
+    write_json(copied / "manifest.json", manifest)
+    card = json.loads((copied / "scorecard.json").read_text(encoding="utf-8").replace('"test"', json.dumps(HOSTILE)))
+    write_json(copied / "scorecard.json", card)
+    with (copied / "experiment.toml").open("a", encoding="utf-8") as file:
+        file.write(f"# {HOSTILE}\n")
+    found = read(write_report(copied))
+    assert found.text.count(" ".join(HOSTILE.split())) > 20
+    assert not found.tags & {"script", "img"} and all(link.startswith("#") for link in found.links)
+
+
+# -- runs in every state ---------------------------------------------------------------------------------------
+
+
+def test_an_unfinished_run(unfinished: Path) -> None:
+    found = read(write_report(unfinished))
+    assert set(SECTIONS) <= set(found.ids)
+    for command in ("evaluate", "analyze", "plan", "report"):
+        assert f"loopmt {command} {unfinished}" in found.text
+    assert "dual is at update 16 of 16" in found.text and "unfinished" in found.text and "so far" in found.text
+    assert 'http-equiv="refresh"' in (unfinished / "report.html").read_text(encoding="utf-8")
+    assert not (unfinished / "analysis").exists(), "nothing was decoded"
+
+
+def test_sentences_of_an_unfinished_run_are_those_of_its_last_finished_stage(unfinished: Path) -> None:
+    _, (data,) = report([unfinished], QUICK, Silent())
+    assert [len(row["trips"]) for row in data["followed"]] == [2] * len(data["followed"])
+    assert data["paper"] == []
+
+
+def test_a_run_that_has_not_begun(tiny_run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    shutil.copytree(tiny_run, folder, ignore=shutil.ignore_patterns("stages"))
+    found = read(write_report(folder))
+    assert "Nothing was trained yet: loopmt train EXPERIMENT" in found.text
+    (folder / "manifest.json").unlink()
+    assert "The text is not prepared yet: loopmt prepare" in read(write_report(folder)).text
+
+
+def test_runs_side_by_side(copied: Path, judged: Path, unfinished: Path, tmp_path: Path) -> None:
+    experiment = read_json(copied / "experiment.json")
+    write_json(copied / "experiment.json", experiment | {"seed": 2, "name": "again"})
+    out, data = report([judged, copied], Wish(tmp_path / "new/both.html", sentences=0), Silent())
+    found = read(out)
+    assert out == tmp_path / "new/both.html" and [run["seed"] for run in data] == [1, 2]
+    assert {"side-by-side", *SECTIONS} <= set(found.ids) and len(found.ids) == len(set(found.ids))
+    bleu = data[0]["stages"][0]["best_valid_bleu"]
+    assert f"mean ± deviation vanilla validation BLEU {bleu:.2f} {bleu:.2f} {bleu:.2f} ± 0.00" in found.text
+    other = Page(page([data[0], collect(Run.open(unfinished))]))
+    assert "side-by-side" in other.ids and "mean ± deviation" not in other.text, "the same seed twice is no spread"
+
+
+def test_what_is_kept_is_not_decoded_again(copied: Path) -> None:
+    kept = read_json(copied / "report.json")
+    shutil.rmtree(copied / "analysis")
+    for weights in copied.rglob("weights.safetensors"):
+        weights.unlink()
+    _, (data,) = report([copied], QUICK, Silent())
+    assert data["followed"] == kept["followed"] != []
+
+
+def test_a_report_never_ends_training(copied: Path) -> None:
+    (copied / "scorecard.json").write_text("{", encoding="utf-8")
+    before = (copied / "report.html").read_text(encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"report\.html was not written: .*scorecard\.json cannot be read"):
+        assert write_report(copied) == copied / "report.html"
+    assert (copied / "report.html").read_text(encoding="utf-8") == before
+
+
+def test_without_the_extra(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r'needs matplotlib: pip install "loopmt\[report\]"'):
+        report([judged], QUICK, Silent())
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is no run"):
+        report([tmp_path], QUICK, Silent())
+
+
+def test_command_line(judged: Path, tmp_path: Path) -> None:
+    arguments = ["report", str(judged), "--out", str(tmp_path / "page.html"), "--sentences", "0"]
+    outcome = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert outcome.exit_code == 0 and f"written to {tmp_path / 'page.html'}" in outcome.stdout.replace("\n", "")
+    assert "paper, 0.2M pairs" in outcome.stdout and "43.12" in outcome.stdout
+
+
+# -- its parts -------------------------------------------------------------------------------------------------
+
+
+def test_the_paper_stands_beside_us(judged: Path) -> None:
+    data = collect(Run.open(judged))
+    steps, wmt, accuracy, parameters = data["paper"]
+    scores = data["scores"]["stages"]
+    ours = [scores[name]["sets"]["test"]["directions"]["en>fr"]["multi_bleu"] for name in ("vanilla", "dual")]
+    assert steps["rows"][0] == ["en>fr", *(f"{value:.2f}" for value in ours), "–", "50.26", "50.91", "51.28",
+                                "43.12", "45.54", "47.23"]  # fmt: skip
+    gain = scores["dual"]["mean"]["multi_bleu"] - scores["vanilla"]["mean"]["multi_bleu"]
+    assert steps["rows"][-1] == ["average gain", "", f"{gain:+.2f}", "–", "", "+0.55", "+0.41", "", "+1.93", "+1.49"]
+    assert wmt["columns"] == ["", "en>fr", "fr>en"] * 1 + ["en>fr", "fr>en"]
+    assert accuracy["rows"][0][:2] == ["en-fr", "p12"] and accuracy["rows"][0][4:] == ["0.82", "0.77"]
+    assert [row[1] for row in parameters["rows"][:4]] == ["η", "α", "β", "γ"]
+    for table in data["paper"]:
+        assert {sum(span for _, span in table["heads"]), *map(len, table["rows"])} == {len(table["columns"])}
+
+
+def test_overrides_are_part_of_the_command(copied: Path) -> None:
+    experiment = read_json(copied / "experiment.json")
+    experiment["train"]["tokens"] = 256
+    experiment["stage"][2]["updates"] = 8
+    write_json(copied / "experiment.json", experiment)
+    again = collect(Run.open(copied))["again"]
+    assert again["command"].endswith("--set train.tokens=256 --set stage.dual.updates=8")
+    assert json.loads(again["resolved"]) == experiment
+
+
+def test_curves_follow_the_tree(judged: Path) -> None:
+    curves = collect(Run.open(judged))["curves"]
+    mean = curves["bleu"]["mean"]
+    assert [x for x, _ in mean["vanilla"]] == [64, 120]
+    assert mean["dual"][0] == mean["vanilla"][-1] and mean["dual"][-1][0] == 136
+    assert set(curves["bleu"]) == {"mean", "en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"}
+    assert curves["generate_share"]["vanilla"][0][1] < curves["generate_share"]["dual"][0][1] < 1
+
+
+def test_time_and_guards(judged: Path) -> None:
+    data = collect(Run.open(judged))
+    vanilla, _, dual = data["spending"]
+    assert vanilla["generated_per_second"] is None and dual["generated_per_second"] > 0
+    assert sum(dual["shares"].values()) == pytest.approx(1)
+    assert {row["path"] for row in data["guards"]} == {"en>fr>en", "en>es>en", "fr>en>fr", "fr>es>fr", "es>en>es", "es>fr>es"}  # fmt: skip
+    assert all(row["kept"] + sum(row["dropped"].values()) == pytest.approx(1) for row in data["guards"])
+
+
+def test_which_steps_are_shown(judged: Path) -> None:
+    experiment = Run.open(judged).experiment()
+    assert steps_to_show(experiment, ["vanilla", "vanilla-longer", "dual"]) == [("vanilla", "dual")]
+    assert steps_to_show(experiment, ["vanilla", "vanilla-longer"]) == [("vanilla", "vanilla-longer")]
+    assert steps_to_show(experiment, ["vanilla"]) == [("vanilla",)] and steps_to_show(experiment, []) == []
+
+
+def test_loops_to_follow() -> None:
+    paths = [path for pattern in ("X>Y", "X>Y>X", "X>Y>Z>X") for path in Pattern.parse(pattern).expand(["a", "b", "c"])]
+    assert [str(path) for path in chosen_loops(paths)] == ["a>b>a", "b>a>b", "a>b>c>a", "b>a>c>b"]
+    assert chosen_loops([Walk(("a", "b"))]) == []
+
+
+WORDS = st.lists(st.sampled_from(["the", "old", "cat's", "sees", ",", ".", "猫", "«"]), max_size=8).map(" ".join)
+
+
+@given(WORDS, WORDS)
+def test_a_difference_tells_both_sentences(start: str, end: str) -> None:
+    found = difference(start, end)
+    for text, kinds in ((start, {"same", "lost"}), (end, {"same", "new"})):
+        assert "".join("".join(words for kind, words in found if kind in kinds).split()) == "".join(text.split())
+    assert start != end or {kind for kind, _ in found} <= {"same"}
+
+
+def test_what_was_lost() -> None:
+    assert difference("The old cat sleeps today.", "The cat sleeps.") == [
+        ("same", "The "), ("lost", "old "), ("same", "cat sleeps"), ("lost", "today"), ("same", "."),
+    ]  # fmt: skip
+    assert difference("我喜欢这只非常可爱的小猫咪", "我喜欢这只可爱的小猫咪")[1] == ("lost", "非常")
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_graphs(count: int) -> None:
+    languages = ["en", "fr", "es", "de", "it"][:count]
+    hops = [str(path) for path in Pattern.parse("X>Y").expand(languages)]
+    loops = [str(path) for path in Pattern.parse("X>Y>X").expand(languages)]
+    longer = [str(path) for path in Pattern.parse("X>Y>Z>X").expand(languages)] if count > 2 else []
+    quality = {hop: 10.0 * number for number, hop in enumerate(hops)}
+    drawn = graph({"hops": hops, "loops": loops + longer}, languages, quality, limits_of([quality]))
+    assert len(drawn["edges"]) == count * (count - 1) and drawn["more_loops"] == max(0, len(loops + longer) - 12)
+    _, top, width, height = map(float, drawn["box"].split())
+    for x, y in points(drawn):
+        assert 0 <= x <= width and top <= y <= top + height
+
+
+def points(drawn: Json) -> Iterator[tuple[float, float]]:
+    yield from ((node["x"], node["y"]) for node in drawn["nodes"])
+    for shape in [*drawn["edges"], *drawn["loops"]]:
+        yield from ((float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", shape["head"]))
+
+
+def test_bands() -> None:
+    limits = limits_of([{"en>fr": 12.0, "fr>en": 37.5}])
+    assert limits == (10.0, 40.0) and limits_of([{}]) == (0.0, 100.0) and limits_of([{"en>fr": 0.0}]) == (0.0, 1.0)
+    assert [band(value, limits) for value in (None, 0.0, 10.0, 24.9, 40.0, 99.0)] == [
+        None,
+        0,
+        0,
+        2,
+        BANDS - 1,
+        BANDS - 1,
+    ]
+
+
+def test_long_lines_are_thinned() -> None:
+    points = [[float(x), 2.0 * x] for x in range(10_000)]
+    short = thinned(points)
+    assert len(short) <= 400 and all(y == 2 * x for x, y in short)
+    assert thinned(points[:100]) == points[:100]

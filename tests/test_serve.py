@@ -1,0 +1,601 @@
+"""The server on a real socket: what it answers, what it refuses and how, and that nobody keeps others waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import loopmt
+from loopmt.errors import ConfigError, MissingExtraError, RunError
+from loopmt.path import Hop
+from loopmt.path import Path as Walk
+from loopmt.progress import Silent
+from loopmt.run import Run, StageFolder
+from loopmt.serve.app import Service
+from loopmt.serve.batching import Batcher
+from loopmt.serve.limits import Gate, Limits, Pace, RefusedError, is_loopback, usual_rate
+from loopmt.serve.server import address, listen, make_server
+from loopmt.serve.walks import Plan, ways
+from loopmt.serve.watch import Watcher, new_records
+from loopmt.serve.words import differences, likeness, words
+from loopmt.text.store import Store
+from loopmt.workflow.serving import LoadedEngine, Order, load_engine, serve
+from loopmt.workflow.translate import Candidate
+from loopmt.workflow.watching import Samples
+
+SENTENCE = "The small child hears the kind cat often."
+SMALL = Limits(characters=60, texts=4, looped=2, hops=3, queue=40, seconds=20, reading=1)
+
+
+@contextlib.contextmanager
+def running(service: Service, host: str = "127.0.0.1") -> Iterator[httpx.Client]:
+    """The server in a thread of this process, and a client of it."""
+    listening = listen(host, 0)
+    server = make_server(service, host)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    where = address(listening)
+    thread.start()
+    try:
+        with httpx.Client(base_url=where, timeout=30, trust_env=False) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive(), "it does not stop"
+
+
+def service_of(run: Path, engine: Any, limits: Limits = SMALL) -> Service:
+    def load() -> Any:
+        raise RunError("there is no finished stage")
+
+    return Service("tiny", ["en", "fr", "es"], engine, load, Watcher(Run(run), Samples(Run(run))), limits)
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEngine:
+    return load_engine(Order(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
+
+
+@pytest.fixture(scope="module")
+def client(tiny_run: Path, engine: LoadedEngine) -> Iterator[httpx.Client]:
+    with running(service_of(tiny_run, engine)) as found:
+        yield found
+
+
+def ask(client: httpx.Client, path: str = "en>fr", texts: Sequence[str] = (SENTENCE,), **more: Any) -> httpx.Response:
+    return client.post("/translate", json={"path": path, "texts": list(texts), **more})
+
+
+# -- translating -------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_translated_as_the_library_does(client: httpx.Client, tiny_run: Path) -> None:
+    translator = loopmt.load(tiny_run)
+    answer = ask(client, "en > fr>es", [SENTENCE, "The dog sees the cat."]).json()
+    assert answer["path"] == "en>fr>es"
+    said = [one["text"] for one in answer["translations"]]
+    assert said == translator.translate([SENTENCE, "The dog sees the cat."], "en>fr>es")
+    first = answer["translations"][0]
+    assert [step["language"] for step in first["steps"]] == ["fr", "es"]
+    assert first["steps"][0]["text"] == translator.translate([SENTENCE], "en>fr")[0]
+    assert first["steps"][1]["text"] == first["text"]
+    assert first["score"] == pytest.approx(translator.nbest([SENTENCE], "en>fr>es", 1)[0][0].score, abs=1e-3)
+    assert first["loops"] is first["ways"] is first["confidence"] is None
+
+
+def test_nbest(client: httpx.Client, tiny_run: Path) -> None:
+    (told,) = ask(client, nbest=3).json()["translations"]
+    assert [one["text"] for one in told["nbest"]] == [
+        one.text for one in loopmt.load(tiny_run).nbest([SENTENCE], "en>fr", 3)[0]
+    ]
+    assert told["text"] == told["nbest"][0]["text"]
+
+
+def test_loops_and_ways(client: httpx.Client, tiny_run: Path) -> None:
+    translator = loopmt.load(tiny_run)
+    (told,) = ask(client, loops=True).json()["translations"]
+    assert [loop["path"] for loop in told["loops"]] == ["en>fr>en", "en>fr>es>en"]
+    for loop in told["loops"]:
+        home = translator.translate([SENTENCE], loop["path"])[0]
+        assert loop["steps"][-1] == {"language": "en", "text": home}
+        assert loop["likeness"] == likeness(SENTENCE, home)
+    (way,) = told["ways"]
+    assert way["path"] == "en>es>fr"
+    assert way["steps"][-1]["text"] == translator.translate([SENTENCE], "en>es>fr")[0]
+    assert told["confidence"] == way["likeness"] == likeness(told["text"], way["steps"][-1]["text"])
+
+
+def test_a_closed_path_is_its_own_loop(client: httpx.Client) -> None:
+    (told,) = ask(client, "en>fr>en", loops=True).json()["translations"]
+    assert [loop["path"] for loop in told["loops"]] == ["en>fr>en"]
+    assert told["ways"] == []
+    assert told["confidence"] is None
+
+
+def test_nothing_is_translated_to_nothing(client: httpx.Client) -> None:
+    answer = ask(client, texts=["", " \n "], loops=True)
+    assert [one["text"] for one in answer.json()["translations"]] == ["", ""]
+
+
+def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    fast = load_engine(Order(tiny_run), tmp_path, Silent())
+    assert (fast.backend, engine.backend) == ("CTranslate2", "loopmt on cpu")
+    lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:20], "", "xyz " * 60]
+    for hop in (Hop("en", "fr"), Hop("es", "en")):
+        ours, theirs = engine.say(lines, hop, 1), fast.say(lines, hop, 1)
+        same = [one[0].text == other[0].text for one, other in zip(ours, theirs, strict=True)]
+        assert sum(same) >= len(lines) - 2, "a beam may part at a tie"
+        scores = [(one[0].score, other[0].score) for one, other in zip(ours, theirs, strict=True)]
+        assert all(
+            one == pytest.approx(other, abs=1e-2) for (one, other), equal in zip(scores, same, strict=True) if equal
+        )
+    assert len(fast.say(lines[:1], Hop("en", "fr"), 6)[0]) == 6
+
+
+def test_ctranslate2_is_done_without(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from loopmt.progress import Lines
+
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert load_engine(Order(tiny_run), tmp_path, Lines()).backend == "loopmt on cpu"
+    assert "decoding without CTranslate2: CTranslate2 models need the package ctranslate2." in capsys.readouterr().err
+    with pytest.raises(MissingExtraError, match=r"pip install 'loopmt\[export\]'"):
+        load_engine(Order(tiny_run, backend="ctranslate2"), tmp_path, Silent())
+
+
+def test_serving_needs_its_extra(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    with pytest.raises(MissingExtraError, match=r"serving needs the package fastapi\..* pip install 'loopmt\[serve\]'"):
+        serve(Order(tiny_run), Silent())
+
+
+# -- refusing ----------------------------------------------------------------------------------------------------
+
+REFUSED: list[tuple[Any, int, str]] = [
+    ({"path": "en>de", "texts": ["a"]}, 400, "path en>de: the run has no language 'de', but en, fr, es"),
+    ({"path": "en", "texts": ["a"]}, 400, "has no hop"),
+    ({"path": "X>Y", "texts": ["a"]}, 400, "is a pattern, not a path"),
+    ({"path": "en>fr>en>fr>en", "texts": ["a"]}, 400, "the path has 4 hops; at most 3."),
+    ({"path": "../../etc/passwd", "texts": ["a"]}, 400, "is no language"),
+    ({"path": "en>fr", "texts": ["a" * 61]}, 413, "text 1 has 61 characters; at most 60. Send it in parts."),
+    ({"path": "en>fr", "texts": ["a"] * 5}, 413, "5 texts; at most 4 in one request."),
+    ({"path": "en>fr", "texts": ["a"] * 3, "loops": True}, 413, "3 texts whose loops are asked for; at most 2"),
+    ({"path": "en>fr", "texts": []}, 422, "texts: List should have at least 1 item"),
+    ({"path": "en>fr", "texts": [1]}, 422, "texts.0: Input should be a valid string"),
+    ({"path": "en>fr", "texts": "a"}, 422, "texts: Input should be a valid list"),
+    ({"path": "en>fr", "texts": ["a"], "nbest": 9}, 422, "nbest: Input should be less than or equal to 8"),
+    ({"path": "en>fr", "texts": ["a"], "beem": 1}, 422, "beem: Extra inputs are not permitted"),
+    ({"path": "e" * 201, "texts": ["a"]}, 422, "path: String should have at most 200 characters"),
+    (["en>fr"], 422, "the request: "),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "sentence"), REFUSED, ids=range(len(REFUSED)))
+def test_refused_with_a_sentence(client: httpx.Client, body: Any, status: int, sentence: str) -> None:
+    answer = client.post("/translate", json=body)
+    assert answer.status_code == status
+    assert sentence in answer.json()["error"]
+
+
+def test_what_is_no_json(client: httpx.Client) -> None:
+    for content in (b"", b"{", b"\xff\xfe", b"[" * 5000 + b"]" * 5000):
+        answer = client.post("/translate", content=content, headers={"content-type": "application/json"})
+        assert answer.status_code in (400, 422)
+        assert answer.json()["error"].endswith("The interface is described at /docs.")
+    plain = client.post("/translate", content=b"{}", headers={"content-type": "text/plain"})
+    assert (plain.status_code, plain.json()["error"][:9]) == (415, "send JSON")
+
+
+def test_a_large_body_is_not_kept(client: httpx.Client) -> None:
+    def in_pieces() -> Iterator[bytes]:
+        yield from (b" " * 10_000 for _ in range(4))
+
+    for content in (b" " * (SMALL.body + 1), in_pieces()):
+        answer = client.post("/translate", content=content, headers={"content-type": "application/json"})
+        assert answer.status_code == 413
+        assert f"larger than {SMALL.body:,} bytes" in answer.json()["error"]
+
+
+TEXTS = [
+    "<2es> the dog",
+    "</s><pad><unk>",
+    "\x00\x01\x1f\u2028",
+    "'; DROP TABLE runs; --",
+    "{{7*7}} ${7*7} %s %n",
+    "<script>alert(1)</script>",
+    "\U0010fffd \u2581 \u202e \ufeff",
+    "e\u0301" * 20,
+    "../../../../etc/passwd",
+    "😀" * 20,
+]
+
+
+def test_texts_are_only_texts(client: httpx.Client, tiny_run: Path) -> None:
+    translator = loopmt.load(tiny_run)
+    for text in TEXTS:
+        answer = ask(client, texts=[text], loops=True)
+        assert answer.status_code == 200, text
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["translations"][0]["text"] == translator.translate([text], "en>fr")[0]
+
+
+def test_a_lone_surrogate_breaks_nothing(client: httpx.Client) -> None:
+    body = b'{"path": "en>fr", "texts": ["the \\ud800 dog"]}'
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 422)
+    assert ask(client).status_code == 200
+
+
+def test_nothing_of_the_file_system(client: httpx.Client) -> None:
+    for place in ("/etc/passwd", "/../app.py", "/%2e%2e/%2e%2e/etc/passwd", "/page.js/../app.py", "//etc/passwd",
+                  "/static/page.js", "/..%5capp.py", "/experiment.json", "/page.html"):  # fmt: skip
+        answer = client.send(client.build_request("GET", client.base_url.copy_with(raw_path=place.encode())))
+        assert answer.status_code == 404, place
+        assert "root:" not in answer.text
+    for stage in ("../vanilla", "/etc", "vanilla/../dual", "..", "vanilla\0"):
+        answer = client.get("/watch", params={"stage": stage})
+        assert (answer.status_code, answer.json()["error"]) == (
+            404,
+            "there is no such stage; there are vanilla, vanilla-longer, dual.",
+        )
+
+
+def test_other_names_and_methods(client: httpx.Client) -> None:
+    """A name of another site that was made to point here is no way in."""
+    assert client.get("/health", headers={"host": "evil.example"}).status_code == 421
+    assert client.get("/health", headers={"host": "LOCALHOST:99"}).status_code == 200
+    assert client.get("/health", headers={"host": "[::1]:99"}).status_code == 200
+    assert client.get("/translate").status_code == 405
+    assert client.delete("/health").json()["error"].startswith("Method Not Allowed")
+
+
+# -- pages -------------------------------------------------------------------------------------------------------
+
+
+def test_pages_need_nothing_from_elsewhere(client: httpx.Client) -> None:
+    for place in ("/", "/page.css", "/page.js", "/watch.js", "/docs"):
+        answer = client.get(place)
+        assert answer.status_code == 200
+        assert not re.findall(r"(?:src|href|url\(|import)\W{0,3}(?:https?:)?//", answer.text)
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert "innerHTML" not in answer.text, "text goes into the page as text"
+
+
+def test_interface_is_described(client: httpx.Client) -> None:
+    described = client.get("/openapi.json").json()
+    assert set(described["paths"]) == {"/translate", "/watch", "/health"}
+    assert set(described["paths"]["/translate"]["post"]["responses"]) == {"200", "400", "413", "422", "429", "503"}
+    page = client.get("/docs").text
+    for name in (
+        "POST /translate",
+        "GET /watch",
+        "GET /health",
+        *described["components"]["schemas"]["Request"]["properties"],
+    ):
+        assert name in page
+
+
+def test_health(client: httpx.Client) -> None:
+    told = client.get("/health").json()
+    assert told["status"] == "ready"
+    assert told["backend"] == "loopmt on cpu"
+    assert told["stage"] == "dual"
+    assert told["directions"] == ["en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"]
+    assert told["limits"]["queue"] == 40
+    assert told["waiting"] == 0
+
+
+# -- together ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Slow:
+    """Translators that take their time, remember what they were asked, and stumble over one word."""
+
+    seconds: float = 0.0
+    asked: list[tuple[Hop, int]] = field(default_factory=list)
+    backend: str = "slow"
+    stage: str = "none"
+    hops: Sequence[Hop] = (Hop("en", "fr"), Hop("fr", "en"))
+
+    def walk(self, path: str) -> Walk:
+        return Walk.parse(path)
+
+    def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
+        self.asked.append((hop, len(texts)))
+        time.sleep(self.seconds)
+        if "stumble" in texts:
+            raise ValueError("stumbled")
+        return [[Candidate(f"{hop.target}:{text}", -1.0)] for text in texts]
+
+
+def test_requests_go_together_by_hop() -> None:
+    engine = Slow()
+
+    async def crowd() -> list[Any]:
+        batcher = Batcher()
+        work = asyncio.create_task(batcher.work(engine))
+        asked = [batcher.say([str(number)], engine.hops[number % 2]) for number in range(40)]
+        found = await asyncio.gather(*asked)
+        work.cancel()
+        batcher.close()
+        return found
+
+    found = asyncio.run(crowd())
+    assert engine.asked == [(engine.hops[0], 20), (engine.hops[1], 20)]
+    assert [said[0][0].text for said in found[:3]] == ["fr:0", "en:1", "fr:2"]
+
+
+def test_one_that_fails_fails_alone(tiny_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with running(service_of(tiny_run, Slow())) as client, ThreadPoolExecutor(3) as threads:
+        answers = list(threads.map(lambda text: ask(client, texts=[text]), ["one", "stumble", "three"]))
+    assert [answer.status_code for answer in answers] == [200, 500, 200]
+    assert "server's log" in answers[1].json()["error"]
+    assert "stumbled" not in answers[1].text
+    capfd.readouterr()
+
+
+def test_the_queue_is_bounded(tiny_run: Path) -> None:
+    limits = replace(SMALL, queue=4)
+    with running(service_of(tiny_run, Slow(0.3), limits)) as client, ThreadPoolExecutor(12) as threads:
+        answers = list(threads.map(lambda number: ask(client, texts=[str(number)]), range(12)))
+        assert client.get("/health").json()["waiting"] == 0
+        too_much = ask(client, "en>fr>en", ["a", "b", "c"])
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) >= 4
+    refused = next(answer for answer in answers if answer.status_code == 503)
+    assert refused.json()["error"] == "the queue is full (4 translations). Try again in a moment."
+    assert refused.headers["retry-after"] == "1"
+    assert (too_much.status_code, too_much.json()["error"][:35]) == (413, "the request needs 6 translations; a")
+
+
+def test_an_answer_has_its_time(tiny_run: Path) -> None:
+    limits = replace(SMALL, seconds=0.2)
+    with running(service_of(tiny_run, Slow(0.6), limits)) as client:
+        late = ask(client)
+        assert (late.status_code, late.json()["error"]) == (503, "no answer within 0.2 seconds. Send less.")
+        assert client.get("/health").json()["waiting"] == 0
+
+
+def test_slow_clients_keep_nobody_waiting(client: httpx.Client) -> None:
+    """Twenty who never end their request, and ten who say nothing at all."""
+    where = (client.base_url.host, client.base_url.port or 80)
+    head = (
+        b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"
+    )
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(where)) for _ in range(30)]
+        for one in slow[:20]:
+            one.sendall(head)
+        began = time.monotonic()
+        assert ask(client).status_code == 200
+        assert time.monotonic() - began < SMALL.reading
+        slow[0].settimeout(10)
+        told = slow[0].recv(4096)
+    assert told.startswith(b"HTTP/1.1 408")
+    assert b"did not arrive within 1 seconds" in told
+
+
+def test_sixty_four_clients(tiny_run: Path, engine: LoadedEngine) -> None:
+    with running(service_of(tiny_run, engine, replace(SMALL, queue=64))) as client, ThreadPoolExecutor(64) as threads:
+        answers = list(threads.map(lambda number: ask(client, texts=[f"The {number} dogs."]), range(128)))
+        told = client.get("/health").json()
+    assert {answer.status_code for answer in answers} == {200}
+    assert told["translated"] == 128
+    assert told["batches"] < 64
+
+
+def test_gate_and_pace() -> None:
+    gate = Gate(3)
+    with gate.admit(2), pytest.raises(RefusedError, match="the queue is full"), gate.admit(2):
+        pass
+    assert gate.inside == 0
+    now = [0.0]
+    pace = Pace(2.0, lambda: now[0])
+    for _ in range(4):
+        pace.check("a")
+    with pytest.raises(RefusedError, match="at most 2 a second") as refused:
+        pace.check("a")
+    assert (refused.value.status, refused.value.retry_after) == (429, 1)
+    pace.check("b")
+    now[0] = 0.6
+    pace.check("a")
+
+
+def test_rate_over_the_socket(tiny_run: Path) -> None:
+    with running(service_of(tiny_run, Slow(), replace(SMALL, rate=2))) as client:
+        statuses = [client.get("/health").status_code for _ in range(8)]
+    assert statuses[:4] == [200] * 4
+    assert 429 in statuses
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
+)
+def test_who_is_this_machine(host: str, own: bool) -> None:
+    assert is_loopback(host) == own
+    assert (usual_rate(host) == 0) == own
+
+
+def test_a_port_that_is_taken() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1, port {port}: .*Choose another --port"):
+            listen("127.0.0.1", port)
+
+
+# -- walks and words -----------------------------------------------------------------------------------------------
+
+
+def test_ways_go_where_there_are_translators() -> None:
+    hops = [Hop(*pair.split(">")) for pair in ("en>fr", "fr>en", "en>es", "es>en", "fr>es")]
+    assert ways("en", "es", hops) == [("en", "es"), ("en", "fr", "es")]
+    assert ways("es", "fr", hops) == [("es", "en", "fr")]
+    plan = Plan(Walk.parse("en>fr>es"), hops, loops=True)
+    assert plan.loops == [("en", "fr", "es", "en")]
+    assert plan.ways == [("en", "es")]
+    assert plan.work == 4  # en>fr, en>fr>es, en>fr>es>en, en>es
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The cat, you know.", ["The", "cat", ",", "you", "know", "."]),
+        ("l'été «ici»", ["l'été", "«", "ici", "»"]),
+        ("我爱你。", ["我", "爱", "你", "。"]),
+        ("हिन्दी है।", ["हिन्दी", "है", "।"]),
+        (" ", []),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert words(text) == found
+
+
+def test_differences() -> None:
+    found = list(differences("Is  it the red cat?", "Is it a red cat, then?"))
+    assert found == [
+        ("same", "Is  it"), ("lost", "the"), ("new", "a"), ("same", "red cat"), ("new", ", then"), ("same", "?"),
+    ]  # fmt: skip
+
+
+@given(st.text("ab .", max_size=20), st.text("ab .", max_size=20))
+def test_differences_hold_both_lines(before: str, after: str) -> None:
+    found = list(differences(before, after))
+    assert words(" ".join(text for kind, text in found if kind != "new")) == words(before)
+    new = sum(len(words(text)) for kind, text in found if kind == "new")
+    same = sum(len(words(text)) for kind, text in found if kind == "same")
+    assert new + same == len(words(after))
+    assert 0 <= likeness(before, after) <= 1
+    assert likeness(before, before) == 1
+
+
+# -- watching ----------------------------------------------------------------------------------------------------
+
+
+def test_watch_tells_a_finished_run(client: httpx.Client) -> None:
+    told = client.get("/watch").json()
+    assert [(stage["name"], stage["state"]) for stage in told["stages"]] == [
+        ("vanilla", "finished"), ("vanilla-longer", "finished"), ("dual", "finished"),
+    ]  # fmt: skip
+    assert told["stage"] == "dual"
+    assert {record["kind"] for record in told["records"]} >= {"train", "valid", "end"}
+    again = client.get("/watch", params={"stage": "dual", "offset": told["offset"]}).json()
+    assert (again["records"], again["offset"], again["restarted"]) == ([], told["offset"], False)
+
+
+def test_samples_follow(client: httpx.Client, tiny_run: Path) -> None:
+    client.get("/watch", params={"stage": "vanilla"})
+    for _ in range(100):
+        if samples := client.get("/watch", params={"stage": "vanilla"}).json()["samples"]:
+            break
+        time.sleep(0.1)
+    assert samples["update"] == 120
+    assert [row["direction"] for row in samples["rows"]][:2] == ["en>fr", "en>es"]
+    row = samples["rows"][0]
+    assert row["said"] == loopmt.load(tiny_run, "vanilla").translate([row["source"]], "en>fr", beam=1)[0]
+
+
+def test_samples_of_a_stage_under_way(tiny_run: Path, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(tiny_run, tmp_path / "run")))
+    samples = Samples(run)
+    shutil.rmtree(run.stage("dual").folder)
+    assert samples("dual") is None
+    place = run.stage("dual").checkpoints
+    place.mkdir(parents=True)
+    shutil.copytree(run.stage("vanilla").folder / "result", place / "00000008")
+    found = samples("dual")
+    assert found is not None
+    assert found["update"] == 8
+    (place / "00000008" / "weights.safetensors").unlink()
+    assert samples("dual") == found, "the same weights are not asked twice"
+    (place / "00000008").rename(place / "00000016")
+    assert samples("dual") is None
+
+
+def test_the_log_is_told_from_where_it_was_left(tmp_path: Path) -> None:
+    folder = StageFolder(tmp_path)
+    assert new_records(folder, 5) == {"offset": 0, "restarted": True, "more": False, "records": []}
+    folder.log({"kind": "train", "update": 1, "loss": {"en>fr": float("nan")}, "guards": []})
+    first = new_records(folder, 0)
+    assert first["records"] == [{"kind": "train", "update": 1, "loss": {"en>fr": None}}]
+    folder.log({"kind": "choice", "update": 2})
+    folder.log({"kind": "alarm", "update": 2, "path": "en>fr>en", "hop": "en>fr", "what": "it copies", "route": 3})
+    with folder.metrics.open("a") as file:
+        file.write('{"kind": "train", "upd')  # a line that is being written
+    second = new_records(folder, first["offset"])
+    assert [record["kind"] for record in second["records"]] == ["alarm"]
+    assert new_records(folder, second["offset"])["records"] == []
+    folder.cut_log(first["offset"])
+    again = new_records(folder, second["offset"])
+    assert (again["restarted"], len(again["records"])) == (True, 1)
+
+
+# -- start and stop ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_without_a_finished_stage_can_be_watched(tiny_run: Path, engine: LoadedEngine) -> None:
+    service = service_of(tiny_run, None)
+    with running(service) as client:
+        early = ask(client)
+        assert (early.status_code, early.headers["retry-after"]) == (503, "10")
+        assert early.json()["error"] == "no stage of the run is finished yet: there is nothing to translate with."
+        assert client.get("/health").json()["status"] == "waiting for a finished stage"
+        assert client.get("/watch").status_code == 200
+        service.load = lambda: engine
+        for _ in range(100):
+            if client.get("/health").json()["status"] == "ready":
+                break
+            time.sleep(0.1)
+        assert ask(client).status_code == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_served_and_stopped_as_typed(tiny_run: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """What is under way is answered, nothing is left behind, and the exit is clean."""
+    command = [sys.executable, "-m", "loopmt", "serve", str(tiny_run), "--port", "0", "--stage", "vanilla"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None and process.stdout is not None
+    with process, process.stderr, process.stdout:
+        line = next(line for line in process.stderr if "stop with Ctrl-C" in line)
+        found = re.search(r"\(stage vanilla, decoded by (.+)\) at (http://127\.0\.0\.1:\d+/) ", line)
+        assert found, line
+        body = {"path": "en>fr", "texts": [SENTENCE]}
+        answer = httpx.post(f"{found[2]}translate", json=body, timeout=30, trust_env=False)
+        assert answer.status_code == 200
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert process.stderr.read().splitlines() == ["stopped"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_at_the_start(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is no run"):
+        serve(Order(tmp_path), Silent())
+    with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla"):
+        serve(Order(tiny_run, "duel", port=0), Silent())
