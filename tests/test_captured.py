@@ -1,4 +1,4 @@
-"""The fixed-shape decoder says what the step-by-step decoder says; its graphs are replayed by running the work again."""
+"""The fixed-shape decoder says what the step-by-step decoder says; a graph is replayed by doing the work again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def recorder(work: Callable[[], None]) -> Again:
     return Again(work)
 
 
-@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam"), Generate(how="beam", length_penalty=0.0)])
+@pytest.mark.parametrize(
+    "how", [Generate(how="greedy"), Generate(how="beam"), Generate(how="beam", length_penalty=0.0)]
+)
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
     model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})

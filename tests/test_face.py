@@ -16,6 +16,7 @@ from loopmt.config import Experiment
 NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"}
 METHODS = {"directions", "languages", "nbest", "translate", "walk"}
 VERBS = {
+    "demo",
     "prepare",
     "train",
     "translate",

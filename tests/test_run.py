@@ -148,9 +148,7 @@ def no_room() -> Iterator[None]:
     signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     stage = filled(tmp_path)
     request.getfixturevalue("no_room")
     with pytest.raises(RunError, match=r"00000020 could not be written: .*What was there before is untouched\."):

@@ -126,13 +126,9 @@ def test_no_break_space_joins_one_word() -> None:
 
 def test_signatures_say_how() -> None:
     text = ["Le chat dort ."]
-    assert (
-        multi_bleu(text, text).signature == "multi-bleu|nrefs:1|case:mixed|eff:no|smooth:none|tok:white-space"
-    )
+    assert multi_bleu(text, text).signature == "multi-bleu|nrefs:1|case:mixed|eff:no|smooth:none|tok:white-space"
     tokenised = multi_bleu(text, text, language="fr", lowercase=True).signature
-    assert tokenised.startswith(
-        "multi-bleu|nrefs:1|case:lc|eff:no|smooth:none|tok:moses-fr-no-escape|sacremoses:"
-    )
+    assert tokenised.startswith("multi-bleu|nrefs:1|case:lc|eff:no|smooth:none|tok:moses-fr-no-escape|sacremoses:")
     assert sacre_bleu(text, text).signature == (
         f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
     )
@@ -153,9 +149,7 @@ def test_sacre_scores_are_sacrebleu_s(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
     expected_bleu = sacrebleu.corpus_bleu(hypotheses, [references], force=True).score
     assert sacre_bleu(hypotheses, references).score == pytest.approx(expected_bleu)
-    assert chrf(hypotheses, references).score == pytest.approx(
-        sacrebleu.corpus_chrf(hypotheses, [references]).score
-    )
+    assert chrf(hypotheses, references).score == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
 
 
 def test_scores_are_plain_json() -> None:
@@ -191,8 +185,7 @@ def test_sentence_bleu_smoothed_is_sacrebleu_s_except_for_exact_matches() -> Non
 def test_sentence_bleu_unsmoothed_is_the_script_s_except_for_exact_matches() -> None:
     hypotheses, references = corpus(np.random.default_rng(8), 200, 0.2)
     expected = [
-        100.0 if h.split() == r.split() else script_bleu([h], [r])
-        for h, r in zip(hypotheses, references, strict=True)
+        100.0 if h.split() == r.split() else script_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)
     ]
     assert 0.0 in expected
     np.testing.assert_allclose(sentence_bleu(hypotheses, references, smooth=False), expected, rtol=1e-12)
@@ -284,12 +277,8 @@ def test_interval_of_a_mean_is_the_normal_one() -> None:
     interval = bootstrap_difference([mean_statistics(ours)], [mean_statistics(theirs)], samples=4000)
     standard_error = (ours - theirs).std() / 30
     assert interval.difference == pytest.approx((ours - theirs).mean())
-    assert interval.low == pytest.approx(
-        interval.difference - 1.96 * standard_error, abs=0.1 * standard_error
-    )
-    assert interval.high == pytest.approx(
-        interval.difference + 1.96 * standard_error, abs=0.1 * standard_error
-    )
+    assert interval.low == pytest.approx(interval.difference - 1.96 * standard_error, abs=0.1 * standard_error)
+    assert interval.high == pytest.approx(interval.difference + 1.96 * standard_error, abs=0.1 * standard_error)
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
@@ -297,9 +286,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     covered = 0
     for trial in range(300):
         ours, theirs = rng.random(150) < 0.7, rng.random(150) < 0.6
-        interval = bootstrap_difference(
-            [mean_statistics(ours)], [mean_statistics(theirs)], samples=200, key=(trial,)
-        )
+        interval = bootstrap_difference([mean_statistics(ours)], [mean_statistics(theirs)], samples=200, key=(trial,))
         covered += interval.low <= 0.1 <= interval.high
     assert 0.90 <= covered / 300 <= 0.98
 

@@ -96,9 +96,9 @@ def test_text_is_brought_to_its_form(tmp_path: Path) -> None:
 
 def test_moses_tokenisation_there_and_back(tmp_path: Path) -> None:
     vocab = learn(tmp_path, Form(lowercase=True, pretokenize=True))
-    text = ["Hello, \"world\": it's (very) small.", "C'est l'été, n'est-ce pas ?", ""]
+    text = ['Hello, "world": it\'s (very) small.', "C'est l'été, n'est-ce pas ?", ""]
     assert vocab.normalise(text[:1], "en") == ['hello , " world " : it \'s ( very ) small .']
-    assert vocab.decode(vocab.encode(text[:1], "en"), "en") == ["hello, \"world\": it's (very) small."]
+    assert vocab.decode(vocab.encode(text[:1], "en"), "en") == ['hello, "world": it\'s (very) small.']
     assert vocab.decode(vocab.encode(text[1:], "fr"), "fr") == ["c'est l'été, n'est-ce pas ?", ""]
 
 

@@ -235,9 +235,7 @@ NOT_SENTENCES = {
 
 
 @pytest.mark.parametrize("meaning, en, fr, es, de", SAID)
-def test_hand_checked_sentences(
-    meaning: Meaning, en: list[str], fr: list[str], es: list[str], de: list[str]
-) -> None:
+def test_hand_checked_sentences(meaning: Meaning, en: list[str], fr: list[str], es: list[str], de: list[str]) -> None:
     for code, expected in zip(LANGUAGES, (en, fr, es, de), strict=True):
         assert set(expected) <= set(FULL.sentences(meaning, code))
         assert all(meaning in FULL.meanings(sentence, code) for sentence in expected)

@@ -104,9 +104,7 @@ def _print_tables(result: Result, against: Path | None) -> None:
     if against is None:
         return
     others = result["against"]
-    differences = Table(
-        "metric", "other", "difference", "95% interval", "p", title=f"against {escape(str(against))}"
-    )
+    differences = Table("metric", "other", "difference", "95% interval", "p", title=f"against {escape(str(against))}")
     for name in names:
         other = others[name]
         interval = f"{other['low']:+.2f} to {other['high']:+.2f}"
@@ -134,6 +132,4 @@ def _decode(line: bytes, path: Path, number: int) -> str:
     try:
         return line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file first."
-        ) from error
+        raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file first.") from error

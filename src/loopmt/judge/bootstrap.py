@@ -105,9 +105,7 @@ def bootstrap_difference(
     return _interval(observed, (differences * weights).sum(axis=1) / weights.sum(axis=1), level)
 
 
-def _resamples(
-    num_rows: int, samples: int, generator: np.random.Generator
-) -> Iterator[tuple[slice, FloatArray]]:
+def _resamples(num_rows: int, samples: int, generator: np.random.Generator) -> Iterator[tuple[slice, FloatArray]]:
     """Blocks of resampled test sets, each as how often every row was drawn."""
     size = max(1, CELLS // num_rows)
     for start in range(0, samples, size):
@@ -143,9 +141,7 @@ def _check(
     samples: int,
 ) -> None:
     if not systems or samples < 1:
-        raise DataError(
-            f"bootstrap: {len(systems)} systems and {samples} samples; at least one of each is needed."
-        )
+        raise DataError(f"bootstrap: {len(systems)} systems and {samples} samples; at least one of each is needed.")
     lengths = {len(systems), len(controls), len(groups), len(seeds)}
     if len(lengths) > 1:
         raise DataError(

@@ -26,9 +26,7 @@ Texts = Sequence[str]
 ORDER = 4
 
 
-def multi_bleu(
-    hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False
-) -> Score:
+def multi_bleu(hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False) -> Score:
     """BLEU as multi-bleu.perl computes it: on the text given, or with a language on Moses tokens."""
     return multi_bleu_statistics(hypotheses, references, language=language, lowercase=lowercase).summary()
 
@@ -164,9 +162,7 @@ def threshold_accuracy(
 ) -> tuple[NDArray[np.bool_], float]:
     """Which sentences score strictly above the threshold or equal their reference, and the share of them."""
     if not 0 <= threshold <= 100:
-        raise TheoryError(
-            f"threshold {threshold}: sentence BLEU lies between 0 and 100, and so must a threshold."
-        )
+        raise TheoryError(f"threshold {threshold}: sentence BLEU lies between 0 and 100, and so must a threshold.")
     scores = sentence_bleu(hypotheses, references, smooth=smooth)
     right = (scores > threshold) | _exact(hypotheses, references)
     return right, float(right.mean())
@@ -174,9 +170,7 @@ def threshold_accuracy(
 
 def _exact(hypotheses: Texts, references: Texts) -> NDArray[np.bool_]:
     pairs = zip(hypotheses, references, strict=True)
-    return np.array(
-        [words(hypothesis) == words(reference) for hypothesis, reference in pairs], dtype=np.bool_
-    )
+    return np.array([words(hypothesis) == words(reference) for hypothesis, reference in pairs], dtype=np.bool_)
 
 
 def comet_statistics(sources: Texts, hypotheses: Texts, references: Texts, checkpoint: Path) -> Statistics:
@@ -188,16 +182,12 @@ def comet_statistics(sources: Texts, hypotheses: Texts, references: Texts, check
         message = "COMET is not installed; pip install unbabel-comet, or score without it."
         raise MissingExtraError(message) from error
     if not checkpoint.is_file():
-        raise MissingExtraError(
-            f"{checkpoint}: no such COMET checkpoint; download a model and give its file."
-        )
+        raise MissingExtraError(f"{checkpoint}: no such COMET checkpoint; download a model and give its file.")
     network = load_from_checkpoint(str(checkpoint), local_files_only=True)
     triples = zip(sources, hypotheses, references, strict=True)
     data = [{"src": source, "mt": hypothesis, "ref": reference} for source, hypothesis, reference in triples]
     prediction = network.predict(data, progress_bar=False)
-    return mean_statistics(
-        prediction.scores, f"comet|model:{checkpoint.name}|version:{version('unbabel-comet')}"
-    )
+    return mean_statistics(prediction.scores, f"comet|model:{checkpoint.name}|version:{version('unbabel-comet')}")
 
 
 def _check_parallel(**sides: Texts) -> None:

@@ -53,9 +53,9 @@ class Door:
         if self._names is not None and _name(headers.get("host", "")) not in self._names:
             raise RefusedError(421, "this server does not answer to that name. Use the address that it printed.")
         self._pace.check(scope["client"][0] if scope.get("client") else "")
-        if scope["method"] == "POST":
-            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-                raise RefusedError(415, "send JSON, with the header content-type: application/json.")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            raise RefusedError(415, "send JSON, with the header content-type: application/json.")
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The whole body; None if the client left before it was there."""

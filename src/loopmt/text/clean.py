@@ -119,10 +119,7 @@ class Cleaner:
 
 def _lopsided(clean: Clean, row: Texts, counts: Sequence[int]) -> bool:
     """Scripts without spaces are measured by their bytes: a word is about ten of them at most."""
-    lengths = [
-        max(count, len(text.encode()) / _BYTES_PER_WORD)
-        for text, count in zip(row, counts, strict=True)
-    ]
+    lengths = [max(count, len(text.encode()) / _BYTES_PER_WORD) for text, count in zip(row, counts, strict=True)]
     return max(lengths) >= _SPARED and max(lengths) > (clean.ratio or 0) * min(lengths)
 
 

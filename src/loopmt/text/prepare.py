@@ -102,9 +102,7 @@ class _Work:
             for language, lines in texts.items():
                 held[language].update(text_hash(text) for line in lines if (text := form.normalise(line)))
             rows = len(texts[source.languages[0]])
-            records.append(
-                SetRecord(name=name, pair=pair, languages=[*texts], reference=source.reference, rows=rows)
-            )
+            records.append(SetRecord(name=name, pair=pair, languages=[*texts], reference=source.reference, rows=rows))
         return records, {language: frozenset(hashes) for language, hashes in held.items()}
 
     def _read_set(self, source: Source) -> dict[str, list[str]]:
@@ -134,9 +132,7 @@ class _Work:
     def _learn(self, texts: Sequence[CleanText]) -> Vocab:
         by_language = {language: _Lines(texts, language) for language in self.languages}
         with self.progress.track("learning the vocabulary"):
-            return Vocab.learn(
-                self.scratch / "vocab", by_language, self.vocab, self.languages, self.seed, self.form
-            )
+            return Vocab.learn(self.scratch / "vocab", by_language, self.vocab, self.languages, self.seed, self.form)
 
     def _encode(self, texts: Sequence[CleanText], vocab: Vocab, store: StoreWriter) -> list[list[Tally]]:
         with self.progress.track("encoding", sum(text.kept for text in texts)) as advance:

@@ -274,9 +274,7 @@ class Reader:
             self._phrases[key] = list(self._walk(phrase, phrase.trie, start, (), {}))
         return self._phrases[key]
 
-    def _walk(
-        self, phrase: Phrase, node: dict[str, Any], at: int, words: Words, features: Features
-    ) -> Iterator[Read]:
+    def _walk(self, phrase: Phrase, node: dict[str, Any], at: int, words: Words, features: Features) -> Iterator[Read]:
         for name, below in node.items():
             if name:
                 for end, more, found in self._slot(name, at):

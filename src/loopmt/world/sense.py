@@ -348,6 +348,12 @@ class Sense:
         people = all(self.is_a(subject, ("person",)) for subject in (clause.subject, reason.subject))
         same = reason.tense == tense and people and reason.subject.head != "who"
         inner = not constructions(reason) & {"pair", "relative", "never"}
-        return plain and clause.verb != "be" and not clause.question and calm and same and inner and (
-            self._clause(outer) and self._clause(reason)
+        return (
+            plain
+            and clause.verb != "be"
+            and not clause.question
+            and calm
+            and same
+            and inner
+            and (self._clause(outer) and self._clause(reason))
         )

@@ -19,6 +19,7 @@ FATES = ("mended", "broken", "lost", "home though wrong", "home")
 _RIGHT = 20.0  # sentence BLEU above which a hop counts as right where there is no exact judge
 _TELLING = range(4, 25)  # words of a sentence worth showing
 _WORD = re.compile(r"[\w'’-]+\s*|[^\w\s]\s*")
+_LONGEST_WORD = 12
 Diff = list[tuple[str, str]]
 
 
@@ -67,7 +68,6 @@ class Judged:
         return bool(first is None or first[row])
 
     def as_json(self, row: int) -> Json:
-        start, end = self.trip.start.sources[row], self.trip.texts[-1][row]
         hops = [
             {
                 "language": language,
@@ -79,14 +79,14 @@ class Judged:
                 self.trip.loop.languages[1:], self.trip.texts[1:], self.right, self.bleu, strict=True
             )
         ]
-        return {"stage": self.stage, "home": self.home(row), "hops": hops, "way": difference(start, end)}
+        return {"stage": self.stage, "home": self.home(row), "hops": hops}
 
 
 def show(trips: Sequence[Judged], name: str, most: int = 3) -> list[Json]:
     """The same loop by one stage, or before and after: one sentence of each fate, the most telling first."""
     rows = range(len(trips[0].trip.start.sources))
     by_fate: dict[str, list[int]] = {}
-    for row in sorted(rows, key=lambda row: len(_words(trips[0].trip.start.sources[row])) not in _TELLING):
+    for row in sorted(rows, key=lambda row: len(_words(trips[0].trip.start.sources[row])[0]) not in _TELLING):
         by_fate.setdefault(fate(trips, row), []).append(row)
     picked = [(one, by_fate[one][0]) for one in FATES if one in by_fate][:most]
     return [
@@ -111,9 +111,17 @@ def fate(trips: Sequence[Judged], row: int) -> str:
     return "home though wrong" if after[0] else "lost"
 
 
+def with_differences(rows: Sequence[Json]) -> list[Json]:
+    """What was followed, with the way between each start and what came home."""
+    return [
+        {**row, "trips": [{**trip, "way": difference(row["start"], trip["hops"][-1]["text"])} for trip in row["trips"]]}
+        for row in rows
+    ]
+
+
 def difference(start: str, end: str) -> Diff:
     """Runs of words that came home ("same"), were lost on the way ("lost") or were found there ("new")."""
-    one, other = _words(start), _words(end)
+    one, other = _words(start, end)
     bare, bare_other = ([word.strip() for word in words] for words in (one, other))
     found: Diff = []
     for kind, a, b, c, d in SequenceMatcher(None, bare, bare_other, autojunk=False).get_opcodes():
@@ -122,7 +130,8 @@ def difference(start: str, end: str) -> Diff:
     return found
 
 
-def _words(text: str) -> list[str]:
+def _words(*texts: str) -> list[list[str]]:
     """Words and marks with the space after them; in scripts that have no spaces, characters."""
-    words = _WORD.findall(text)
-    return list(text) if " " not in text and len(text) > 12 else words
+    if any(" " in text for text in texts) or max(map(len, texts)) <= _LONGEST_WORD:
+        return [_WORD.findall(text) for text in texts]
+    return [list(text) for text in texts]

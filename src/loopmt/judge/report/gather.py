@@ -11,6 +11,7 @@ from typing import Any
 
 from loopmt.config import Experiment, Stage, expansions, loads
 from loopmt.errors import LoopmtError
+from loopmt.judge.report.followed import with_differences
 from loopmt.judge.report.measured import parameters, plan_rows, predicted, thresholds
 from loopmt.judge.report.tables import paper_tables
 from loopmt.judge.report.training import alarms, choices, curves, guards, spending
@@ -40,6 +41,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "network": {name: getattr(experiment.model, name) for name in _NETWORK},
         "stages": [_stage(experiment, experiment.stage(one["name"]), one) for one in standing["stages"]],
         "scores": card,
+        "scored": _scored(card) if card else {},
         "quality": _quality(standing, records, card),
         "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.stages}),
         "spending": [spending(name, rows) for name, rows in records.items() if rows],
@@ -51,7 +53,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "plan": plan_rows(plan) if plan else None,
         "predicted": predicted(experiment, plan, analysis) if plan and analysis else None,
         "paper": paper_tables(experiment, card, analysis),
-        "followed": followed,
+        "followed": with_differences(followed or []),
         "again": _again(run, experiment),
     }  # fmt: skip
 
@@ -141,6 +143,15 @@ def _quality(standing: Json, records: Mapping[str, Sequence[Json]], card: Json |
         return {"what": "test BLEU", "stages": {name: _mean_bleu(card["stages"][name]) for name in begun}}
     best = {name: _best_validation(records[name]) for name in begun}
     return {"what": "validation BLEU", "stages": best}
+
+
+def _scored(card: Json) -> dict[str, list[str]]:
+    """The directions of every test set that some stage was scored on."""
+    found: dict[str, dict[str, None]] = {}
+    for stage in card["stages"].values():
+        for name, one in stage["sets"].items():
+            found.setdefault(name, {}).update(dict.fromkeys(one["directions"]))
+    return {name: list(hops) for name, hops in found.items()}
 
 
 def _mean_bleu(stage: Json) -> dict[str, float]:

@@ -82,10 +82,10 @@ def _pictures(painter: Painter, run: Json, limits: tuple[float, float]) -> Json:
         "graphs": _graphs(run, limits),
         "bands": _bands(limits),
         "training": _drawn(painter, [
-            ("Validation BLEU, mean of directions", curves["bleu"][MEAN], {"bottom": 0}),
-            ("Exactly right, mean of directions", curves["accuracy"][MEAN], {"bottom": 0, "top": 1}),
-            ("Validation loss, mean of directions", curves["loss"][MEAN], {}),
-            ("Training loss, mean of paths", curves["train_loss"], {}),
+            ("Validation BLEU", curves["bleu"][MEAN], {"bottom": 0}),
+            ("Exactly right", curves["accuracy"][MEAN], {"bottom": 0, "top": 1}),
+            ("Validation loss", curves["loss"][MEAN], {}),
+            ("Training loss", curves["train_loss"], {}),
         ]),
         "directions": _by_direction(painter, run),
         "time": _drawn(painter, [

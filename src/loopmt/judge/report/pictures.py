@@ -69,15 +69,13 @@ class Painter:
         self.numbers = {stage: number for number, stage in enumerate(stages)}
         self._pictures = count(1)
 
-    def curves(self, lines: Lines, top: float | None = None, bottom: float | None = None, log: bool = False) -> str:
+    def curves(self, lines: Lines, top: float | None = None, bottom: float | None = None) -> str:
         """Lines over updates."""
         with self._canvas("updates") as (axes, svg):
             for stage, points in lines.items():
                 x, y = ([point[place] for point in points] for place in (0, 1))
                 mark = "o" if len(points) < 40 else None
                 axes.plot(x, y, **self._look(stage), marker=mark, markersize=3.2)
-            if log:
-                axes.set_yscale("log")
             axes.set_ylim(bottom=bottom, top=top)
             axes.locator_params(axis="x", nbins=5, integer=True)
         return svg[0]

@@ -32,7 +32,6 @@ def curves(
         "train_loss": _series(train, starts, lambda row: _mean(row["loss"])),
         "tokens_per_second": _series(train, starts, lambda row: row["tokens_per_second"]),
         "generate_share": _series(train, starts, lambda row: row["generate_share"]),
-        "learning_rate": _series(train, starts, lambda row: row["learning_rate"]),
     }
 
 
@@ -76,16 +75,13 @@ def spending(name: str, records: Sequence[Json]) -> Json:
     return {
         "stage": name,
         "finished": end is not None,
-        "updates": max((row.get("update", 0) for row in records), default=0),
         "seconds": seconds,
         "total": total,
         "shares": {part: spent / total if total else 0.0 for part, spent in seconds.items()},
         "target_tokens": target,
         "tokens_per_second": target / watched if watched else None,
-        "generated_tokens": said,
         "generated_per_second": said / seconds["generate"] if said and seconds["generate"] else None,
         "padding": _mean({str(number): row["padding"] for number, row in enumerate(train)}),
-        "spent": end["spent"] if end else {},
     }
 
 
