@@ -30,7 +30,7 @@ from loopmt.progress import Silent
 from loopmt.text.store import Store
 from loopmt.workflow.train import Request, train
 
-CLIENTS, REQUESTS, ALONE = 64, 640, 160
+CLIENTS, REQUESTS, ALONE = 64, 640, 100
 SMALL_QUEUE = 16
 EXPERIMENT = """
 languages = ["en", "fr", "es"]
@@ -176,7 +176,7 @@ def main() -> None:
             with served(run, "--backend", backend) as place:
                 found.append(asyncio.run(measure(place, texts)))
         result = {
-            "machine": {"platform": platform.platform(), "cores": os.cpu_count(), "python": platform.python_version()},
+            "machine": {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count(), "python": platform.python_version()},
             "requests": REQUESTS,
             "load": found,
             "beyond_the_queue": beyond(run, texts),

@@ -400,6 +400,17 @@ def test_slow_clients_keep_nobody_waiting(client: httpx.Client) -> None:
     assert b"did not arrive within 3 seconds" in told
 
 
+def test_silent_connections_are_closed(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopmt.serve.server._SILENCE", 0.3)
+    with running(service_of(tiny_run, Slow())) as client:
+        assert client.get("/health").status_code == 200
+        where = (client.base_url.host, client.base_url.port or 80)
+        with socket.create_connection(where, timeout=10) as silent, socket.create_connection(where, timeout=10) as half:
+            half.sendall(b"GET / HTTP/1.1\r\nho")
+            assert silent.recv(1) == half.recv(1) == b""
+        assert client.get("/health").status_code == 200, "who has asked something may stay"
+
+
 def test_sixty_four_clients(tiny_run: Path, engine: LoadedEngine) -> None:
     with running(service_of(tiny_run, engine, replace(SMALL, queue=64))) as client, ThreadPoolExecutor(64) as threads:
         answers = list(threads.map(lambda number: ask(client, texts=[f"The {number} dogs."]), range(128)))
@@ -447,6 +458,12 @@ def test_a_port_that_is_taken() -> None:
         port = listening.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1, port {port}: .*Choose another --port"):
             listen("127.0.0.1", port)
+
+
+def test_small_answers_leave_at_once() -> None:
+    """Otherwise each would wait for the other side's acknowledgement, some 40 ms."""
+    with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 # -- walks and words -----------------------------------------------------------------------------------------------

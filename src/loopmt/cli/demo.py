@@ -49,7 +49,9 @@ def _print(outcome: Outcome) -> None:
         console.print(f"\n{example.hop}  {example.source}", markup=False, highlight=False)
         console.print(f"  vanilla     {example.before}", markup=False, highlight=False)
         console.print(f"  multi-step  {example.after}", markup=False, highlight=False)
-    console.print(f"\n{outcome.seconds / 60:.1f} minutes. The run: {outcome.run}", markup=False, highlight=False)
+    page = outcome.run / "report.html"
+    console.print(f"\n{outcome.seconds / 60:.1f} minutes. The page to look at: {page}", markup=False, highlight=False)
+    console.print(f'Next: loopmt report {outcome.run}, loopmt translate {outcome.run} "en>fr"', markup=False)
 
 
 def _scores(card: dict[str, Any], metric: str, title: str) -> Table:

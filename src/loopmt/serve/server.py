@@ -17,6 +17,7 @@ from loopmt.serve.app import Service, create_app
 from loopmt.serve.limits import is_loopback
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_BACKLOG = 1024
 _SILENCE = 10.0  # seconds that a connection may take to ask something
 _FAREWELL = 10  # seconds that requests under way get to end
 
@@ -34,14 +35,19 @@ class Impatient(H11Protocol):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """A socket that says it is TCP: only of such ones asyncio sends small answers at once."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
+        listening.close()
         raise ConfigError(
             f"cannot listen on {host}, port {port}: {getattr(error, 'strerror', None) or error}. "
             "Choose another --port or --host; port 0 takes any that is free."
         ) from None
+    return listening
 
 
 def address(listening: socket.socket) -> str:

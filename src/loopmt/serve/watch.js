@@ -127,9 +127,9 @@ function chart(lines, unit, fromZero) {
     drawing.append(svg("text", { x: across(tick), y: SIZE.height - 8, "text-anchor": tick / last > 0.95 ? "end" : "middle" }, tick.toLocaleString("en")));
   }
   names.forEach((name, place) => {
-    const line = lines[name].length > 1 ? lines[name] : [[0, lines[name][0][1]], ...lines[name]];
-    const places = line.map(([update, value]) => `${across(update).toFixed(1)},${up(value).toFixed(1)}`);
+    const places = lines[name].map(([update, value]) => [across(update).toFixed(1), up(value).toFixed(1)]);
     drawing.append(svg("polyline", { class: shape(place), points: places.join(" ") }));
+    if (places.length === 1) drawing.append(svg("circle", { class: shape(place), cx: places[0][0], cy: places[0][1], r: 3 }));
   });
   return [drawing, element("div", { className: "legend" }, ...names.map((name, place) => key(name, lines[name], place)))];
 }

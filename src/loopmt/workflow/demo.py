@@ -18,6 +18,7 @@ from loopmt.run import Json, Run, write_json
 from loopmt.text.store import Store
 from loopmt.workflow.evaluate import Wish, evaluate
 from loopmt.workflow.memory import Memory
+from loopmt.workflow.report import write_report
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.train import Request, train
 
@@ -55,6 +56,7 @@ def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome 
     run = Run.open(folder)
     outcome = Outcome(folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started)
     write_json(folder / "theory-check.json", outcome.theory)
+    write_report(folder)
     return outcome
 
 

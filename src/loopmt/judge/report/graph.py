@@ -13,6 +13,7 @@ BANDS = 5
 _NODE = 21.0
 _RADIUS = 112.0
 _BEND = 18.0  # of an arrow, to its left
+_LABEL = 0.33  # of the way: in the middle, labels of arrows that cross would meet
 _MOST_LOOPS = 12
 Point = tuple[float, float]
 
@@ -71,7 +72,7 @@ def _edge(hop: str, places: Mapping[str, Point]) -> Json:
     control = _move(middle, aside, 2 * _BEND)
     start, end = _towards((x1, y1), control, _NODE + 2), _towards((x2, y2), control, _NODE + 9)
     tip = _towards((x2, y2), control, _NODE + 2)
-    label = _move(middle, aside, _BEND)
+    label = _on_arc(start, control, end, _LABEL)
     return {
         "arc": f"M{_at(start)} Q{_at(control)} {_at(end)}",
         "head": _head(end, tip),
@@ -123,6 +124,10 @@ def _towards(start: Point, end: Point, by: float) -> Point:
 
 def _between(start: Point, end: Point, share: float) -> Point:
     return start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+
+
+def _on_arc(start: Point, control: Point, end: Point, share: float) -> Point:
+    return _between(_between(start, control, share), _between(control, end, share), share)
 
 
 def _at(point: Point) -> str:
