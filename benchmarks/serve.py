@@ -176,7 +176,11 @@ def main() -> None:
             with served(run, "--backend", backend) as place:
                 found.append(asyncio.run(measure(place, texts)))
         result = {
-            "machine": {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count(), "python": platform.python_version()},
+            "machine": {
+                "system": f"{platform.system()} {platform.machine()}",
+                "cores": os.cpu_count(),
+                "python": platform.python_version(),
+            },
             "requests": REQUESTS,
             "load": found,
             "beyond_the_queue": beyond(run, texts),

@@ -1,73 +1,32 @@
-"""The server on a real socket: what it answers, what it refuses and how, and that nobody keeps others waiting."""
+"""The server on a real socket: what it answers, what it refuses and how, what it tells of training, and its end."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import loopmt
 from loopmt.errors import ConfigError, MissingExtraError, RunError
 from loopmt.path import Hop
-from loopmt.path import Path as Walk
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
-from loopmt.serve.app import Service
-from loopmt.serve.batching import Batcher
-from loopmt.serve.limits import Gate, Limits, Pace, RefusedError, is_loopback, usual_rate
-from loopmt.serve.server import address, listen, make_server
-from loopmt.serve.walks import Plan, ways
-from loopmt.serve.watch import Watcher, new_records
-from loopmt.serve.words import differences, likeness, words
+from loopmt.serve.watch import new_records
+from loopmt.serve.words import likeness
 from loopmt.text.store import Store
+from loopmt.workflow.samples import Samples
 from loopmt.workflow.serving import LoadedEngine, Order, load_engine, serve
-from loopmt.workflow.translate import Candidate
-from loopmt.workflow.watching import Samples
-
-SENTENCE = "The small child hears the kind cat often."
-SMALL = Limits(characters=60, texts=4, looped=2, hops=3, queue=40, seconds=20, reading=3)
-
-
-@contextlib.contextmanager
-def running(service: Service, host: str = "127.0.0.1") -> Iterator[httpx.Client]:
-    """The server in a thread of this process, and a client of it."""
-    listening = listen(host, 0)
-    server = make_server(service, host)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    where = address(listening)
-    thread.start()
-    try:
-        with httpx.Client(base_url=where, timeout=30, trust_env=False) as client:
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        assert not thread.is_alive(), "it does not stop"
-
-
-def service_of(run: Path, engine: Any, limits: Limits = SMALL) -> Service:
-    def load() -> Any:
-        raise RunError("there is no finished stage")
-
-    return Service("tiny", ["en", "fr", "es"], engine, load, Watcher(Run(run), Samples(Run(run))), limits)
+from serving import SENTENCE, SMALL, ask, running, service_of
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +38,6 @@ def engine(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEn
 def client(tiny_run: Path, engine: LoadedEngine) -> Iterator[httpx.Client]:
     with running(service_of(tiny_run, engine)) as found:
         yield found
-
-
-def ask(client: httpx.Client, path: str = "en>fr", texts: Sequence[str] = (SENTENCE,), **more: Any) -> httpx.Response:
-    return client.post("/translate", json={"path": path, "texts": list(texts), **more})
 
 
 # -- translating -------------------------------------------------------------------------------------------------
@@ -306,209 +261,6 @@ def test_health(client: httpx.Client) -> None:
     assert told["directions"] == ["en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"]
     assert told["limits"]["queue"] == 40
     assert told["waiting"] == 0
-
-
-# -- together ----------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Slow:
-    """Translators that take their time, remember what they were asked, and stumble over one word."""
-
-    seconds: float = 0.0
-    asked: list[tuple[Hop, int]] = field(default_factory=list)
-    backend: str = "slow"
-    stage: str = "none"
-    hops: Sequence[Hop] = (Hop("en", "fr"), Hop("fr", "en"))
-
-    def walk(self, path: str) -> Walk:
-        return Walk.parse(path)
-
-    def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
-        self.asked.append((hop, len(texts)))
-        time.sleep(self.seconds)
-        if "stumble" in texts:
-            raise ValueError("stumbled")
-        return [[Candidate(f"{hop.target}:{text}", -1.0)] for text in texts]
-
-
-def test_requests_go_together_by_hop() -> None:
-    engine = Slow()
-
-    async def crowd() -> list[Any]:
-        batcher = Batcher()
-        work = asyncio.create_task(batcher.work(engine))
-        asked = [batcher.say([str(number)], engine.hops[number % 2]) for number in range(40)]
-        found = await asyncio.gather(*asked)
-        work.cancel()
-        batcher.close()
-        return found
-
-    found = asyncio.run(crowd())
-    assert engine.asked == [(engine.hops[0], 20), (engine.hops[1], 20)]
-    assert [said[0][0].text for said in found[:3]] == ["fr:0", "en:1", "fr:2"]
-
-
-def test_one_that_fails_fails_alone(tiny_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with running(service_of(tiny_run, Slow())) as client, ThreadPoolExecutor(3) as threads:
-        answers = list(threads.map(lambda text: ask(client, texts=[text]), ["one", "stumble", "three"]))
-    assert [answer.status_code for answer in answers] == [200, 500, 200]
-    assert "server's log" in answers[1].json()["error"]
-    assert "stumbled" not in answers[1].text
-    capfd.readouterr()
-
-
-def test_the_queue_is_bounded(tiny_run: Path) -> None:
-    limits = replace(SMALL, queue=4)
-    with running(service_of(tiny_run, Slow(0.3), limits)) as client, ThreadPoolExecutor(12) as threads:
-        answers = list(threads.map(lambda number: ask(client, texts=[str(number)]), range(12)))
-        assert client.get("/health").json()["waiting"] == 0
-        too_much = ask(client, "en>fr>en", ["a", "b", "c"])
-    statuses = [answer.status_code for answer in answers]
-    assert set(statuses) == {200, 503}
-    assert statuses.count(200) >= 4
-    refused = next(answer for answer in answers if answer.status_code == 503)
-    assert refused.json()["error"] == "the queue is full (4 translations). Try again in a moment."
-    assert refused.headers["retry-after"] == "1"
-    assert (too_much.status_code, too_much.json()["error"][:35]) == (413, "the request needs 6 translations; a")
-
-
-def test_an_answer_has_its_time(tiny_run: Path) -> None:
-    limits = replace(SMALL, seconds=0.2)
-    with running(service_of(tiny_run, Slow(0.6), limits)) as client:
-        late = ask(client)
-        assert (late.status_code, late.json()["error"]) == (503, "no answer within 0.2 seconds. Send less.")
-        assert client.get("/health").json()["waiting"] == 0
-
-
-def test_slow_clients_keep_nobody_waiting(client: httpx.Client) -> None:
-    """Twenty who never end their request, and ten who say nothing at all."""
-    where = (client.base_url.host, client.base_url.port or 80)
-    head = (
-        b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"
-    )
-    with contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(socket.create_connection(where)) for _ in range(30)]
-        for one in slow[:20]:
-            one.sendall(head)
-        began = time.monotonic()
-        assert ask(client).status_code == 200
-        assert time.monotonic() - began < SMALL.reading
-        slow[0].settimeout(10)
-        told = b"".join(iter(lambda: slow[0].recv(4096), b""))
-    assert told.startswith(b"HTTP/1.1 408")
-    assert b"did not arrive within 3 seconds" in told
-
-
-def test_silent_connections_are_closed(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loopmt.serve.server._SILENCE", 0.3)
-    with running(service_of(tiny_run, Slow())) as client:
-        assert client.get("/health").status_code == 200
-        where = (client.base_url.host, client.base_url.port or 80)
-        with socket.create_connection(where, timeout=10) as silent, socket.create_connection(where, timeout=10) as half:
-            half.sendall(b"GET / HTTP/1.1\r\nho")
-            assert silent.recv(1) == half.recv(1) == b""
-        assert client.get("/health").status_code == 200, "who has asked something may stay"
-
-
-def test_sixty_four_clients(tiny_run: Path, engine: LoadedEngine) -> None:
-    with running(service_of(tiny_run, engine, replace(SMALL, queue=64))) as client, ThreadPoolExecutor(64) as threads:
-        answers = list(threads.map(lambda number: ask(client, texts=[f"The {number} dogs."]), range(128)))
-        told = client.get("/health").json()
-    assert {answer.status_code for answer in answers} == {200}
-    assert told["translated"] == 128
-    assert told["batches"] < 64
-
-
-def test_gate_and_pace() -> None:
-    gate = Gate(3)
-    with gate.admit(2), pytest.raises(RefusedError, match="the queue is full"), gate.admit(2):
-        pass
-    assert gate.inside == 0
-    now = [0.0]
-    pace = Pace(2.0, lambda: now[0])
-    for _ in range(4):
-        pace.check("a")
-    with pytest.raises(RefusedError, match="at most 2 a second") as refused:
-        pace.check("a")
-    assert (refused.value.status, refused.value.retry_after) == (429, 1)
-    pace.check("b")
-    now[0] = 0.6
-    pace.check("a")
-
-
-def test_rate_over_the_socket(tiny_run: Path) -> None:
-    with running(service_of(tiny_run, Slow(), replace(SMALL, rate=2))) as client:
-        statuses = [client.get("/health").status_code for _ in range(8)]
-    assert statuses[:4] == [200] * 4
-    assert 429 in statuses
-
-
-@pytest.mark.parametrize(
-    ("host", "own"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
-)
-def test_who_is_this_machine(host: str, own: bool) -> None:
-    assert is_loopback(host) == own
-    assert (usual_rate(host) == 0) == own
-
-
-def test_a_port_that_is_taken() -> None:
-    with listen("127.0.0.1", 0) as listening:
-        port = listening.getsockname()[1]
-        with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1, port {port}: .*Choose another --port"):
-            listen("127.0.0.1", port)
-
-
-def test_small_answers_leave_at_once() -> None:
-    """Otherwise each would wait for the other side's acknowledgement, some 40 ms."""
-    with listen("127.0.0.1", 0) as listening:
-        assert listening.proto == socket.IPPROTO_TCP
-
-
-# -- walks and words -----------------------------------------------------------------------------------------------
-
-
-def test_ways_go_where_there_are_translators() -> None:
-    hops = [Hop(*pair.split(">")) for pair in ("en>fr", "fr>en", "en>es", "es>en", "fr>es")]
-    assert ways("en", "es", hops) == [("en", "es"), ("en", "fr", "es")]
-    assert ways("es", "fr", hops) == [("es", "en", "fr")]
-    plan = Plan(Walk.parse("en>fr>es"), hops, loops=True)
-    assert plan.loops == [("en", "fr", "es", "en")]
-    assert plan.ways == [("en", "es")]
-    assert plan.work == 4  # en>fr, en>fr>es, en>fr>es>en, en>es
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The cat, you know.", ["The", "cat", ",", "you", "know", "."]),
-        ("l'été «ici»", ["l'été", "«", "ici", "»"]),
-        ("我爱你。", ["我", "爱", "你", "。"]),
-        ("हिन्दी है।", ["हिन्दी", "है", "।"]),
-        (" ", []),
-    ],
-)
-def test_words(text: str, found: list[str]) -> None:
-    assert words(text) == found
-
-
-def test_differences() -> None:
-    found = list(differences("Is  it the red cat?", "Is it a red cat, then?"))
-    assert found == [
-        ("same", "Is  it"), ("lost", "the"), ("new", "a"), ("same", "red cat"), ("new", ", then"), ("same", "?"),
-    ]  # fmt: skip
-
-
-@given(st.text("ab .", max_size=20), st.text("ab .", max_size=20))
-def test_differences_hold_both_lines(before: str, after: str) -> None:
-    found = list(differences(before, after))
-    assert words(" ".join(text for kind, text in found if kind != "new")) == words(before)
-    new = sum(len(words(text)) for kind, text in found if kind == "new")
-    same = sum(len(words(text)) for kind, text in found if kind == "same")
-    assert new + same == len(words(after))
-    assert 0 <= likeness(before, after) <= 1
-    assert likeness(before, before) == 1
 
 
 # -- watching ----------------------------------------------------------------------------------------------------

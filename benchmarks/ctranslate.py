@@ -1,0 +1,37 @@
+"""CTranslate2 with the weights of one of our networks, exported as `loopmt export` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.timing import Plan
+from loopmt.export.ct2 import Type, check_installed, write_ct2
+from loopmt.export.network import networks
+from loopmt.export.tokenizer import Subwords
+from loopmt.model.translators import Translators
+
+
+def greedy(
+    translators: Translators, sources: Sequence[Sequence[int]], length: int, plan: Plan, kind: Type, folder: Path
+) -> Callable[[], Any]:
+    check_installed()
+    import ctranslate2
+
+    network = networks(translators, "bpe", 512)[0]
+    place = folder / f"ct2-{kind}"
+    if not place.exists():
+        write_ct2(network, place, kind)
+    translator = ctranslate2.Translator(
+        str(place), device="cpu", compute_type=kind, intra_threads=plan.threads, inter_threads=1
+    )
+    pieces = Subwords(network.source_model).pieces
+    tokens = [[pieces[one] for one in source] for source in sources]
+
+    def translate() -> Any:
+        return translator.translate_batch(
+            tokens, beam_size=1, min_decoding_length=length, max_decoding_length=length, max_batch_size=len(tokens)
+        )
+
+    return translate

@@ -1,0 +1,124 @@
+"""loopmt's side of a measurement: networks with fresh weights, random ids of stated lengths, a store of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.timing import Plan
+from loopmt.config import Generate, Model, Train
+from loopmt.config import Vocab as VocabConfig
+from loopmt.learn.captured import CapturedLearner
+from loopmt.learn.learner import Learner
+from loopmt.model.decoding import Limits, decode
+from loopmt.model.search import Output
+from loopmt.model.translators import Translators
+from loopmt.model.weights import EOS
+from loopmt.path import Hop
+from loopmt.processes import Processes
+from loopmt.rng import numpy_generator, torch_generator
+from loopmt.text.batch import Batch, Shape
+from loopmt.text.clean import Form
+from loopmt.text.ragged import Ints
+from loopmt.text.store import Store, StoreWriter
+from loopmt.text.vocab import Vocab
+
+SEED = 1
+_LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Networks among `languages` over a vocabulary of made-up words."""
+
+    preset: str
+    vocabulary: int
+    languages: tuple[str, ...] = ("en", "fr")
+
+    def build(self, folder: Path, plan: Plan, hops: Sequence[Hop] | None = None) -> Translators:
+        """Fresh translators of these directions, or of all; none of them ever ends a sentence by itself."""
+        chosen = tuple(hops or (Hop(one, other) for one in self.languages for other in self.languages if one != other))
+        translators = Translators(self.model(plan), self.vocab(folder, plan), chosen, plan.device)
+        translators.start_fresh(SEED)
+        for language in self.languages:
+            translators.silent(language)[EOS] = -torch.inf  # so that every system says the same number of tokens
+        return translators
+
+    def model(self, plan: Plan) -> Model:
+        small = {"layers": 1, "width": 16, "feed_forward": 32, "heads": 2} if plan.tiny else {}
+        return Model.model_validate({"preset": self.preset, **small})
+
+    def vocab(self, folder: Path, plan: Plan) -> Vocab:
+        """Learnt from made-up words; kept in `folder` for the next who asks."""
+        size = 400 if plan.tiny else self.vocabulary
+        place = folder / f"vocab-{size}-{len(self.languages)}"
+        if place.exists():
+            return Vocab.load(place)
+        draws = numpy_generator("benchmark", "words").integers(0, len(_LETTERS), (2 * size, 7))
+        words = ["".join(word) for word in _LETTERS[draws]]
+        lines = [" ".join(words[start : start + 8]) for start in range(0, len(words), 8)]
+        texts = dict.fromkeys(self.languages, lines)
+        return Vocab.learn(place, texts, VocabConfig(size=size), self.languages, SEED, Form())
+
+
+def first_id(vocab: Vocab) -> int:
+    """The lowest id that is text."""
+    return vocab.synthetic + 1
+
+
+def random_ids(vocab: Vocab, lengths: Sequence[int], *key: str | int) -> list[list[int]]:
+    draw = numpy_generator("benchmark", *key)
+    size = vocab.size(vocab.languages[0])
+    return [draw.integers(first_id(vocab), size, length).tolist() for length in lengths]
+
+
+def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
+    """Full of tokens: no padding anywhere."""
+
+    def table(name: str) -> Ints:
+        ids = random_ids(vocab, [length - 1] * (networks * rows), "batch", name)
+        ended = np.array([[*row, EOS] for row in ids], dtype=np.int64)
+        return ended.reshape(networks, rows, length)
+
+    paths = np.zeros((networks, rows), dtype=np.int64)
+    return Batch(Shape(rows, length), table("source"), table("target"), paths, paths - 1)
+
+
+def random_store(
+    folder: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool, name: str = "store"
+) -> Store:
+    """Bitext of every pair, and monolingual text of every language if asked, of uniform lengths."""
+    place = folder / name
+    writer = StoreWriter(place)
+    corpora = [pair for pair in combinations(vocab.languages, 2)]
+    for languages in [*corpora, *((one,) for one in vocab.languages if mono)]:
+        with writer.sides("-".join(languages), languages) as sides:
+            draw = numpy_generator("benchmark", "lengths", *languages)
+            sizes = draw.integers(lengths[0], lengths[1] + 1, rows).astype(np.int32)
+            for side in sides:
+                ids = draw.integers(first_id(vocab), vocab.size(languages[0]), int(sizes.sum()))
+                side.append(ids.astype(np.uint16), sizes)
+    writer.close()
+    return Store.open(place)
+
+
+def learner(translators: Translators, plan: Plan, captured: bool, paths: int = 1, tokens: int = 4096) -> Learner:
+    train = Train.model_validate({"tokens": tokens, "learning_rate": 1e-4, "warmup": 1})
+    kind = CapturedLearner if captured else Learner
+    return kind(translators, train, paths, Processes())
+
+
+def speak(
+    translators: Translators, hop: Hop, sources: Sequence[Sequence[int]], how: Generate, length: int, plan: Plan
+) -> Callable[[], list[Output]]:
+    """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself."""
+    limits = replace(Limits.on(plan.device), growth=0.0, extra=length)
+    speaker = translators.speaker(hop, "live", plan.precision)
+    generator = torch_generator(plan.device, "benchmark", "sampling")
+    return partial(decode, speaker, sources, how, limits, generator)

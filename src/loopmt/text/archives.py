@@ -1,0 +1,103 @@
+"""Members of tar and zip archives, as plain text under names of our own choosing.
+
+No name inside an archive is ever a place on the disk, and an archive that tries to leave its folder is refused whole.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+from xml.sax.saxutils import unescape
+
+from loopmt.errors import DataError
+
+_SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
+_MARKS = {"&quot;": '"', "&apos;": "'"}
+_HEAD = 2**16
+_CHUNK = 2**20
+Opened = tuple[str, Callable[[], IO[bytes]]]
+
+
+def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
+    """Write these members to these files; the segments of an .sgm member, one a line."""
+    with _damage_named(archive):
+        missing = set(wanted)
+        for name, open_member in _members(archive, wanted.keys()):
+            with open_member() as stream:
+                _write_text(stream, wanted[name], f"{archive}, member {name}", name.endswith(".sgm"))
+            missing.discard(name)
+            if not missing:
+                return
+    raise DataError(f"{archive} has no member {', '.join(sorted(missing))}. Is it the archive that its name says?")
+
+
+@contextmanager
+def _damage_named(archive: Path) -> Iterator[None]:
+    damage = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, OSError, NotImplementedError, RuntimeError)
+    try:
+        yield
+    except damage as error:
+        raise DataError(f"{archive} is damaged ({error}). Remove it and fetch it again.") from None
+
+
+def _members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
+    return (_zip_members if archive.suffix == ".zip" else _tar_members)(archive, wanted)
+
+
+def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
+    with zipfile.ZipFile(archive) as file:
+        for info in file.infolist():
+            _check_name(archive, info.filename)
+        for info in file.infolist():
+            if info.filename in wanted:
+                is_link = (info.external_attr >> 16) & 0o170000 == 0o120000
+                _check_plain(archive, info.filename, not info.is_dir() and not is_link)
+                yield info.filename, lambda info=info: file.open(info)  # type: ignore[misc]
+
+
+def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
+    with tarfile.open(archive, "r|*") as file:
+        for info in file:
+            _check_name(archive, info.name)
+            name = info.name.removeprefix("./")
+            if name in wanted:
+                _check_plain(archive, name, info.isreg())
+                yield name, lambda info=info: file.extractfile(info)  # type: ignore[misc,return-value]
+
+
+def _check_name(archive: Path, name: str) -> None:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
+        raise DataError(f"{archive} has a member '{name}' that would leave its folder: the archive is refused.")
+
+
+def _check_plain(archive: Path, name: str, plain: bool) -> None:
+    if not plain:
+        raise DataError(f"{archive}: the member '{name}' is a link or no file at all: the archive is refused.")
+
+
+def _write_text(stream: IO[bytes], target: Path, where: str, segments: bool) -> None:
+    head = stream.read(_HEAD)
+    if b"\0" in head:
+        raise DataError(f"{where} is not plain text: the archive is refused.")
+    with target.open("wb") as file:
+        if segments:
+            file.writelines(_segments([head + stream.read()]))
+            return
+        file.write(head)
+        while data := stream.read(_CHUNK):
+            file.write(data)
+
+
+def _segments(texts: Iterable[bytes]) -> Iterator[bytes]:
+    for text in texts:
+        for segment in _SEGMENT.findall(text):
+            yield unescape(segment.decode(errors="surrogateescape"), _MARKS).strip().encode(
+                errors="surrogateescape"
+            ) + b"\n"

@@ -1,0 +1,207 @@
+"""Public corpora by name: where their files lie, what is taken from them, and which experiment they are for.
+
+A checksum is given where one has been published; where none is known, what was seen is recorded beside the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from loopmt.errors import DataError
+
+_OPUS = "https://object.pouta.csc.fi/OPUS-{corpus}/{version}/moses/{pair}.txt.zip"
+_STATMT = "https://www.statmt.org"
+_CRAWL = "https://data.statmt.org/news-crawl/{language}/news.{year}.{language}.shuffled.deduped.gz"
+_MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.{language}.gz"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the network; `checksum` is "sha256:..." or "md5:...", if one is known."""
+
+    address: str
+    checksum: str | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One language's lines: a member of an archive, or, without `member`, the file itself."""
+
+    remote: Remote
+    member: str | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows dealt to PREFIX.LANG; without `rows` all that are left, without `languages` every one."""
+
+    prefix: str
+    rows: int | None = None
+    languages: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Aligned text, piece after piece, and the blocks its rows are dealt to by seed.
+
+    `through` joins pieces of two languages each into rows of all of them, by the sentence in that language.
+    """
+
+    name: str
+    languages: tuple[str, ...]
+    pieces: tuple[dict[str, Side], ...]
+    blocks: tuple[Block, ...]
+    through: str | None = None
+
+    def remotes(self) -> list[Remote]:
+        return list(dict.fromkeys(side.remote for piece in self.pieces for side in piece.values()))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    about: str
+    parts: tuple[Part, ...]
+    experiments: tuple[str, ...]
+
+    def remotes(self) -> list[Remote]:
+        return list(dict.fromkeys(remote for part in self.parts for remote in part.remotes()))
+
+
+def recipe(name: str) -> Recipe:
+    if name not in RECIPES:
+        raise DataError(f"there is no recipe '{name}'; there are {', '.join(RECIPES)}.")
+    return RECIPES[name]()
+
+
+# -- WMT14 and news-crawl ------------------------------------------------------------------------------------
+
+_ENDE = ("en", "de")
+_TRAINING = {  # address, checksum, member
+    "wmt13/training-parallel-europarl-v7.tgz": (
+        "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+        "training/europarl-v7.de-en.{}",
+    ),
+    "wmt13/training-parallel-commoncrawl.tgz": (
+        "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+        "commoncrawl.de-en.{}",
+    ),
+    "wmt14/training-parallel-nc-v9.tgz": (
+        "sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+        "training/news-commentary-v9.de-en.{}",
+    ),
+}
+_VALIDATION = {
+    "wmt12/test.tgz": ("md5:608232d34ebc4ba2ff70fead45674e47", "test/newstest2012-src.{}.sgm"),
+    "wmt13/test.tgz": ("md5:48eca5d02f637af44e85186847141f67", "test/newstest2013-src.{}.sgm"),
+}
+_TEST = Remote(f"{_STATMT}/wmt14/test-full.tgz", "md5:a8cd784e006feb32ac6f3d9ec7eb389a")
+_CRAWL_YEARS = range(2010, 2014)  # what WMT14 allowed, the years next to its test set
+
+
+def _wmt14() -> Recipe:
+    test = {
+        "en": Side(_TEST, "test-full/newstest2014-deen-src.en.sgm"),
+        "de": Side(_TEST, "test-full/newstest2014-deen-ref.de.sgm"),
+    }
+    parts = (
+        Part("train", _ENDE, _statmt(_TRAINING), (Block("train"),)),
+        Part("valid", _ENDE, _statmt(_VALIDATION), (Block("valid"),)),
+        Part("test", _ENDE, (test,), (Block("test"),)),
+    )
+    about = "en-de: Europarl v7, Common Crawl, News Commentary v9; newstest2012 + 2013 valid, newstest2014 test"
+    return Recipe("wmt14", about, parts, ("examples/paper-wmt14.toml",))
+
+
+def _statmt(files: dict[str, tuple[str, str]]) -> tuple[dict[str, Side], ...]:
+    remotes = {Remote(f"{_STATMT}/{path}", checksum): member for path, (checksum, member) in files.items()}
+    return tuple(
+        {language: Side(remote, member.format(language)) for language in _ENDE} for remote, member in remotes.items()
+    )
+
+
+def _news_crawl() -> Recipe:
+    parts = tuple(_crawled(language) for language in _ENDE)
+    years = f"{_CRAWL_YEARS[0]} to {_CRAWL_YEARS[-1]}"
+    about = f"en, de: 40M monolingual sentences each, of the years {years}"
+    return Recipe("news-crawl", about, parts, ("examples/paper-wmt14.toml",))
+
+
+def _crawled(language: str) -> Part:
+    addresses = [_CRAWL.format(language=language, year=year) for year in _CRAWL_YEARS]
+    pieces = tuple({language: Side(Remote(address))} for address in addresses)
+    return Part(language, (language,), pieces, (Block("mono", 40_000_000),))
+
+
+# -- OPUS ----------------------------------------------------------------------------------------------------
+
+
+def _opus(corpus: str, version: str, pair: str) -> dict[str, Side]:
+    remote = Remote(_OPUS.format(corpus=corpus, version=version, pair=pair))
+    return {language: Side(remote, f"{corpus}.{pair}.{language}") for language in pair.split("-")}
+
+
+def _by_pair(corpus: str, version: str, blocks: Callable[[str, str], Sequence[Block]]) -> tuple[Part, ...]:
+    """en, es and fr; each language's monolingual text is the unused rest of one pair."""
+    alone = {"en-fr": "en", "en-es": "es", "es-fr": "fr"}
+    return tuple(
+        Part(pair, tuple(pair.split("-")), (_opus(corpus, version, pair),), tuple(blocks(pair, language)))
+        for pair, language in alone.items()
+    )
+
+
+def _multiun() -> Recipe:
+    """Valid, test and monolingual text come first, so the 0.2M pairs are some of the 2M and share all else."""
+
+    def blocks(pair: str, language: str) -> list[Block]:
+        held = [Block(f"valid.{pair}", 6_000), Block(f"test.{pair}", 3_000), Block("mono", 1_000_000, (language,))]
+        return [*held, Block(f"bitext-02m.{pair}", 200_000), Block(f"bitext-18m.{pair}", 1_800_000)]
+
+    about = "en, fr, es: 0.2M + 1.8M pairs, 6K valid and 3K test for each pair, 1M monolingual for each language"
+    experiments = ("examples/paper-multiun-2m.toml", "examples/paper-multiun-02m.toml")
+    return Recipe("multiun", about, _by_pair("MultiUN", "v1", blocks), experiments)
+
+
+def _europarl() -> Recipe:
+    def blocks(pair: str, language: str) -> list[Block]:
+        held = [Block(f"valid.{pair}", 3_000), Block(f"test.{pair}", 3_000), Block("mono", 500_000, (language,))]
+        return [*held, Block(f"bitext.{pair}")]
+
+    about = "en, fr, es: parliament, 3K valid and 3K test for each pair, 0.5M monolingual, the rest bitext"
+    return Recipe("europarl", about, _by_pair("Europarl", "v8", blocks), ())
+
+
+def _tatoeba() -> Recipe:
+    pieces = tuple(_opus("Tatoeba", "v2023-04-12", pair) for pair in ("en-fr", "en-es"))
+    blocks = (Block("valid", 1_000), Block("test", 2_000), Block("train"))
+    about = "en, fr, es: short everyday sentences in all three, joined by the English one"
+    experiments = ("examples/tatoeba-symmetric.toml", "examples/tatoeba-star.toml")
+    return Recipe("tatoeba", about, (Part("train", ("en", "fr", "es"), pieces, blocks, "en"),), experiments)
+
+
+# -- Multi30k ------------------------------------------------------------------------------------------------
+
+
+def _multi30k() -> Recipe:
+    languages = ("en", "de", "fr")
+    parts = tuple(
+        Part(name, languages, (_captions(theirs, languages),), (Block(name),))
+        for name, theirs in {"train": "train", "valid": "val", "test_2016_flickr": "test_2016_flickr"}.items()
+    )
+    about = "en, de, fr: 29,000 captions of pictures, 1,014 valid, 1,000 test"
+    return Recipe("multi30k", about, parts, ("examples/multi30k.toml",))
+
+
+def _captions(name: str, languages: Sequence[str]) -> dict[str, Side]:
+    return {language: Side(Remote(_MULTI30K.format(name=name, language=language))) for language in languages}
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "wmt14": _wmt14,
+    "news-crawl": _news_crawl,
+    "multiun": _multiun,
+    "europarl": _europarl,
+    "tatoeba": _tatoeba,
+    "multi30k": _multi30k,
+}
