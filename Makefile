@@ -36,5 +36,14 @@ unit: install
 test-gpu:
 	python3 -m pytest -m gpu tests
 
+# Speed beside the peers; JOEY=PYTHON names an environment with JoeyNMT 2.3.
+bench: install
+	$(BIN)/python -m benchmarks.speed --device cpu $(if $(JOEY),--joey $(JOEY))
+	$(BIN)/python -m benchmarks.table
+
+bench-gpu:
+	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.speed --device cuda
+	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

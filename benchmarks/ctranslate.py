@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Plan
+
 from loopmt.export.ct2 import Type, check_installed, write_ct2
 from loopmt.export.network import networks
 from loopmt.export.tokenizer import Subwords

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from benchmarks.timing import Plan
 from torch import Tensor
 
-from benchmarks.timing import Plan
 from loopmt.config import Generate
 from loopmt.export.loading import transformers
 from loopmt.export.names import to_hugging_face
@@ -66,16 +65,15 @@ def training(
     """One update as usually written: autocast over float32 weights (`pure`: all in bfloat16), fused Adam, clipping."""
     network = marian(translators, plan, plan.precision if pure else torch.float32).train()
     adam = torch.optim.Adam(network.parameters(), 1e-4, (0.9, 0.98), 1e-9, fused=True)
-    loss_of = partial(_loss, network)
-    loss_of = torch.compile(loss_of) if compiled else loss_of
+    loss_of: Callable[[Any, Tensor, Tensor], Tensor] = torch.compile(_loss) if compiled else _loss
     casting = plan.cuda and not pure
 
     def update() -> None:
         source, target = (_on_device(table[0], plan) for table in (batch.source_NBL, batch.target_NBL))
         context: AbstractContextManager[Any] = torch.autocast("cuda", torch.bfloat16) if casting else nullcontext()
         with context:
-            loss = loss_of(source, target)
-        loss.backward()
+            loss = loss_of(network, source, target)
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         adam.step()
         adam.zero_grad(set_to_none=True)
@@ -104,9 +102,12 @@ def generation(
     how: Generate,
     length: int,
     plan: Plan,
-    compiled: bool = False,
+    static: bool = False,
 ) -> Callable[[], Tensor]:
-    """`generate` on all sources at once: the larger the batch, the better for it."""
+    """`generate` on all sources at once: the larger the batch, the better for it.
+
+    With a static cache it compiles the decoder by itself on CUDA.
+    """
     network = marian(translators, plan, plan.precision).eval()
     source = padded(sources, plan.device)
     mask = (source != PAD).long()
@@ -116,13 +117,13 @@ def generation(
         min_new_tokens=length,
         num_beams=how.beam if how.how == "beam" else 1,
         do_sample=how.how == "sample",
-        top_k=0,
         length_penalty=how.length_penalty,
         pad_token_id=PAD,
         eos_token_id=EOS,
         decoder_start_token_id=PAD,
         suppress_tokens=silent,
-        **({"cache_implementation": "static"} if compiled else {}),
+        **({"top_k": 0} if how.how == "sample" else {}),  # all of the vocabulary
+        **({"cache_implementation": "static"} if static else {}),
     )
 
     @torch.no_grad()
@@ -130,8 +131,6 @@ def generation(
         with _quiet():
             return Tensor(network.generate(input_ids=source, attention_mask=mask, generation_config=settings))
 
-    if compiled:
-        network.forward = torch.compile(network.forward, mode="reduce-overhead", fullgraph=True)
     return generate
 
 

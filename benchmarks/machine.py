@@ -10,10 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
-
 from benchmarks.timing import Json, Plan, summary, timed
 
-_PACKAGES = ("loopmt", "torch", "transformers", "ctranslate2", "joeynmt", "numpy", "triton")
+_PACKAGES = ("loopmt", "torch", "transformers", "ctranslate2", "numpy", "triton")
 
 
 def describe(plan: Plan) -> Json:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-
 from benchmarks.timing import Plan
+
 from loopmt.config import Generate, Model, Train
 from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.captured import CapturedLearner
@@ -90,14 +90,11 @@ def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
     return Batch(Shape(rows, length), table("source"), table("target"), paths, paths - 1)
 
 
-def random_store(
-    folder: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool, name: str = "store"
-) -> Store:
+def random_store(place: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool = True) -> Store:
     """Bitext of every pair, and monolingual text of every language if asked, of uniform lengths."""
-    place = folder / name
     writer = StoreWriter(place)
-    corpora = [pair for pair in combinations(vocab.languages, 2)]
-    for languages in [*corpora, *((one,) for one in vocab.languages if mono)]:
+    alone = [(one,) for one in vocab.languages if mono]
+    for languages in (*combinations(vocab.languages, 2), *alone):
         with writer.sides("-".join(languages), languages) as sides:
             draw = numpy_generator("benchmark", "lengths", *languages)
             sizes = draw.integers(lengths[0], lengths[1] + 1, rows).astype(np.int32)
@@ -108,8 +105,8 @@ def random_store(
     return Store.open(place)
 
 
-def learner(translators: Translators, plan: Plan, captured: bool, paths: int = 1, tokens: int = 4096) -> Learner:
-    train = Train.model_validate({"tokens": tokens, "learning_rate": 1e-4, "warmup": 1})
+def learner(translators: Translators, plan: Plan, captured: bool, paths: int = 1, **settings: int) -> Learner:
+    train = Train.model_validate({**settings, "learning_rate": 1e-4, "warmup": 1})
     kind = CapturedLearner if captured else Learner
     return kind(translators, train, paths, Processes())
 

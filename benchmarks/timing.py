@@ -1,4 +1,4 @@
-"""Systems side by side: each does the same work, one after another, again and again, so that all meet the same noise."""
+"""Systems side by side: the same work, one after another, again and again, so that all meet the same noise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ class Plan:
     repeats: int = 5
     tiny: bool = False  # sizes that show that it runs, and nothing else
     threads: int = 1
+    joey: Path | None = None  # the Python of an environment with JoeyNMT
 
     @property
     def cuda(self) -> bool:

@@ -17,6 +17,7 @@ NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "l
 METHODS = {"directions", "languages", "nbest", "translate", "walk"}
 VERBS = {
     "demo",
+    "fetch",
     "prepare",
     "train",
     "translate",

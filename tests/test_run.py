@@ -200,7 +200,7 @@ def _weights(folder: Path) -> dict[str, Tensor]:
 def test_files_hold_tensors_and_json_and_nothing_else(tiny_run: Path) -> None:
     """Nothing in a run's folder can carry code."""
     kinds = {file.suffix for file in tiny_run.rglob("*") if file.is_file() and file.name != ".lock"}
-    assert kinds <= {".safetensors", ".json", ".jsonl", ".toml", ".model", ".tokens", ".offsets", ".txt"}
+    assert kinds <= {".safetensors", ".json", ".jsonl", ".toml", ".model", ".tokens", ".offsets", ".txt", ".html"}
     for file in tiny_run.rglob("*.safetensors"):
         header = file.read_bytes()[8:400]
         assert header.startswith(b"{"), "safetensors begin with JSON"

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import typer
 
-from loopmt.cli import analyze, demo, exchange, inspect, lab, paths, report, run, score, serve, text, theory
+from loopmt.cli import analyze, demo, exchange, fetch, inspect, lab, paths, report, run, score, serve, text, theory
 from loopmt.errors import LoopmtError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo.demo)
+app.command()(fetch.fetch)
 app.command()(run.prepare)
 app.command()(run.train)
 app.command()(text.translate)

@@ -9,7 +9,7 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -19,22 +19,22 @@ from loopmt.errors import DataError
 
 _SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 _MARKS = {"&quot;": '"', "&apos;": "'"}
-_HEAD = 2**16
 _CHUNK = 2**20
 Opened = tuple[str, Callable[[], IO[bytes]]]
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
-    """Write these members to these files; the segments of an .sgm member, one a line."""
+    """Write these members to these files; of an .sgm member its segments, one a line."""
+    missing = set(wanted)
     with _damage_named(archive):
-        missing = set(wanted)
         for name, open_member in _members(archive, wanted.keys()):
             with open_member() as stream:
-                _write_text(stream, wanted[name], f"{archive}, member {name}", name.endswith(".sgm"))
+                _write_text(stream, wanted[name], f"{archive}, member {name}")
+            if name.endswith(".sgm"):
+                _keep_segments(wanted[name])
             missing.discard(name)
-            if not missing:
-                return
-    raise DataError(f"{archive} has no member {', '.join(sorted(missing))}. Is it the archive that its name says?")
+    if missing:
+        raise DataError(f"{archive} has no member {', '.join(sorted(missing))}. Is it the archive that its name says?")
 
 
 @contextmanager
@@ -43,7 +43,9 @@ def _damage_named(archive: Path) -> Iterator[None]:
     try:
         yield
     except damage as error:
-        raise DataError(f"{archive} is damaged ({error}). Remove it and fetch it again.") from None
+        raise DataError(
+            f"{archive} cannot be unpacked ({error}). If it is damaged, remove it and fetch it again."
+        ) from None
 
 
 def _members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
@@ -68,7 +70,7 @@ def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
             name = info.name.removeprefix("./")
             if name in wanted:
                 _check_plain(archive, name, info.isreg())
-                yield name, lambda info=info: file.extractfile(info)  # type: ignore[misc,return-value]
+                yield name, lambda info=info: file.extractfile(info)  # type: ignore[misc]
 
 
 def _check_name(archive: Path, name: str) -> None:
@@ -82,22 +84,24 @@ def _check_plain(archive: Path, name: str, plain: bool) -> None:
         raise DataError(f"{archive}: the member '{name}' is a link or no file at all: the archive is refused.")
 
 
-def _write_text(stream: IO[bytes], target: Path, where: str, segments: bool) -> None:
-    head = stream.read(_HEAD)
-    if b"\0" in head:
+def _write_text(stream: IO[bytes], target: Path, where: str) -> None:
+    data = stream.read(_CHUNK)
+    if b"\0" in data:
         raise DataError(f"{where} is not plain text: the archive is refused.")
     with target.open("wb") as file:
-        if segments:
-            file.writelines(_segments([head + stream.read()]))
-            return
-        file.write(head)
-        while data := stream.read(_CHUNK):
+        while data:
             file.write(data)
+            data = stream.read(_CHUNK)
 
 
-def _segments(texts: Iterable[bytes]) -> Iterator[bytes]:
-    for text in texts:
-        for segment in _SEGMENT.findall(text):
-            yield unescape(segment.decode(errors="surrogateescape"), _MARKS).strip().encode(
-                errors="surrogateescape"
-            ) + b"\n"
+def _keep_segments(file: Path) -> None:
+    draft = file.with_name(f"{file.name}.segments")
+    with file.open("rb") as lines, draft.open("wb") as out:
+        for line in lines:
+            out.writelines(_plain(segment) + b"\n" for segment in _SEGMENT.findall(line))
+    draft.replace(file)
+
+
+def _plain(segment: bytes) -> bytes:
+    text = unescape(segment.decode(errors="surrogateescape"), _MARKS)
+    return text.strip().encode(errors="surrogateescape")

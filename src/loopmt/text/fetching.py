@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
 import shutil
 import time
 import urllib.error
@@ -33,7 +32,10 @@ class Patience:
     wait: float = 1.0
 
 
-class _Interrupted(Exception):
+PATIENT = Patience()
+
+
+class _BrokenOffError(Exception):
     """The connection ended; what came is in the .part file."""
 
 
@@ -56,17 +58,21 @@ def download(
     folder: Path,
     progress: Progress,
     mirror: str | None = None,
-    patience: Patience = Patience(),
+    patience: Patience = PATIENT,
 ) -> Path:
     """The file, whole and checked, fetched only if it is not there yet."""
     target = folder / local_name(remote)
     if target.exists():
+        if wrong := _wrong_checksum(remote, target):
+            raise DataError(f"{target}: {wrong}. Remove it, and the same command fetches it.")
         return target
     folder.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     _patiently(mirrored(remote, mirror), part, progress, patience)
-    _check(remote, part)
     _tag_file(part).unlink(missing_ok=True)
+    if wrong := _wrong_checksum(remote, part):
+        part.unlink()
+        raise DataError(f"{remote.address}: {wrong}. It was removed; the same command fetches it anew.")
     part.replace(target)
     return target
 
@@ -78,7 +84,7 @@ def _patiently(address: str, part: Path, progress: Progress, patience: Patience)
         before = _size(part)
         try:
             return _continue(address, part, progress, patience.timeout)
-        except (_Interrupted, *_BROKEN) as error:
+        except (_BrokenOffError, *_BROKEN) as error:
             failed = 1 if _size(part) > before else failed + 1
             if failed >= patience.tries:
                 raise DataError(_unreachable(address, part, error)) from None
@@ -109,18 +115,19 @@ def _range(part: Path) -> dict[str, str]:
 def _receive(answer: Any, address: str, part: Path, progress: Progress) -> None:
     start = _size(part) if _continues(answer, part) else 0
     length = answer.headers.get("Content-Length")
-    missing = int(length) if length is not None else None
+    missing = int(length) if length and length.isdigit() else None
     _check_space(address, part, missing or 0)
     if not start:
         _remember_tag(answer, part)
     with part.open("ab" if start else "wb") as file, progress.track(part.stem, missing) as advance:
         came = _copy(answer.read, file.write, advance)
     if missing is not None and came < missing:
-        raise _Interrupted(f"broke off after {start + came:,} of {start + missing:,} bytes")
+        raise _BrokenOffError(f"broke off after {start + came:,} of {start + missing:,} bytes")
 
 
 def _continues(answer: Any, part: Path) -> bool:
-    return answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {_size(part)}-")
+    start: str = answer.headers.get("Content-Range", "").partition("-")[0]
+    return answer.status == 206 and start == f"bytes {_size(part)}"
 
 
 def _copy(read: Callable[[int], bytes], write: Callable[[bytes], object], advance: Advance) -> int:
@@ -146,28 +153,22 @@ def _refused(error: urllib.error.HTTPError, address: str, part: Path) -> None:
         whole = error.headers.get("Content-Range", "").rpartition("/")[2]
         if whole == str(_size(part)):
             return
-        part.unlink()
-        raise _Interrupted(f"what is in {part.name} is longer than the file")
+        part.unlink(missing_ok=True)
+        raise _BrokenOffError(f"what is in {part.name} is longer than the file")
     if error.code in _PASSING:
-        raise _Interrupted(f"the server answers {error.code} {error.reason}")
+        raise _BrokenOffError(f"the server answers {error.code} {error.reason}")
     raise DataError(
         f"{address}: the server answers {error.code} {error.reason}. The file may have moved: "
         f"put it at {part.with_suffix('')} yourself, or name a server that has it with --mirror."
     )
 
 
-def _check(remote: Remote, part: Path) -> None:
+def _wrong_checksum(remote: Remote, file: Path) -> str | None:
     if remote.checksum is None:
-        return
+        return None
     kind, _, expected = remote.checksum.partition(":")
-    found = digest(part, kind)
-    if found != expected:
-        part.unlink()
-        _tag_file(part).unlink(missing_ok=True)
-        raise DataError(
-            f"{remote.address}: the {kind} is {found}, not {expected}: damaged on the way, or another file. "
-            "It was removed; the same command fetches it anew."
-        )
+    found = digest(file, kind)
+    return f"the {kind} is {found}, not {expected}: damaged, or another file" if found != expected else None
 
 
 def digest(file: Path, kind: str = "sha256") -> str:
@@ -197,7 +198,7 @@ def _reason(error: Exception) -> str:
     cause = getattr(error, "reason", error)
     if isinstance(cause, TimeoutError):
         return "no answer in time"
-    return os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else str(cause)
+    return getattr(cause, "strerror", None) or str(cause)
 
 
 def _size(part: Path) -> int:

@@ -60,10 +60,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Recipe:
+    """A corpus by name; `folder` is where its text lies by default, beside that of others of the same experiment."""
+
     name: str
     about: str
     parts: tuple[Part, ...]
     experiments: tuple[str, ...]
+    folder: str
 
     def remotes(self) -> list[Remote]:
         return list(dict.fromkeys(remote for part in self.parts for remote in part.remotes()))
@@ -111,7 +114,7 @@ def _wmt14() -> Recipe:
         Part("test", _ENDE, (test,), (Block("test"),)),
     )
     about = "en-de: Europarl v7, Common Crawl, News Commentary v9; newstest2012 + 2013 valid, newstest2014 test"
-    return Recipe("wmt14", about, parts, ("examples/paper-wmt14.toml",))
+    return Recipe("wmt14", about, parts, ("examples/paper-wmt14.toml",), "wmt14")
 
 
 def _statmt(files: dict[str, tuple[str, str]]) -> tuple[dict[str, Side], ...]:
@@ -125,7 +128,7 @@ def _news_crawl() -> Recipe:
     parts = tuple(_crawled(language) for language in _ENDE)
     years = f"{_CRAWL_YEARS[0]} to {_CRAWL_YEARS[-1]}"
     about = f"en, de: 40M monolingual sentences each, of the years {years}"
-    return Recipe("news-crawl", about, parts, ("examples/paper-wmt14.toml",))
+    return Recipe("news-crawl", about, parts, ("examples/paper-wmt14.toml",), "wmt14")
 
 
 def _crawled(language: str) -> Part:
@@ -160,7 +163,7 @@ def _multiun() -> Recipe:
 
     about = "en, fr, es: 0.2M + 1.8M pairs, 6K valid and 3K test for each pair, 1M monolingual for each language"
     experiments = ("examples/paper-multiun-2m.toml", "examples/paper-multiun-02m.toml")
-    return Recipe("multiun", about, _by_pair("MultiUN", "v1", blocks), experiments)
+    return Recipe("multiun", about, _by_pair("MultiUN", "v1", blocks), experiments, "multiun")
 
 
 def _europarl() -> Recipe:
@@ -169,7 +172,7 @@ def _europarl() -> Recipe:
         return [*held, Block(f"bitext.{pair}")]
 
     about = "en, fr, es: parliament, 3K valid and 3K test for each pair, 0.5M monolingual, the rest bitext"
-    return Recipe("europarl", about, _by_pair("Europarl", "v8", blocks), ())
+    return Recipe("europarl", about, _by_pair("Europarl", "v8", blocks), (), "europarl")
 
 
 def _tatoeba() -> Recipe:
@@ -177,7 +180,8 @@ def _tatoeba() -> Recipe:
     blocks = (Block("valid", 1_000), Block("test", 2_000), Block("train"))
     about = "en, fr, es: short everyday sentences in all three, joined by the English one"
     experiments = ("examples/tatoeba-symmetric.toml", "examples/tatoeba-star.toml")
-    return Recipe("tatoeba", about, (Part("train", ("en", "fr", "es"), pieces, blocks, "en"),), experiments)
+    part = Part("train", ("en", "fr", "es"), pieces, blocks, "en")
+    return Recipe("tatoeba", about, (part,), experiments, "tatoeba")
 
 
 # -- Multi30k ------------------------------------------------------------------------------------------------
@@ -190,7 +194,7 @@ def _multi30k() -> Recipe:
         for name, theirs in {"train": "train", "valid": "val", "test_2016_flickr": "test_2016_flickr"}.items()
     )
     about = "en, de, fr: 29,000 captions of pictures, 1,014 valid, 1,000 test"
-    return Recipe("multi30k", about, parts, ("examples/multi30k.toml",))
+    return Recipe("multi30k", about, parts, ("examples/multi30k.toml",), "multi30k")
 
 
 def _captions(name: str, languages: Sequence[str]) -> dict[str, Side]:

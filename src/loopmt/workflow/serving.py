@@ -25,8 +25,8 @@ from loopmt.run import Run
 from loopmt.serve.limits import Limits
 from loopmt.text.ragged import Ragged
 from loopmt.workflow.export import Wish, export
-from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
 from loopmt.workflow.samples import Samples
+from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
 _CHECKED = 20  # sentences a direction that CTranslate2 must say as we do

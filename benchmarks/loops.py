@@ -1,0 +1,135 @@
+"""Whole rounds: text read, generated, sieved, packed and learnt from."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path as Folder
+
+import numpy as np
+from benchmarks import ours
+from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
+
+from loopmt.config import MixEntry
+from loopmt.learn.gather import Gatherer, Route, Stream
+from loopmt.learn.learner import Learner
+from loopmt.model.decoding import Limits
+from loopmt.model.sieve import LanguageFrequencies, Mask, Sieve
+from loopmt.model.translators import Translators
+from loopmt.path import Hop, Path
+from loopmt.processes import Processes
+from loopmt.text.batch import Shape, choose_lengths, make_shapes, pack
+from loopmt.text.ragged import Ragged
+from loopmt.text.store import Store
+
+_RATE = 1e-4
+
+
+class Lenient(Sieve):
+    """Does all its work, and lets sentences pass that were cut off: here all are."""
+
+    def __call__(self, before: Ragged, said: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
+        return super().__call__(before, said, np.ones_like(ended), hop)
+
+
+@dataclass
+class Rounds:
+    """One round after another, as the trainer goes through them."""
+
+    gatherer: Gatherer
+    learner: Learner
+    weights: Mapping[int, float]
+    plan: Plan
+    number: int = 0
+    streams: dict[int, Stream] = field(default_factory=dict)
+    seconds: list[tuple[float, float]] = field(default_factory=list)  # of gathering, and of the whole round
+
+    def run(self) -> int:
+        """The target tokens learnt from."""
+        began = time.perf_counter()
+        updates = self.learner.train.round
+        gathered = self.gatherer.round(self.number, self.weights, self.streams)
+        batches = pack(gathered.networks, self.gatherer.shapes, updates, "benchmark", self.number)
+        if len(batches) != updates:
+            raise RuntimeError(f"a round of {len(batches)} updates, not {updates}")
+        for number, batch in enumerate(batches, 1 + self.number * updates):
+            self.learner.update(batch, number, _RATE)
+        synchronise(self.plan)
+        self.number += 1
+        self.streams |= gathered.streams
+        self.seconds.append((gathered.seconds, time.perf_counter() - began))
+        return sum(int(batch.target_tokens.sum()) for batch in batches)
+
+
+def rounds(
+    translators: Translators,
+    store: Store,
+    paths: Sequence[str],
+    shapes: Sequence[Shape],
+    updates: int,
+    plan: Plan,
+    captured: bool,
+) -> Rounds:
+    """All paths at equal weights."""
+    tokens = shapes[-1].rows * shapes[-1].length
+    learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
+    routes = [Route(number, Path.parse(path), MixEntry(path=path), number) for number, path in enumerate(paths)]
+    sieve = Lenient(learner.train.max_length, _frequencies(translators, store))
+    gatherer = Gatherer(routes, store, translators, learner.train, shapes, sieve, Processes(), ("benchmark",))
+    gatherer.limits = replace(Limits.on(plan.device), growth=1.0, extra=0)  # as long as the source
+    return Rounds(gatherer, learner, dict.fromkeys(range(len(paths)), 1.0), plan)
+
+
+def _frequencies(translators: Translators, store: Store) -> LanguageFrequencies | None:
+    languages = [one for one in translators.vocab.languages if store.has_mono(one)]
+    samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in languages}
+    return LanguageFrequencies.learn(samples, translators.layout.target_size) if samples else None
+
+
+def dual(plan: Plan, folder: Folder) -> list[Measurement]:
+    """Both directions, half of the target tokens after generated sources, against bitext alone."""
+    rows, length, updates = plan.pick(512, 8, 8), 32, plan.pick(16, 2, 2)
+    words = length - 3  # a gatherer leaves room for the end and two tags
+    translators = ours.Setting("base", 32_000).build(folder, plan)
+    store = ours.random_store(folder / "dual", translators.vocab, plan.pick(40_000, 400, 100), (words, words))
+    shapes = make_shapes([length], rows * length, 8)
+    paths = ("en>fr", "fr>en", "fr>en>fr", "en>fr>en")
+    mixes = {"loopmt": paths, "loopmt, bitext only": paths[:2]}
+    ready = {name: rounds(translators, store, mix, shapes, updates, plan, plan.cuda) for name, mix in mixes.items()}
+    shape = f"transformer_base, 2 directions, {translators.layout.target_size:,} subwords, {rows} x {length} an update"
+    amount = 2 * updates * rows * (words + 1)
+    measurement = Measurement("dual learning, end to end", "target tokens/s", amount, shape)
+    compare(measurement, {name: partial(_given, one.run) for name, one in ready.items()}, plan)
+    shares = [gather / whole for gather, whole in ready["loopmt"].seconds[-plan.repeats :]]
+    measurement.extra = {"gathering_share": statistics.median(shares), "generated_share": 0.5}
+    return [measurement]
+
+
+def six_directions(plan: Plan, folder: Folder) -> list[Measurement]:
+    """Six small networks learn from bitext: captured graphs against eager steps."""
+    setting = ours.Setting("small", 8_000, ("en", "fr", "es"))
+    tokens, updates, (shortest, longest) = plan.pick(4096, 512, 256), plan.pick(32, 2, 2), (5, 40)
+    store = ours.random_store(
+        folder / "six", setting.vocab(folder, plan), plan.pick(20_000, 1_000, 200), (shortest, longest), mono=False
+    )
+    histogram = np.bincount(np.arange(shortest, longest + 1) + 1)
+    shapes = make_shapes(choose_lengths(histogram, 6, longest + 4), tokens, 8)
+    paths = [f"{one}>{other}" for one in setting.languages for other in setting.languages if one != other]
+
+    def work(captured: bool) -> Work:
+        return rounds(setting.build(folder, plan), store, paths, shapes, updates, plan, captured).run
+
+    systems = {"loopmt, eager": partial(work, False)}
+    if plan.cuda:
+        systems = {"loopmt": partial(work, True), **systems}
+    shape = (
+        f"preset small, 6 directions, {plan.pick(8_000, 8_000, 400):,} subwords, {tokens} tokens each, data included"
+    )
+    return [compare(Measurement("six small networks", "updates/s", updates, shape), systems, plan)]
+
+
+def _given(work: Work) -> Work:
+    return work

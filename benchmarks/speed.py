@@ -1,0 +1,86 @@
+"""Speed beside the peers: every measurement in one run on one machine.
+
+    python3 -m benchmarks.speed --device cuda [--only training ...] [--quick]
+
+Each line is printed and the JSON file written anew after every measurement, so a run that is cut off keeps what it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from benchmarks import generation, loops, training
+from benchmarks.machine import describe
+from benchmarks.table import line
+from benchmarks.timing import Json, Measurement, Plan
+
+MEASUREMENTS: dict[str, Callable[[Plan, Path], list[Measurement]]] = {
+    "training": training.training,
+    "greedy": generation.greedy,
+    "sampling": generation.sampling,
+    "beam": generation.beam,
+    "dual": loops.dual,
+    "six": loops.six_directions,
+}
+_CPU = ("training", "greedy", "sampling", "beam")  # the others take a GPU to be worth their time
+
+
+def measure(plan: Plan, names: Sequence[str], out: Path) -> bool:
+    """Everything named, into `out`; False if a system failed."""
+    found: list[Json] = []
+    machine = describe(plan)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            for measurement in MEASUREMENTS[name](plan, Path(folder)):
+                found.append(measurement.as_json())
+                print(line(found[-1]), flush=True)
+                _write(out, {"machine": machine, "measurements": found})
+            _release(plan)
+    return not any("failed" in system for one in found for system in one["systems"].values())
+
+
+def _write(out: Path, content: Json) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _release(plan: Plan) -> None:
+    gc.collect()
+    if plan.cuda:
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("docs/results/bench"),
+        help="folder for DEVICE[-NAME].json",
+    )
+    parser.add_argument("--only", nargs="+", choices=list(MEASUREMENTS), metavar="NAME", help=", ".join(MEASUREMENTS))
+    parser.add_argument("--quick", action="store_true", help="half the repeats")
+    parser.add_argument("--tiny", action="store_true", help="sizes that only show that everything runs")
+    parser.add_argument("--threads", type=int, default=2, help="of every system on a CPU")
+    parser.add_argument("--joey", type=Path, metavar="PYTHON", help="an environment with JoeyNMT, to measure it too")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    repeats = 1 if options.tiny else 3 if options.quick else 6
+    plan = Plan(torch.device(options.device), repeats, options.tiny, options.threads, options.joey)
+    everything = list(MEASUREMENTS) if plan.cuda or plan.tiny else _CPU
+    name = "-".join([options.device, *(options.only or [])])
+    good = measure(plan, options.only or everything, options.out / f"{name}.json")
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

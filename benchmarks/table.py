@@ -1,0 +1,72 @@
+"""The measured figures as a table in Markdown: `python -m benchmarks.table [FOLDER]` writes FOLDER/table.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+_HEAD = "| work | unit | loopmt | others (loopmt is so many times as fast) |\n|---|---|---|---|"
+
+
+def table(content: Json) -> str:
+    """One machine's figures: medians of interleaved runs."""
+    machine, measurements = content["machine"], content["measurements"]
+    packages = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    about = f"{machine['precision']}, Python {machine['python']}, {packages}. `{machine['command']}`"
+    threads = "" if machine["cuda"] else f", {machine['threads']} threads"
+    rows = "\n".join(_row(one) for one in measurements)
+    notes = "\n".join(f"- {one['name']}: {one['shape']}{_note(one)}." for one in measurements)
+    return f"### {machine['device']}{threads}\n\n{about}\n\n{_HEAD}\n{rows}\n\n{notes}\n"
+
+
+def line(one: Json) -> str:
+    """A measurement in a line, for a terminal."""
+    systems = "; ".join(f"{name} {_rate(system)}" for name, system in one["systems"].items())
+    return f"{one['name']} [{one['unit']}]: {systems}{_note(one)}"
+
+
+def _row(one: Json) -> str:
+    own = one["systems"].get("loopmt", {})
+    others = [f"{name} {_rate(system)}{_ratio(own, system)}" for name, system in _others(one)]
+    return f"| {one['name']} | {one['unit']} | {_rate(own)} | {', '.join(others)} |"
+
+
+def _others(one: Json) -> list[tuple[str, Json]]:
+    return [(name, system) for name, system in one["systems"].items() if name != "loopmt"]
+
+
+def _rate(system: Json) -> str:
+    if "rate" not in system:
+        return "failed" if "failed" in system else "-"
+    rate = system["rate"]
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _ratio(own: Json, system: Json) -> str:
+    return f" ({own['rate'] / system['rate']:.2f}x)" if "rate" in own and "rate" in system else ""
+
+
+def _note(one: Json) -> str:
+    notes = []
+    if "peak" in one:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in one["peak"]["shares"].items())
+        notes.append(
+            f"share of the measured matrix peak of {one['peak']['matrix']['rate'] / 1e12:.3g} TFLOP/s: {shares}"
+        )
+    if "gathering_share" in one:
+        notes.append(f"reading, generating and sieving take {one['gathering_share']:.0%} of a round")
+    return "".join(f"; {note}" for note in notes)
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results/bench")
+    found = [table(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob("*.json"))]
+    (folder / "table.md").write_text("\n".join(found), encoding="utf-8")
+    print("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()

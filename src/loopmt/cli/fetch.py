@@ -1,0 +1,49 @@
+"""`loopmt fetch`: public corpora by name."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def fetch(
+    name: Annotated[str | None, typer.Argument(help="The recipe; without one, all are listed.", metavar="NAME")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the text; default: corpora/ and the recipe's.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which rows are sampled.")] = 1,
+    scale: Annotated[
+        float, typer.Option("--scale", min=1e-9, max=1.0, help="Times the numbers of rows that the recipe samples.")
+    ] = 1.0,
+    mirror: Annotated[
+        str | None,
+        typer.Option("--mirror", envvar="LOOPMT_MIRROR", help="Fetch MIRROR/host/path instead of https://host/path."),
+    ] = None,
+) -> None:
+    """Download a public corpus and make it ready for an experiment; the same command resumes.
+
+    Example: loopmt fetch multi30k
+    """
+    from loopmt.progress import standard
+    from loopmt.workflow.fetch import Order, fetch
+
+    if name is None:
+        _list()
+        return
+    done = fetch(Order(name, out, seed, scale, mirror), standard())
+    for file, rows in done.rows.items():
+        typer.echo(f"{done.folder / file}: {rows:,} rows")
+    typer.echo("fetched." if done.fresh else "nothing to do: it was fetched before.")
+    for experiment in done.recipe.experiments:
+        root = shlex.quote(f"data.root={done.folder.resolve()}")
+        typer.echo(f"next: loopmt train {experiment} --set {root}")
+
+
+def _list() -> None:
+    from loopmt.text.sources import RECIPES, recipe
+
+    for name in RECIPES:
+        typer.echo(f"{name:12}{recipe(name).about}")

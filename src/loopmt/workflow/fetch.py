@@ -1,0 +1,138 @@
+"""`loopmt fetch`: a public corpus by name, downloaded, unpacked, dealt by seed, as files an experiment can name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopmt.errors import DataError
+from loopmt.progress import Progress
+from loopmt.run import Json, write_json
+from loopmt.text.archives import unpack
+from loopmt.text.corpus import Source
+from loopmt.text.fetching import PATIENT, Patience, digest, download
+from loopmt.text.sampling import deal, join
+from loopmt.text.sources import Part, Recipe, Remote, Side, recipe
+
+RECORD = "fetched.json"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to fetch where; `scale` multiplies every number of rows that the recipe names."""
+
+    name: str
+    folder: Path | None = None
+    seed: int = 1
+    scale: float = 1.0
+    mirror: str | None = None
+    patience: Patience = PATIENT
+
+    def settings(self) -> Json:
+        return {"seed": self.seed, "scale": self.scale}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Which files there are now, with their rows; not `fresh` if they were there before."""
+
+    recipe: Recipe
+    folder: Path
+    rows: dict[str, int]
+    fresh: bool
+
+
+def fetch(order: Order, progress: Progress) -> Fetched:
+    """Do what of the order is not done yet; the record is written last, so it stands for all the rest."""
+    wanted = recipe(order.name)
+    folder = order.folder or Path("corpora") / wanted.folder
+    record = _record(order, folder)
+    if record is not None:
+        return Fetched(wanted, folder, record["rows"], False)
+    downloads = folder / "downloads"
+    files = {remote: download(remote, downloads, progress, order.mirror, order.patience) for remote in wanted.remotes()}
+    rows: dict[str, int] = {}
+    with _scratch(folder / "draft") as draft:
+        for part in wanted.parts:
+            rows |= _make(part, files, draft, order, progress)
+        for file in sorted(draft.iterdir()):
+            file.replace(folder / file.name)
+    own = {**order.settings(), "rows": rows, "files": _seen(files, progress)}
+    write_json(folder / RECORD, {**_records(folder), order.name: own})
+    return Fetched(wanted, folder, rows, True)
+
+
+def _records(folder: Path) -> Json:
+    """What was fetched into a folder, by recipe."""
+    file = folder / RECORD
+    if not file.exists():
+        return {}
+    try:
+        records: Json = json.loads(file.read_text(encoding="utf-8"))
+        return records
+    except ValueError:
+        raise DataError(f"{file} is not what `loopmt fetch` wrote. Remove it; the downloads are kept.") from None
+
+
+def _record(order: Order, folder: Path) -> Json | None:
+    record: Json | None = _records(folder).get(order.name)
+    if record is None:
+        return None
+    unlike = [f"{key} {record.get(key)}" for key, value in order.settings().items() if record.get(key) != value]
+    if unlike:
+        raise DataError(
+            f"{folder} holds {order.name} fetched with {', '.join(unlike)}. Name another folder with --out, "
+            f"or remove {folder / RECORD} to write over it (the downloads are kept)."
+        )
+    return record if all((folder / name).exists() for name in record["rows"]) else None
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _make(part: Part, files: dict[Remote, Path], draft: Path, order: Order, progress: Progress) -> dict[str, int]:
+    with _scratch(draft.with_name("unpacked")) as folder:
+        sources = [
+            _source(piece, files, folder / str(number), progress, part) for number, piece in enumerate(part.pieces)
+        ]
+        if part.through:
+            sources = [join(part, sources, folder, order.seed)]
+        return deal(part, sources, draft, order.seed, order.scale, progress)
+
+
+def _source(piece: dict[str, Side], files: dict[Remote, Path], folder: Path, progress: Progress, part: Part) -> Source:
+    """A piece as columns: the downloads themselves, or what an archive holds, unpacked."""
+    folder.mkdir()
+    paths: dict[str, Path] = {}
+    wanted: dict[Path, dict[str, Path]] = {}
+    for language, side in piece.items():
+        archive = files[side.remote]
+        paths[language] = archive if side.member is None else folder / f"text.{language}"
+        if side.member is not None:
+            wanted.setdefault(archive, {})[side.member] = paths[language]
+    for archive, members in wanted.items():
+        with progress.track(f"{part.name}: unpacking {archive.name}"):
+            unpack(archive, members)
+    ordered = [language for language in part.languages if language in paths]
+    return Source(part.name, "columns", tuple(ordered), tuple(paths[language] for language in ordered))
+
+
+def _seen(files: dict[Remote, Path], progress: Progress) -> Json:
+    with progress.track("checksums", len(files)) as advance:
+        seen: Json = {}
+        for remote, file in files.items():
+            known = remote.checksum is not None
+            seen[remote.address] = {"bytes": file.stat().st_size, "sha256": digest(file), "checked": known}
+            advance(1)
+        return seen
