@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.timing import Plan
 
 from loopmt.model.translators import Translators
+from loopmt.text.batch import Shape
 
 
-def training(translators: Translators, rows: int, length: int, plan: Plan) -> Callable[[], None]:
+def training(translators: Translators, shape: Shape, plan: Plan) -> Callable[[], None]:
     """An update of the same network on a batch of the same shape."""
     assert plan.joey is not None, "a plan with JoeyNMT's Python"
     setting = {
         **translators.model.model_dump(include={"layers", "heads", "width", "feed_forward", "dropout"}),
         "vocabulary": translators.layout.target_size,
-        "rows": rows,
-        "length": length,
+        "rows": shape.rows,
+        "length": shape.length,
         "threads": plan.threads,
     }
     command = [str(plan.joey), str(Path(__file__).with_name("joey_worker.py")), json.dumps(setting)]
@@ -34,4 +36,9 @@ def training(translators: Translators, rows: int, length: int, plan: Plan) -> Ca
         if worker.stdout.readline() != "done\n":
             raise RuntimeError(f"JoeyNMT's process ended with status {worker.wait()}")
 
+    weakref.finalize(update, _end, worker)
     return update
+
+
+def _end(worker: subprocess.Popen[str]) -> None:
+    worker.communicate()

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from joeynmt.builders import build_gradient_clipper, build_optimizer
-from joeynmt.model import build_model
-from joeynmt.vocabulary import Vocabulary
+from joeynmt.builders import build_gradient_clipper, build_optimizer  # type: ignore[import-not-found]
+from joeynmt.model import build_model  # type: ignore[import-not-found]
+from joeynmt.vocabulary import Vocabulary  # type: ignore[import-not-found]
 
 SPECIALS = SimpleNamespace(
     unk_token="<unk>",
@@ -24,7 +24,13 @@ SPECIALS = SimpleNamespace(
     bos_id=2,
     eos_id=3,
 )
-TRAINING = {"optimizer": "adam", "learning_rate": 1e-4, "adam_betas": [0.9, 0.98], "clip_grad_norm": 1.0}
+TRAINING = {
+    "optimizer": "adam",
+    "learning_rate": 1e-4,
+    "adam_betas": [0.9, 0.98],
+    "clip_grad_norm": 1.0,
+    "clip_grad_val": None,
+}
 
 
 def build(setting: dict[str, Any]) -> Any:

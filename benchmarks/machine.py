@@ -26,9 +26,14 @@ def describe(plan: Plan) -> Json:
         "cuda": torch.version.cuda if plan.cuda else None,
         "precision": str(plan.precision).removeprefix("torch."),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
-        "command": " ".join([Path(sys.executable).name, "-m", "benchmarks.speed", *sys.argv[1:]]),
+        "command": " ".join(["python -m benchmarks.speed", *map(_short, sys.argv[1:])]),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _short(argument: str) -> str:
+    """Where a folder lies on this machine concerns nobody."""
+    return Path(argument).name if argument.startswith("/") else argument
 
 
 def _processor() -> str:

@@ -49,7 +49,7 @@ def _systems(translators: Translators, batch: Batch, updates: int, plan: Plan) -
         systems["HF compiled"] = partial(their_work, True, False)
         systems["HF compiled, bfloat16 weights"] = partial(their_work, True, True)
     elif plan.joey:
-        systems["JoeyNMT"] = partial(joey.training, translators, *batch.target_NBL[0].shape, plan)
+        systems["JoeyNMT"] = partial(joey.training, translators, batch.shape, plan)
     return systems
 
 

@@ -28,16 +28,18 @@ def fetch(
     Example: loopmt fetch multi30k
     """
     from loopmt.progress import standard
+    from loopmt.text.sources import recipe
     from loopmt.workflow.fetch import Order, fetch
 
     if name is None:
         _list()
         return
-    done = fetch(Order(name, out, seed, scale, mirror), standard())
+    wanted = recipe(name)
+    done = fetch(Order(wanted, out, seed, scale, mirror), standard())
     for file, rows in done.rows.items():
         typer.echo(f"{done.folder / file}: {rows:,} rows")
     typer.echo("fetched." if done.fresh else "nothing to do: it was fetched before.")
-    for experiment in done.recipe.experiments:
+    for experiment in wanted.experiments:
         root = shlex.quote(f"data.root={done.folder.resolve()}")
         typer.echo(f"next: loopmt train {experiment} --set {root}")
 

@@ -120,7 +120,7 @@ def _receive(answer: Any, address: str, part: Path, progress: Progress) -> None:
     if not start:
         _remember_tag(answer, part)
     with part.open("ab" if start else "wb") as file, progress.track(part.stem, missing) as advance:
-        came = _copy(answer.read, file.write, advance)
+        came = _copy(answer.read1, file.write, missing, advance)
     if missing is not None and came < missing:
         raise _BrokenOffError(f"broke off after {start + came:,} of {start + missing:,} bytes")
 
@@ -130,9 +130,10 @@ def _continues(answer: Any, part: Path) -> bool:
     return answer.status == 206 and start == f"bytes {_size(part)}"
 
 
-def _copy(read: Callable[[int], bytes], write: Callable[[bytes], object], advance: Advance) -> int:
+def _copy(read: Callable[[int], bytes], write: Callable[[bytes], object], most: int | None, advance: Advance) -> int:
+    """Whatever comes is written at once: a reader that waits for a full chunk loses it when the line goes dead."""
     total = 0
-    while data := read(_CHUNK):
+    while total != most and (data := read(_CHUNK)):
         write(data)
         advance(len(data))
         total += len(data)

@@ -16,7 +16,7 @@ from loopmt.text.archives import unpack
 from loopmt.text.corpus import Source
 from loopmt.text.fetching import PATIENT, Patience, digest, download
 from loopmt.text.sampling import deal, join
-from loopmt.text.sources import Part, Recipe, Remote, Side, recipe
+from loopmt.text.sources import Part, Recipe, Remote, Side
 
 RECORD = "fetched.json"
 
@@ -25,7 +25,7 @@ RECORD = "fetched.json"
 class Order:
     """What to fetch where; `scale` multiplies every number of rows that the recipe names."""
 
-    name: str
+    recipe: Recipe
     folder: Path | None = None
     seed: int = 1
     scale: float = 1.0
@@ -40,7 +40,6 @@ class Order:
 class Fetched:
     """Which files there are now, with their rows; not `fresh` if they were there before."""
 
-    recipe: Recipe
     folder: Path
     rows: dict[str, int]
     fresh: bool
@@ -48,11 +47,11 @@ class Fetched:
 
 def fetch(order: Order, progress: Progress) -> Fetched:
     """Do what of the order is not done yet; the record is written last, so it stands for all the rest."""
-    wanted = recipe(order.name)
+    wanted = order.recipe
     folder = order.folder or Path("corpora") / wanted.folder
     record = _record(order, folder)
     if record is not None:
-        return Fetched(wanted, folder, record["rows"], False)
+        return Fetched(folder, record["rows"], False)
     downloads = folder / "downloads"
     files = {remote: download(remote, downloads, progress, order.mirror, order.patience) for remote in wanted.remotes()}
     rows: dict[str, int] = {}
@@ -62,8 +61,8 @@ def fetch(order: Order, progress: Progress) -> Fetched:
         for file in sorted(draft.iterdir()):
             file.replace(folder / file.name)
     own = {**order.settings(), "rows": rows, "files": _seen(files, progress)}
-    write_json(folder / RECORD, {**_records(folder), order.name: own})
-    return Fetched(wanted, folder, rows, True)
+    write_json(folder / RECORD, {**_records(folder), wanted.name: own})
+    return Fetched(folder, rows, True)
 
 
 def _records(folder: Path) -> Json:
@@ -79,13 +78,13 @@ def _records(folder: Path) -> Json:
 
 
 def _record(order: Order, folder: Path) -> Json | None:
-    record: Json | None = _records(folder).get(order.name)
+    record: Json | None = _records(folder).get(order.recipe.name)
     if record is None:
         return None
     unlike = [f"{key} {record.get(key)}" for key, value in order.settings().items() if record.get(key) != value]
     if unlike:
         raise DataError(
-            f"{folder} holds {order.name} fetched with {', '.join(unlike)}. Name another folder with --out, "
+            f"{folder} holds {order.recipe.name} fetched with {', '.join(unlike)}. Name another folder with --out, "
             f"or remove {folder / RECORD} to write over it (the downloads are kept)."
         )
     return record if all((folder / name).exists() for name in record["rows"]) else None

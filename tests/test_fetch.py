@@ -1,0 +1,527 @@
+"""Fetching public corpora, from a server on this machine that has the originals' layout and any mischief asked for."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import stat
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopmt.cli import main
+from loopmt.errors import DataError
+from loopmt.progress import Silent
+from loopmt.text.archives import unpack
+from loopmt.text.corpus import Source
+from loopmt.text.fetching import Patience, download, local_name, mirrored
+from loopmt.text.sampling import deal
+from loopmt.text.sources import RECIPES, Block, Part, Recipe, Remote, Side, recipe
+from loopmt.workflow.fetch import Order, fetch
+from loopmt.workflow.train import Request, prepare_run
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+HASTY = Patience(timeout=0.3, tries=3, wait=0.01)
+BODY = bytes(range(256)) * 400
+REMOTE = Remote("https://host.example/some/data.bin")
+
+
+# -- a server ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Site:
+    """Files by path, and what goes wrong: each fault is met once, in order."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    seen: list[tuple[str, str | None]] = field(default_factory=list)
+    ranges: bool = True
+    url: str = ""
+
+    def put(self, remote: Remote, content: bytes) -> None:
+        self.files[f"/{remote.address.partition('://')[2]}"] = content
+
+
+class Handler(BaseHTTPRequestHandler):
+    site: Site
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        site = self.site
+        asked = self.headers["Range"]
+        site.seen.append((self.path, asked))
+        fault = site.faults.pop(0) if site.faults else ""
+        if self.path not in site.files or fault.isdigit():
+            self.send_error(int(fault or 404))
+            return
+        body = site.files[self.path]
+        tag = f'"{hashlib.md5(body).hexdigest()}"'
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and site.ranges else 0
+        if self.headers["If-Range"] not in (None, tag):
+            start = 0
+        if start >= len(body):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(body)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self._send(body, start, tag, fault)
+
+    def _send(self, body: bytes, start: int, tag: str, fault: str) -> None:
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        self.send_header("Content-Length", str(10**18 if fault == "vast" else len(body) - start))
+        self.send_header("ETag", tag)
+        self.end_headers()
+        half = (start + len(body)) // 2
+        self.wfile.write(body[start : half if fault else len(body)])
+        if fault == "stall":
+            self.wfile.flush()
+            time.sleep(0.6)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"site": site}))
+    site.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def get(site: Site, folder: Path, remote: Remote = REMOTE) -> bytes:
+    file = download(remote, folder, Silent(), site.url, HASTY)
+    assert [path.name for path in folder.iterdir()] == [file.name], "no .part is left"
+    return file.read_bytes()
+
+
+# -- downloads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["cut", "stall"])
+def test_a_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path, fault: str) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = [fault, fault]
+    assert get(site, tmp_path) == BODY
+    half, three_quarters = len(BODY) // 2, len(BODY) * 3 // 4
+    assert [asked for _, asked in site.seen] == [None, f"bytes={half}-", f"bytes={three_quarters}-"]
+
+
+def test_another_process_goes_on(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["cut", "503", "503", "503"]
+    with pytest.raises(
+        DataError, match=r"the server answers 503.* 51,200 bytes are kept, and the same command goes on"
+    ):
+        get(site, tmp_path)
+    assert get(site, tmp_path) == BODY
+    assert site.seen[-1][1] == "bytes=51200-"
+
+
+def test_a_file_that_has_changed_is_fetched_whole(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["cut", "503", "503", "503"]
+    with pytest.raises(DataError):
+        get(site, tmp_path)
+    site.put(REMOTE, BODY[::-1])
+    assert get(site, tmp_path) == BODY[::-1]
+
+
+def test_a_server_without_ranges(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.ranges, site.faults = False, ["cut"]
+    assert get(site, tmp_path) == BODY
+
+
+@pytest.mark.parametrize("extra", [b"", b"too much"])
+def test_a_part_that_is_whole_or_longer(site: Site, tmp_path: Path, extra: bytes) -> None:
+    site.put(REMOTE, BODY)
+    (tmp_path / f"{local_name(REMOTE)}.part").write_bytes(BODY + extra)
+    assert get(site, tmp_path) == BODY
+
+
+def test_what_is_there_is_not_fetched_again(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    assert get(site, tmp_path) == get(site, tmp_path) == BODY
+    assert len(site.seen) == 1
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5"])
+def test_a_right_checksum(site: Site, tmp_path: Path, kind: str) -> None:
+    site.put(REMOTE, BODY)
+    assert get(site, tmp_path, replace(REMOTE, checksum=f"{kind}:{hashlib.new(kind, BODY).hexdigest()}")) == BODY
+
+
+def test_a_wrong_checksum(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    wrong = replace(REMOTE, checksum=f"sha256:{'0' * 64}")
+    with pytest.raises(DataError, match=r"data.bin: the sha256 is \w{64}, not 0{64}: damaged, .* was removed"):
+        get(site, tmp_path, wrong)
+    assert not list(tmp_path.iterdir())
+    own = tmp_path / local_name(REMOTE)
+    own.write_bytes(BODY)
+    with pytest.raises(DataError, match="Remove it, and the same command fetches it"):
+        get(site, tmp_path, wrong)
+    assert own.exists(), "what the user put there is the user's"
+
+
+def test_a_file_that_is_not_there(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"answers 404 Not Found. The file may have moved: put it at .*data.bin yourself"
+    ):
+        get(site, tmp_path)
+    assert len(site.seen) == 1, "asking again would not help"
+
+
+def test_no_room_on_the_disk(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["vast"]
+    with pytest.raises(DataError, match=r"needs 1000000000.0 GB and .* has .* GB left. Make room"):
+        get(site, tmp_path)
+
+
+def test_without_network(site: Site, tmp_path: Path) -> None:
+    nowhere = replace(site, url="http://127.0.0.1:1")
+    with pytest.raises(DataError, match=r"cannot be fetched: Connection refused. Is there a network, .* --mirror"):
+        get(nowhere, tmp_path)
+
+
+def test_mirrors() -> None:
+    assert mirrored(REMOTE, None) == REMOTE.address
+    assert mirrored(REMOTE, "http://near/here/") == "http://near/here/host.example/some/data.bin"
+    with pytest.raises(DataError, match="begins with http://"):
+        mirrored(REMOTE, "file:///etc")
+
+
+# -- archives ------------------------------------------------------------------------------------------------
+
+
+def tar_of(members: Mapping[str, bytes], links: Mapping[str, tuple[bytes, str]] | None = None) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as file:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+        for name, (kind, target) in (links or {}).items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            file.addfile(info)
+    return out.getvalue()
+
+
+def zip_of(members: Mapping[str, bytes], links: Mapping[str, tuple[bytes, str]] | None = None) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+        for name, (_, target) in (links or {}).items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16
+            file.writestr(info, target)
+    return out.getvalue()
+
+
+Pack = Callable[..., bytes]
+KINDS: dict[str, Pack] = {"a.tgz": tar_of, "a.zip": zip_of}
+
+
+def unpacked(tmp_path: Path, name: str, content: bytes, member: str = "text.en") -> bytes:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / name).write_bytes(content)
+    try:
+        unpack(tmp_path / name, {member: inside / "out"})
+        return (inside / "out").read_bytes()
+    finally:
+        assert {file.name for file in tmp_path.iterdir()} == {"inside", name}
+        assert {file.name for file in inside.iterdir()} <= {"out"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_member_comes_out(tmp_path: Path, kind: str) -> None:
+    links = {"LATEST": (tarfile.SYMTYPE, "/etc/passwd")}
+    assert unpacked(tmp_path, kind, KINDS[kind]({"README": b"?", "text.en": b"one\ntwo\n"}, links)) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "..\\evil", "C:evil"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_that_would_leave_its_folder(tmp_path: Path, kind: str, evil: str) -> None:
+    with pytest.raises(DataError, match="would leave its folder: the archive is refused"):
+        unpacked(tmp_path, kind, KINDS[kind]({"text.en": b"one\n", evil: b"evil"}))
+
+
+@pytest.mark.parametrize(("kind", "link"), [("a.tgz", tarfile.SYMTYPE), ("a.tgz", tarfile.LNKTYPE), ("a.zip", b"")])
+def test_a_link_in_place_of_text(tmp_path: Path, kind: str, link: bytes) -> None:
+    with pytest.raises(DataError, match=r"'text.en' is a link or no file at all: the archive is refused"):
+        unpacked(tmp_path, kind, KINDS[kind]({}, {"text.en": (link, "/etc/passwd")}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_text_missing_or_damaged(tmp_path: Path, kind: str) -> None:
+    cases = {
+        "is not plain text": KINDS[kind]({"text.en": b"\x7fELF\0\0"}),
+        r"has no member text\.en": KINDS[kind]({"text.fr": b"un"}),
+        "cannot be unpacked": KINDS[kind]({"text.en": BODY[1:100] * 50})[:150],
+    }
+    for number, (message, content) in enumerate(cases.items()):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(DataError, match=message):
+            unpacked(tmp_path / str(number), kind, content)
+
+
+def test_segments_of_sgm(tmp_path: Path) -> None:
+    text = '<refset>\n<hl>\n<seg id="1"> A &amp; B </seg>\n</hl><SEG id=2>«ü» &quot;x&quot;</SEG>\n<seg id="3"></seg>\n'
+    out = unpacked(tmp_path, "a.tgz", tar_of({"t.sgm": text.encode()}), "t.sgm")
+    assert out.decode() == 'A & B\n«ü» "x"\n\n'
+
+
+# -- sampling ------------------------------------------------------------------------------------------------
+
+
+def column(folder: Path, language: str, rows: int) -> Path:
+    file = folder / f"in.{language}"
+    file.write_text("".join(f"{language} {row}\n" for row in range(rows)))
+    return file
+
+
+def numbers(file: Path) -> list[int]:
+    return [int(line.split()[-1]) for line in file.read_text().splitlines()]
+
+
+@given(st.integers(0, 5), st.integers(1, 9), st.integers(1, 9), st.integers(0, 60))
+def test_blocks_are_disjoint_exact_and_aligned(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, one: int, two: int, more: int
+) -> None:
+    folder = tmp_path_factory.mktemp("deal")
+    total = one + two + 1 + more
+    source = Source("s", "columns", ("en", "fr"), (column(folder, "en", total), column(folder, "fr", total)))
+    part = Part("p", ("en", "fr"), (), (Block("a", one), Block("b", two, ("fr",)), Block("c")))
+    rows = deal(part, [source], folder, seed, 1.0, Silent())
+    assert rows == {"a.en": one, "a.fr": one, "b.fr": two, "c.en": 1 + more, "c.fr": 1 + more}
+    dealt = {name: numbers(folder / name) for name in rows}
+    assert dealt["a.en"] == dealt["a.fr"] and dealt["c.en"] == dealt["c.fr"]
+    assert sorted(dealt["a.fr"] + dealt["b.fr"] + dealt["c.fr"]) == list(range(total))
+
+
+def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("s", "columns", ("en",), (column(tmp_path, "en", 500),))
+    part = Part("p", ("en",), (), (Block("a", 50),))
+    drawn = []
+    for seed, chunk in ((1, 2**16), (1, 7), (2, 7)):
+        monkeypatch.setattr("loopmt.text.sampling._CHUNK", chunk)
+        deal(part, [source], tmp_path, seed, 1.0, Silent())
+        drawn.append(numbers(tmp_path / "a.en"))
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_too_few_rows(tmp_path: Path) -> None:
+    source = Source("s", "columns", ("en",), (column(tmp_path, "en", 50),))
+    part = Part("p", ("en",), (), (Block("a", 100),))
+    with pytest.raises(DataError, match=r"p has 50 rows and the recipe takes 100 of them. Take less with --scale 0.45"):
+        deal(part, [source], tmp_path, 1, 1.0, Silent())
+    assert deal(part, [source], tmp_path, 1, 0.45, Silent()) == {"a.en": 45}
+
+
+# -- recipes, each from a sample in the true format ------------------------------------------------------------
+
+WORDS = ["rain", "wind", "house", "river", "bread", "stone", "light", "garden", "winter", "morning", "city", "letter"]
+
+
+def sentence(language: str, number: int) -> str:
+    words = [WORDS[(number // 12**place) % 12] for place in range(4)]
+    return f"{' '.join(f'{word}{language}' for word in words)} {language} ."
+
+
+def lines_of(language: str, first: int, count: int) -> bytes:
+    return "".join(sentence(language, first + row) + "\n" for row in range(count)).encode()
+
+
+def sgm_of(text: bytes) -> bytes:
+    rows = [f'<seg id="{number}">{line}</seg>' for number, line in enumerate(text.decode().splitlines(), 1)]
+    return "\n".join(["<srcset>", "<doc>", "<p>", *rows, "</p>", "</doc>", "</srcset>"]).encode()
+
+
+def sample(side: Side, language: str, first: int, rows: int) -> bytes:
+    text = lines_of(language, first, rows)
+    return sgm_of(text) if side.member and side.member.endswith(".sgm") else text
+
+
+def served(site: Site, wanted: Recipe, rows: int) -> Recipe:
+    """Put a sample of every file of a recipe on the site; the recipe with the samples' checksums."""
+    contents: dict[Remote, dict[str, bytes]] = {}
+    first = 0
+    for part in wanted.parts:
+        for piece in part.pieces:
+            for language, side in piece.items():
+                text = sample(side, language, first, rows)
+                contents.setdefault(side.remote, {})[side.member or ""] = text
+            first += 0 if part.through else rows
+    checked = {}
+    for remote, members in contents.items():
+        kind = Path(remote.address).suffix
+        body = gzip.compress(members[""]) if kind == ".gz" else (zip_of if kind == ".zip" else tar_of)(members)
+        site.put(remote, body)
+        known = f"sha256:{hashlib.sha256(body).hexdigest()}" if remote.checksum else None
+        checked[remote] = replace(remote, checksum=known)
+    return replace(wanted, parts=tuple(_with(part, checked) for part in wanted.parts))
+
+
+def _with(part: Part, checked: dict[Remote, Remote]) -> Part:
+    pieces = [
+        {language: replace(side, remote=checked[side.remote]) for language, side in piece.items()}
+        for piece in part.pieces
+    ]
+    return replace(part, pieces=tuple(pieces))
+
+
+def fetched(site: Site, name: str, folder: Path, rows: int, scale: float) -> dict[str, int]:
+    done = fetch(Order(served(site, recipe(name), rows), folder, 1, scale, site.url, HASTY), Silent())
+    assert done.fresh
+    for file, count in done.rows.items():
+        assert len((folder / file).read_text().splitlines()) == count
+    assert not {"draft", "unpacked"} & {path.name for path in folder.iterdir()}
+    return done.rows
+
+
+def prepared(example: str, corpora: Path, run: Path, *overrides: str) -> dict[str, int]:
+    """What `loopmt prepare` keeps of an example's text."""
+    sets = [f"data.root={corpora}", "vocab.size=400", *overrides]
+    _, manifest = prepare_run(Request(EXAMPLES / example, run, sets), Silent())
+    return {f"{corpus.kind} {corpus.name}": corpus.kept for corpus in manifest.corpora}
+
+
+def test_wmt14_and_news_crawl(site: Site, tmp_path: Path) -> None:
+    corpora = tmp_path / "wmt14"
+    expected = {"train": 120, "valid": 80, "test": 40}
+    assert fetched(site, "wmt14", corpora, 40, 1.0) == {
+        f"{name}.{language}": rows for name, rows in expected.items() for language in ("en", "de")
+    }
+    assert (corpora / "valid.de").read_bytes() == lines_of("de", 120, 80), "newstest2012, then newstest2013"
+    assert fetched(site, "news-crawl", corpora, 40, 1e-6) == {"mono.en": 40, "mono.de": 40}
+    record = json.loads((corpora / "fetched.json").read_text())
+    assert set(record) == {"wmt14", "news-crawl"}
+    address = "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
+    body = site.files["/www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"]
+    seen = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "checked": True}
+    assert record["wmt14"]["files"][address] == seen
+    kept = prepared("paper-wmt14.toml", corpora, tmp_path / "run")
+    assert kept["bitext en-de"] == 120 and kept["mono en"] > 0
+
+
+def test_multiun_serves_both_sizes(site: Site, tmp_path: Path) -> None:
+    corpora = tmp_path / "multiun"
+    rows = fetched(site, "multiun", corpora, 400, 1e-4)
+    assert rows["bitext-02m.es-fr.fr"] == 20 and rows["bitext-18m.en-fr.en"] == 180
+    assert {name for name in rows if name.startswith("mono")} == {"mono.en", "mono.fr", "mono.es"}
+    blocks = [(corpora / f"{name}.en").read_text().splitlines() for name in ("bitext-02m.en-fr", "bitext-18m.en-fr")]
+    blocks += [(corpora / f"{name}.en").read_text().splitlines() for name in ("valid.en-fr", "test.en-fr", "mono")]
+    assert len(set().union(*blocks)) == sum(map(len, blocks)) == 302, "no row is in two of them"
+    small = prepared("paper-multiun-02m.toml", corpora, tmp_path / "small")
+    large = prepared("paper-multiun-2m.toml", corpora, tmp_path / "large")
+    assert (small["bitext en-es"], large["bitext en-es"]) == (20, 200)
+    assert small["mono fr"] == large["mono fr"] == 100
+
+
+def test_europarl(site: Site, tmp_path: Path) -> None:
+    rows = fetched(site, "europarl", tmp_path, 200, 1e-3 / 5)
+    assert rows["mono.es"] == 100 and rows["valid.en-fr.fr"] == rows["test.es-fr.es"] == 1
+    assert rows["bitext.en-es.en"] == 200 - 102
+
+
+def test_tatoeba_is_joined_by_its_english(site: Site, tmp_path: Path) -> None:
+    rows = fetched(site, "tatoeba", tmp_path, 300, 0.01)
+    assert (rows["valid.fr"], rows["test.fr"], rows["train.fr"]) == (10, 20, 270)
+    for name in ("valid", "test", "train"):
+        english, *others = ((tmp_path / f"{name}.{language}").read_text() for language in ("en", "fr", "es"))
+        for language, text in zip(("fr", "es"), others, strict=True):
+            assert text == english.replace("en ", f"{language} ")
+    train = (tmp_path / "train.en").read_text().splitlines()
+    assert train != sorted(train, key=[sentence("en", row) for row in range(300)].index), "shuffled"
+
+
+def test_multi30k(site: Site, tmp_path: Path) -> None:
+    corpora = tmp_path / "multi30k"
+    rows = fetched(site, "multi30k", corpora, 60, 1.0)
+    assert len(rows) == 9 and set(rows.values()) == {60}
+    assert (corpora / "train.de").read_bytes() == lines_of("de", 0, 60)
+    assert prepared("multi30k.toml", corpora, tmp_path / "run") == {"bitext en-de": 60}
+
+
+def test_every_recipe_is_served_over_https_and_known() -> None:
+    for name in RECIPES:
+        wanted = recipe(name)
+        assert wanted.name == name and all(remote.address.startswith("https://") for remote in wanted.remotes())
+        names = [local_name(remote) for remote in wanted.remotes()]
+        assert len(set(names)) == len(names)
+        assert all((EXAMPLES.parent / experiment).is_file() for experiment in wanted.experiments)
+    with pytest.raises(DataError, match="there is no recipe 'wmt15'; there are wmt14, news-crawl, multiun,"):
+        recipe("wmt15")
+
+
+# -- the whole order -------------------------------------------------------------------------------------------
+
+
+def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: Path) -> None:
+    order = Order(served(site, recipe("multi30k"), 20), tmp_path, 1, 1.0, site.url, HASTY)
+    first = fetch(order, Silent())
+    asked = len(site.seen)
+    again = fetch(order, Silent())
+    assert first.fresh and not again.fresh and again.rows == first.rows
+    (tmp_path / "train.de").unlink()
+    assert fetch(order, Silent()).fresh and (tmp_path / "train.de").exists()
+    assert len(site.seen) == asked, "the downloads are kept"
+    with pytest.raises(DataError, match=r"holds multi30k fetched with seed 1. Name another folder with --out, or"):
+        fetch(replace(order, seed=2), Silent())
+    (tmp_path / "fetched.json").write_text("nonsense")
+    with pytest.raises(DataError, match="is not what `loopmt fetch` wrote"):
+        fetch(order, Silent())
+
+
+def test_sides_of_different_length(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
+    site.put(wanted.remotes()[0], gzip.compress(lines_of("en", 0, 19)))
+    with pytest.raises(DataError, match="line 20 has no counterpart"):
+        fetch(Order(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
+    assert {path.name for path in tmp_path.iterdir()} == {"downloads"}, "half a corpus is none"
+
+
+def test_as_typed(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served(site, recipe("tatoeba"), 100)
+    monkeypatch.setenv("LOOPMT_MIRROR", site.url)
+    monkeypatch.chdir(tmp_path)
+    said = {}
+    for words in ("", "tatoeba --scale 0.01", "multi30k", "wmt"):
+        monkeypatch.setattr(sys, "argv", ["loopmt", "fetch", *words.split()])
+        with pytest.raises(SystemExit):
+            main()
+        captured = capsys.readouterr()
+        said[words] = captured.out + captured.err
+    assert "multiun     en, fr, es: 0.2M + 1.8M pairs" in said[""]
+    assert "corpora/tatoeba/train.es: 70 rows\n" in said["tatoeba --scale 0.01"]
+    root = tmp_path / "corpora" / "tatoeba"
+    assert f"next: loopmt train examples/tatoeba-star.toml --set data.root={root}\n" in said["tatoeba --scale 0.01"]
+    assert "train.en.gz: the server answers 404 Not Found" in said["multi30k"]
+    assert said["wmt"].startswith("loopmt: there is no recipe 'wmt'; there are")
