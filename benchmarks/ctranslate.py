@@ -14,6 +14,11 @@ from loopmt.export.tokenizer import Subwords
 from loopmt.model.translators import Translators
 
 
+def pieces_of(translators: Translators) -> list[str]:
+    """Subwords in the order of their ids."""
+    return Subwords(networks(translators, "bpe", 512)[0].source_model).pieces
+
+
 def greedy(
     translators: Translators, sources: Sequence[Sequence[int]], length: int, plan: Plan, kind: Type, folder: Path
 ) -> Callable[[], Any]:
@@ -27,7 +32,7 @@ def greedy(
     translator = ctranslate2.Translator(
         str(place), device="cpu", compute_type=kind, intra_threads=plan.threads, inter_threads=1
     )
-    pieces = Subwords(network.source_model).pieces
+    pieces = pieces_of(translators)
     tokens = [[pieces[one] for one in source] for source in sources]
 
     def translate() -> Any:

@@ -29,10 +29,11 @@ _RATE = 1e-4
 
 
 class Lenient(Sieve):
-    """Does all its work, and lets sentences pass that were cut off: here all are."""
+    """Does all its work and lets everything pass: all sentences are cut off here, and none is of any language."""
 
     def __call__(self, before: Ragged, said: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
-        return super().__call__(before, said, np.ones_like(ended), hop)
+        reasons = super().__call__(before, said, ended, hop)
+        return {reason: np.zeros_like(bad) for reason, bad in reasons.items()}
 
 
 @dataclass
@@ -74,7 +75,7 @@ def rounds(
     captured: bool,
 ) -> Rounds:
     """All paths at equal weights."""
-    tokens = shapes[-1].rows * shapes[-1].length
+    tokens = max(shape.rows * shape.length for shape in shapes)
     learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
     routes = [Route(number, Path.parse(path), MixEntry(path=path), number) for number, path in enumerate(paths)]
     sieve = Lenient(learner.train.max_length, _frequencies(translators, store))

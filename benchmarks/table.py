@@ -22,6 +22,19 @@ def table(content: Json) -> str:
     return f"### {machine['device']}{threads}\n\n{about}\n\n{_HEAD}\n{rows}\n\n{notes}\n"
 
 
+def merged(contents: list[Json]) -> list[Json]:
+    """Runs of a part of the measurements on one machine become one; what was measured again counts as it was last."""
+    found: dict[str, Json] = {}
+    for content in sorted(contents, key=lambda content: str(content["machine"]["began"])):
+        machine = content["machine"]
+        key = json.dumps([machine[name] for name in ("device", "threads", "precision", "versions")])
+        before = found.get(key, {"measurements": []})["measurements"]
+        again = {one["name"] for one in content["measurements"]}
+        kept = [one for one in before if one["name"] not in again]
+        found[key] = {"machine": machine, "measurements": [*kept, *content["measurements"]]}
+    return list(found.values())
+
+
 def line(one: Json) -> str:
     """A measurement in a line, for a terminal."""
     systems = "; ".join(f"{name} {_rate(system)}" for name, system in one["systems"].items())
@@ -63,7 +76,8 @@ def _note(one: Json) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results/bench")
-    found = [table(json.loads(file.read_text(encoding="utf-8"))) for file in sorted(folder.glob("*.json"))]
+    contents = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
+    found = [table(content) for content in merged(contents)]
     (folder / "table.md").write_text("\n".join(found), encoding="utf-8")
     print("\n".join(found))
 

@@ -10,7 +10,6 @@ import stat
 import sys
 import tarfile
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from loopmt.workflow.fetch import Order, fetch
 from loopmt.workflow.train import Request, prepare_run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-HASTY = Patience(timeout=0.3, tries=3, wait=0.01)
+HASTY = Patience(timeout=1.0, tries=3, wait=0.01)
 BODY = bytes(range(256)) * 400
 REMOTE = Remote("https://host.example/some/data.bin")
 
@@ -50,6 +49,7 @@ class Site:
     seen: list[tuple[str, str | None]] = field(default_factory=list)
     ranges: bool = True
     url: str = ""
+    closed: threading.Event = field(default_factory=threading.Event)
 
     def put(self, remote: Remote, content: bytes) -> None:
         self.files[f"/{remote.address.partition('://')[2]}"] = content
@@ -93,17 +93,19 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[start : half if fault else len(body)])
         if fault == "stall":
             self.wfile.flush()
-            time.sleep(0.6)
+            self.site.closed.wait(60)
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("no_proxy", "*")
     site = Site()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"site": site}))
     site.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield site
+    site.closed.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -504,6 +506,13 @@ def test_sides_of_different_length(site: Site, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 20 has no counterpart"):
         fetch(Order(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
     assert {path.name for path in tmp_path.iterdir()} == {"downloads"}, "half a corpus is none"
+
+
+def test_a_download_that_is_no_text(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
+    site.put(wanted.remotes()[0], gzip.compress(b"\x7fELF\0\0"))
+    with pytest.raises(DataError, match=r"train\.en\.gz is not plain text: it is refused"):
+        fetch(Order(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
 
 
 def test_as_typed(

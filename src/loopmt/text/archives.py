@@ -16,6 +16,7 @@ from typing import IO
 from xml.sax.saxutils import unescape
 
 from loopmt.errors import DataError
+from loopmt.text.files import HashedFile, damage_named
 
 _SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 _MARKS = {"&quot;": '"', "&apos;": "'"}
@@ -84,10 +85,20 @@ def _check_plain(archive: Path, name: str, plain: bool) -> None:
         raise DataError(f"{archive}: the member '{name}' is a link or no file at all: the archive is refused.")
 
 
+def check_text(file: Path) -> None:
+    """Refuse a download that is no text, compressed or not."""
+    with damage_named(file), HashedFile(file) as raw:
+        _check_no_binary(raw.content().read(_CHUNK), str(file))
+
+
+def _check_no_binary(data: bytes, where: str) -> None:
+    if b"\0" in data:
+        raise DataError(f"{where} is not plain text: it is refused.")
+
+
 def _write_text(stream: IO[bytes], target: Path, where: str) -> None:
     data = stream.read(_CHUNK)
-    if b"\0" in data:
-        raise DataError(f"{where} is not plain text: the archive is refused.")
+    _check_no_binary(data, where)
     with target.open("wb") as file:
         while data:
             file.write(data)

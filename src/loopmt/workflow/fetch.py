@@ -12,7 +12,7 @@ from pathlib import Path
 from loopmt.errors import DataError
 from loopmt.progress import Progress
 from loopmt.run import Json, write_json
-from loopmt.text.archives import unpack
+from loopmt.text.archives import check_text, unpack
 from loopmt.text.corpus import Source
 from loopmt.text.fetching import PATIENT, Patience, digest, download
 from loopmt.text.sampling import deal, join
@@ -118,7 +118,9 @@ def _source(piece: dict[str, Side], files: dict[Remote, Path], folder: Path, pro
     for language, side in piece.items():
         archive = files[side.remote]
         paths[language] = archive if side.member is None else folder / f"text.{language}"
-        if side.member is not None:
+        if side.member is None:
+            check_text(archive)
+        else:
             wanted.setdefault(archive, {})[side.member] = paths[language]
     for archive, members in wanted.items():
         with progress.track(f"{part.name}: unpacking {archive.name}"):
