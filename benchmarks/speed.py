@@ -23,13 +23,14 @@ from benchmarks.timing import Json, Measurement, Plan
 
 MEASUREMENTS: dict[str, Callable[[Plan, Path], list[Measurement]]] = {
     "training": training.training,
+    "training-small": training.training_small,
     "greedy": generation.greedy,
     "sampling": generation.sampling,
     "beam": generation.beam,
     "dual": loops.dual,
     "six": loops.six_directions,
 }
-_CPU = ("training", "greedy", "sampling", "beam")  # the others take a GPU to be worth their time
+_CPU = ("training", "training-small", "greedy", "sampling", "beam")  # the others take a GPU to be worth their time
 
 
 def measure(plan: Plan, names: Sequence[str], out: Path) -> bool:
@@ -54,7 +55,7 @@ def _write(out: Path, content: Json) -> None:
 def _release(plan: Plan) -> None:
     gc.collect()
     if plan.cuda:
-        torch._dynamo.reset()
+        torch.compiler.reset()
         torch.cuda.empty_cache()
 
 

@@ -20,16 +20,25 @@ _HOP = Hop("en", "fr")
 
 
 def training(plan: Plan, folder: Path) -> list[Measurement]:
-    rows, length = plan.pick(512, 8, 4), plan.pick(32, 32, 8)
+    return [_measure("base", 32_000, plan.pick(512, 8, 4), plan.pick(32, 32, 8), plan, folder)]
+
+
+def training_small(plan: Plan, folder: Path) -> list[Measurement]:
+    """The network that one would train on a CPU."""
+    return [_measure("small", 8_000, plan.pick(512, 64, 4), plan.pick(32, 32, 8), plan, folder)]
+
+
+def _measure(preset: str, vocabulary: int, rows: int, length: int, plan: Plan, folder: Path) -> Measurement:
     updates = plan.pick(10, 1, 1)  # in a run, so that the device's queue is as full as in training
-    translators = ours.Setting("base", 32_000).build(folder, plan, [_HOP])
+    translators = ours.Setting(preset, vocabulary).build(folder, plan, [_HOP])
     batch = ours.random_batch(translators.vocab, 1, rows, length)
-    shape = f"transformer_base, {translators.layout.target_size:,} subwords, {rows} x {length} tokens, one update"
-    measurement = Measurement("training", "target tokens/s", rows * length * updates, shape)
+    name = "training" if preset == "base" else f"training, preset {preset}"
+    shape = f"preset {preset}, {translators.layout.target_size:,} subwords, {rows} x {length} tokens an update"
+    measurement = Measurement(name, "target tokens/s", rows * length * updates, shape)
     compare(measurement, _systems(translators, batch, updates, plan), plan)
     if plan.cuda or plan.tiny:
         measurement.extra["peak"] = _shares(measurement, flops(translators, rows, length) / (rows * length), plan)
-    return [measurement]
+    return measurement
 
 
 def _systems(translators: Translators, batch: Batch, updates: int, plan: Plan) -> Systems:

@@ -10,7 +10,7 @@ import torch
 from benchmarks import ours, speed, table, training
 from benchmarks.loops import dual, rounds, six_directions
 from benchmarks.machine import matrix_peak
-from benchmarks.timing import Measurement, Plan, Work, compare, summary
+from benchmarks.timing import Json, Measurement, Plan, Work, compare, summary
 from torch.utils.flop_counter import FlopCounterMode
 
 from loopmt.config import Generate
@@ -113,8 +113,8 @@ def test_the_peak_is_operations_by_time() -> None:
 
 
 def test_parts_of_a_benchmark_become_one() -> None:
-    machine = {"device": "one", "threads": 1, "precision": "float32", "versions": {}}
-    runs = [
+    machine: Json = {"device": "one", "threads": 1, "precision": "float32", "versions": {}}
+    runs: list[Json] = [
         {"machine": {**machine, "began": "2"}, "measurements": [{"name": "b", "amount": 2}]},
         {"machine": {**machine, "began": "1"}, "measurements": [{"name": "a"}, {"name": "b", "amount": 1}]},
         {"machine": {**machine, "began": "3", "device": "other"}, "measurements": [{"name": "a"}]},

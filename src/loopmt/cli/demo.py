@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,7 +40,7 @@ def demo(
 def _print(outcome: Outcome) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 100)
     card = outcome.scorecard
     for metric, title in _SHOWN.items():
         console.print(_scores(card, metric, title))
@@ -77,7 +78,7 @@ def _gains(card: dict[str, Any]) -> Table:
 
     table = Table(title="gains over the control, 95% intervals", title_justify="left", title_style="bold")
     for column in ("stage", "control", *_SHOWN.values()):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for comparison in card["comparisons"]:
         cells = []
         for metric in _SHOWN:
