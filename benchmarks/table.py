@@ -28,10 +28,13 @@ def merged(contents: list[Json]) -> list[Json]:
     for content in sorted(contents, key=lambda content: str(content["machine"]["began"])):
         machine = content["machine"]
         key = json.dumps([machine[name] for name in ("device", "threads", "precision", "versions")])
-        before = found.get(key, {"measurements": []})["measurements"]
+        earlier = found.get(key)
+        before = earlier["measurements"] if earlier else []
+        commands = [earlier["machine"]["command"]] if earlier else []
         again = {one["name"] for one in content["measurements"]}
         kept = [one for one in before if one["name"] not in again]
-        found[key] = {"machine": machine, "measurements": [*kept, *content["measurements"]]}
+        together = {**machine, "command": "`, `".join([*commands, machine["command"]])}
+        found[key] = {"machine": together, "measurements": [*kept, *content["measurements"]]}
     return list(found.values())
 
 

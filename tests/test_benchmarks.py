@@ -113,7 +113,7 @@ def test_the_peak_is_operations_by_time() -> None:
 
 
 def test_parts_of_a_benchmark_become_one() -> None:
-    machine: Json = {"device": "one", "threads": 1, "precision": "float32", "versions": {}}
+    machine: Json = {"device": "one", "threads": 1, "precision": "float32", "versions": {}, "command": "c"}
     runs: list[Json] = [
         {"machine": {**machine, "began": "2"}, "measurements": [{"name": "b", "amount": 2}]},
         {"machine": {**machine, "began": "1"}, "measurements": [{"name": "a"}, {"name": "b", "amount": 1}]},
