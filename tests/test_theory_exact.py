@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopmt.judge import theory
@@ -101,6 +101,7 @@ def test_theorem1_and_exact_accuracy(
     assert close(full["p_d_exact"], trained(cases, a, kappa, u11, u12))
 
 
+@example({"11": Fraction(0), "10": Fraction(1, 6), "01": Fraction(5, 6), "00": Fraction(0)}, Fraction(0), Fraction(0))
 @settings(max_examples=150, deadline=None)
 @given(laws(2), hundredths, hundredths)
 def test_proportional_redistribution(law: dict[str, Fraction], delta: Fraction, gamma: Fraction) -> None:

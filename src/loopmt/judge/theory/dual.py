@@ -16,12 +16,14 @@ from loopmt.errors import TheoryError
 from loopmt.judge.theory.exact import (
     TOLERANCE,
     Out,
+    emptied,
     exact,
     exceeds,
     feasible,
     plain,
     probability,
     ratio,
+    rounding,
     settle,
     within,
 )
@@ -53,12 +55,13 @@ class DualLaw:
     def cells(self) -> dict[str, Fraction]:
         """P11 = pr + lambda, P10 = p(1-r) - lambda, P01 = (1-p)r - lambda, P00 = (1-p)(1-r) + lambda."""
         p, r, lam = self.p, self.r, self.lam
-        return {
+        cells = {
             "P11": p * r + lam,
             "P10": p * (1 - r) - lam,
             "P01": (1 - p) * r - lam,
             "P00": (1 - p) * (1 - r) + lam,
         }
+        return emptied(cells, rounding(*lambda_range(p, r)))
 
     @property
     def cases(self) -> Partition:

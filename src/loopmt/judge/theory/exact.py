@@ -48,10 +48,23 @@ def settle(value: Fraction, low: Fraction, high: Fraction) -> Fraction:
 
     So a cell of a law that should be empty is empty, and what is 0/0 does not become a number.
     """
-    near = min(TOLERANCE, (high - low) / 10**6)
+    near = rounding(low, high)
     if value <= low + near:
         return low
     return high if value >= high - near else value
+
+
+def rounding(low: Fraction, high: Fraction) -> Fraction:
+    """How far rounding may move a value of the range [low, high]."""
+    return min(TOLERANCE, (high - low) / 10**6)
+
+
+def emptied(cells: Mapping[str, Fraction], near: Fraction) -> dict[str, Fraction]:
+    """Cells of a law, those that differ from 0 by rounding alone put on 0.
+
+    Two cells may be empty at the same bound, and rounding leaves a trace in the one that did not set it.
+    """
+    return {name: Fraction(0) if abs(cell) <= near else cell for name, cell in cells.items()}
 
 
 def within(name: str, value: object, low: Fraction, high: Fraction, why: str = "") -> Fraction:

@@ -10,7 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from loopmt.judge.theory.exact import Out, exact, exceeds, feasible, plain, probability, ratio, settle, within
+from loopmt.judge.theory.exact import (
+    Out,
+    emptied,
+    exact,
+    exceeds,
+    feasible,
+    plain,
+    probability,
+    ratio,
+    rounding,
+    settle,
+    within,
+)
 from loopmt.judge.theory.partition import Partition
 
 PATTERNS = ("111", "110", "101", "100", "011", "010", "001", "000")
@@ -65,7 +77,9 @@ class TriangleLaw:
         By the number of errors: none, one, two, three. Erratum 1: P100 is printed without -2 lambda1.
         """
         shift = (self.lam2, self.lam1 - self.lam2, self.lam2 - 2 * self.lam1, 3 * self.lam1 - self.lam2)
-        return {z: product + shift[z.count("0")] for z, product in self.products.items()}
+        cells = {z: product + shift[z.count("0")] for z, product in self.products.items()}
+        low, high = lambda2_range(self.products, self.lam1)
+        return emptied(cells, max(Fraction(0), rounding(low, high)))
 
     @property
     def cases(self) -> Partition:
