@@ -120,15 +120,13 @@ class Learner:
     @torch.no_grad()
     def apply(self) -> None:
         """Normalise, clip each network by itself, and take an Adam step where all is finite."""
-        tokens = self.tokens.clamp_min(1)
-        norm = self.norm(self.gradient) / tokens
+        gradient = self.gradient / self.tokens.clamp_min(1)[:, None]
+        norm = self.norm(gradient)
         finite = norm.isfinite()
         good = finite & (self.tokens > 0)
-        scale = 1 / tokens
         if self.train.clip:
-            scale *= self.train.clip / norm.clamp_min(self.train.clip)
-        self.gradient.mul_(scale[:, None]).masked_fill_(~good[:, None], 0)
-        self._adam(good)
+            gradient *= (self.train.clip / norm.clamp_min(self.train.clip))[:, None]
+        self._adam(gradient, good)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
         first_bad = ~finite & (self.tally.bad_update < 0)
@@ -145,18 +143,19 @@ class Learner:
         """Move the averaged weights towards those of now."""
         self.translators.follow(self.train.ema)
 
-    def _adam(self, good: Tensor) -> None:
-        """In place, in as few passes over the weights as it takes; a network that is not `good` stays as it was."""
+    def _adam(self, gradient: Tensor, good: Tensor) -> None:
         beta1, beta2, epsilon = self.train.adam
+        mask = good[:, None]
         self.steps += good
-        steps = self.steps.clamp_min(1)
-        self.first.lerp_(self.gradient, ((1 - beta1) * good)[:, None])
-        self.second.lerp_(self.gradient.square_(), ((1 - beta2) * good)[:, None])
-        size = (self.rate * good / (1 - beta1**steps))[:, None]
-        root = torch.sqrt(self.second).mul_((1 - beta2**steps).rsqrt()[:, None]).add_(epsilon)
+        first = torch.lerp(self.first, gradient, 1 - beta1)
+        second = torch.lerp(self.second, gradient.square(), 1 - beta2)
+        correction1 = (1 - beta1**self.steps)[:, None]
+        correction2 = (1 - beta2**self.steps)[:, None]
+        move = first / correction1 / ((second / correction2).sqrt() + epsilon)
         if self.train.weight_decay:
-            self.weights.mul_((1 - self.rate * self.train.weight_decay * good)[:, None])
-        self.weights.sub_(torch.mul(self.first, size).div_(root))
+            move = move + self.train.weight_decay * self.weights
+        for kept, new in ((self.weights, self.weights - self.rate * move), (self.first, first), (self.second, second)):
+            kept.copy_(new.where(mask, kept))
 
     # -- resume ----------------------------------------------------------------------------------------------
 
