@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.tables import number_table
+
 Json = dict[str, Any]
 _WIDE = 6  # loops side by side
 _PARAMETERS = (
@@ -40,14 +42,14 @@ def print_analysis(analysis: Json, threshold: float) -> None:
     for key, rows in _grouped(latent, None, ("set", "stage")):
         _print_loops(console, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
     if analysis["thresholds"]:
-        console.print(_threshold_table(analysis["thresholds"]))
+        console.print(_thresholdnumber_table(analysis["thresholds"]))
     if "predicted" in analysis:
         _print_predicted(console, analysis["predicted"])
 
 
 def print_plan(plan: Json) -> None:
     console = _console()
-    table = _table(
+    table = number_table(
         f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
         *("direction", "loop", "p", "M", "can lose", "can gain", "break-even", "pilot", "verdict"),
     )
@@ -64,7 +66,7 @@ def print_plan(plan: Json) -> None:
         _say(console, f"{', '.join(loops)}: {reason}")
     pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
     if pivots:
-        console.print(_pivot_table(pivots))
+        console.print(_pivotnumber_table(pivots))
     _say(console, f"\n{_turns(plan)}")
     _say(console, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
 
@@ -75,14 +77,6 @@ def _console() -> Console:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    table.add_column(first)
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
 
 
 def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
@@ -105,7 +99,7 @@ def _print_loops(console: Console, title: str, rows: list[Json], names: dict[str
     rows = sorted(rows, key=lambda row: row["loop"].count(">"))
     for start in range(0, len(rows), _WIDE):
         part = rows[start : start + _WIDE]
-        table = _table(title, "", *(row["loop"] for row in part))
+        table = number_table(title, "", *(row["loop"] for row in part))
         for name, label in names.items():
             if any(name in row["values"] for row in part):
                 cells = [_shown(row["values"].get(name, [None] * 3), name == "gain") for row in part]
@@ -118,12 +112,12 @@ def _print_loops(console: Console, title: str, rows: list[Json], names: dict[str
 
 def _print_paper(console: Console, tables: Json) -> None:
     where = f"{tables['before']} (p) to {tables['after']} (p^d) on {tables['set']}, unsmoothed BLEU"
-    accuracy = _table(f"Accuracy at thresholds: {where}", "pair", "", "10", "20", "paper 10", "paper 20")
+    accuracy = number_table(f"Accuracy at thresholds: {where}", "pair", "", "10", "20", "paper 10", "paper 20")
     for row in tables["accuracy"]:
         ours = [_shown(cell) for cell in row["ours"]] if row["ours"] else ["-", "-"]
         accuracy.add_row(row["pair"], row["quantity"], *ours, *map(_two, row["paper"] or [None, None]))
     console.print(accuracy)
-    parameters = _table(
+    parameters = number_table(
         f"Estimated parameters: {where}; one direction | the other",
         *("pair", "", "10", "20", "paper (en-de) 10", "paper (en-de) 20"),
     )
@@ -138,9 +132,9 @@ def _two(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _threshold_table(rows: Sequence[Json]) -> Table:
+def _thresholdnumber_table(rows: Sequence[Json]) -> Table:
     """Means over loops; the way there is judged once for each loop of its direction."""
-    table = _table(
+    table = number_table(
         "How wrong is the threshold? Against the exact judge, mean over loops",
         *("stage", "rule", "right by it", "right", "passed though wrong", "failed though right", "home by it", "home"),
     )
@@ -178,8 +172,8 @@ def _loop_cells(loop: Json) -> list[str]:
     ]
 
 
-def _pivot_table(pivots: Sequence[Json]) -> Table:
-    table = _table(
+def _pivotnumber_table(pivots: Sequence[Json]) -> Table:
+    table = number_table(
         "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
         *(
             "loop",
@@ -212,7 +206,7 @@ def _turns(plan: Json) -> str:
 
 
 def _print_predicted(console: Console, predicted: Json) -> None:
-    table = _table(
+    table = number_table(
         "Predicted against observed: gain over the control",
         *("stage", "control", "set", "direction", "loop", "verdict", "predicted", "observed", "hit"),
     )

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.tables import number_table
+
 METRICS = {
     "multi_bleu": "BLEU",
     "sacrebleu": "sacreBLEU",
@@ -38,7 +40,7 @@ def print_scorecard(card: dict[str, Any]) -> None:
 
 
 def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
-    table = _table(f"{_TITLES.get(metric, METRICS[metric])} on {name}", "direction", *stages)
+    table = number_table(f"{_TITLES.get(metric, METRICS[metric])} on {name}", "direction", *stages)
     sets = [stage["sets"].get(name, {"directions": {}, "mean": {}}) for stage in stages.values()]
     for hop in dict.fromkeys(hop for one in sets for hop in one["directions"]):
         table.add_row(hop, *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
@@ -49,7 +51,7 @@ def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
 
 def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
     over = f" and {num_seeds} seeds" if num_seeds > 1 else ""
-    table = _table(f"Mean over all directions{over}", "metric", *stages)
+    table = number_table(f"Mean over all directions{over}", "metric", *stages)
     for metric in metrics:
         cells = []
         for stage in stages.values():
@@ -62,7 +64,7 @@ def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
 
 def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
     title = f"{comparison['of']} against {comparison['against']}: difference and 95% interval (paired bootstrap)"
-    table = _table(title, "direction", *(METRICS[metric] for metric in metrics), "p (BLEU)")
+    table = number_table(title, "direction", *(METRICS[metric] for metric in metrics), "p (BLEU)")
     for name, one in comparison["sets"].items():
         table.add_section()
         for hop, differences in one["directions"].items():
@@ -78,14 +80,6 @@ def _intervals(differences: dict[str, Any], metrics: list[str]) -> list[str]:
         return f"{one['difference']:+.{digits}f} ({one['low']:+.{digits}f} to {one['high']:+.{digits}f})"
 
     return [*(shown(metric) for metric in metrics), f"{differences['multi_bleu']['p_value']:.3f}"]
-
-
-def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    table.add_column(first)
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
 
 
 def _number(metric: str, value: float | None) -> str:
