@@ -29,7 +29,13 @@ from loopmt.config import Experiment
 from loopmt.errors import DamagedError, LockedError, RunError
 
 Json = dict[str, Any]
-_UNIMPORTANT = {"log_every", "shard", "compile", "accumulate"}  # of a stage: they change no weight beyond rounding
+_UNIMPORTANT = {
+    "log_every",
+    "shard",
+    "compile",
+    "fuse",
+    "accumulate",
+}  # of a stage: they change no weight beyond rounding
 
 
 @dataclass(frozen=True)
