@@ -145,6 +145,17 @@ def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
         evaluate([copied, other], QUICK, Silent())
 
 
+def test_processes_find_the_same_scores(
+    judged: tuple[Path, Json], copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopmt.workflow.evaluate._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("loopmt.workflow.evaluate.default_jobs", lambda: 2)
+    alone = dataclasses.replace(QUICK, stages=["dual"])
+    shutil.rmtree(copied / "stages/vanilla/translations")
+    shutil.rmtree(copied / "stages/vanilla-longer/translations")
+    assert evaluate([copied], alone, Silent())["stages"] == {"dual": judged[1]["stages"]["dual"]}
+
+
 def test_what_cannot_be_evaluated(copied: Path) -> None:
     with pytest.raises(ConfigError, match="there is no stage 'duel'"):
         evaluate([copied], Wish(["duel"]), Silent())

@@ -17,17 +17,20 @@ from urllib.parse import quote
 from loopmt.config import Experiment, trained_hops
 from loopmt.errors import DamagedError, DataError, PathError, RunError
 from loopmt.judge.bootstrap import mean_statistics
-from loopmt.judge.score import chrf_statistics, comet_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.judge.score import Marked, comet_statistics, surface_statistics
 from loopmt.judge.validate import Agree
 from loopmt.model.translators import all_hops
 from loopmt.path import Hop, Path
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.manifest import Manifest
+from loopmt.text.parallel import default_jobs, ordered_map
 from loopmt.text.store import Store
 from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, Test, over_seeds, scorecard
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import Translator, choose_stage, load
+
+_WORTH_PROCESSES = 20_000  # sentences of a stage; fewer are scored before processes have started
 
 
 @dataclass(frozen=True)
@@ -112,26 +115,31 @@ class Exam:
         said = Translations(self, name, wish.beam).all(pairs, progress)
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
-            for one, translations in zip(pairs, said, strict=True):
-                measures[one.test] = self._score(one, translations, wish.comet)
+            for one, translations, found in zip(pairs, said, self._surface(pairs, said), strict=True):
+                measures[one.test] = {**found, **self._deeper(one, translations, wish.comet)}
                 advance(1)
         folder = self.run.stage(name)
         return StageMeasures(measures, folder.result_digest(), read_json(folder.folder / "result/state.json")["state"])
 
-    def _score(self, pairs: Pairs, said: Sequence[str], comet: FilePath | None) -> Measures:
-        hop, references = pairs.test.ends, pairs.references
-        lower, language = self.experiment.data.lowercase, hop.target.partition("_")[0]
-        measures = {
-            "multi_bleu": multi_bleu_statistics(said, references, language=language, lowercase=lower),
-            "sacrebleu": sacre_bleu_statistics(said, references, lowercase=lower),
-            "chrf": chrf_statistics(said, references, lowercase=lower),
-        }
+    def _surface(self, pairs: Sequence[Pairs], said: Sequence[list[str]]) -> Iterator[Measures]:
+        """What the words alone are worth, in processes where that is the faster way."""
+        lower = self.experiment.data.lowercase
+        jobs = min(default_jobs(), len(pairs)) if sum(map(len, said)) >= _WORTH_PROCESSES else 1
+        marked = (
+            Marked(translations, one.references, one.test.ends.target.partition("_")[0], lower)
+            for one, translations in zip(pairs, said, strict=True)
+        )
+        return ordered_map(surface_statistics, marked, jobs)
+
+    def _deeper(self, pairs: Pairs, said: Sequence[str], comet: FilePath | None) -> Measures:
+        """What a judge of meaning says, where there is one."""
+        hop, measures = pairs.test.ends, {}
         if self.agree:
             rows = zip(pairs.sources, said, strict=True)
             right = [self.agree(source, hop.source, one, hop.target) for source, one in rows]
             measures["accuracy"] = mean_statistics(right, "exact|against:source|judge:built-in languages")
         if comet:
-            measures["comet"] = comet_statistics(pairs.sources, said, references, comet)
+            measures["comet"] = comet_statistics(pairs.sources, said, pairs.references, comet)
         return measures
 
 
