@@ -1,0 +1,156 @@
+"""One regime: train, plan, evaluate with one seed, or judge the runs of several seeds together.
+
+    python -m benchmarks.regime_job star 1 --work WORK --out OUT     OUT/star-1.json
+    python -m benchmarks.regime_job star 1 2 3 --work WORK --out OUT OUT/star.json, from the runs that are in WORK
+
+All figures come from the functions behind `loopmt train`, `plan`, `evaluate` and `analyze --against-plan`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from benchmarks.machine import describe
+from benchmarks.regime import QUICK, REGIMES, Regime, Sizes, experiment
+from benchmarks.timing import Json, Plan
+
+from loopmt.config import Compare
+from loopmt.progress import Lines
+from loopmt.run import Run, write_json
+from loopmt.workflow import analyze, evaluate, plan, scorecard
+from loopmt.workflow.train import Request, train
+
+_METRICS = ("accuracy", "multi_bleu")
+_UNEQUAL = (("uniform", "letter"), ("auto", "letter"))  # the letter has no real pairs: equal budgets, unequal shares
+_BEAM = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("regime", choices=REGIMES)
+    parser.add_argument("seeds", type=int, nargs="+")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    regime = REGIMES[options.regime]
+    runs = [options.work / f"{options.regime}-{seed}" for seed in options.seeds]
+    if len(runs) == 1:
+        sizes = QUICK if options.quick else regime.sizes
+        record = one_seed(regime, options.seeds[0], sizes, runs[0], options.work / f"{runs[0].name}.toml")
+        name = runs[0].name
+    else:
+        record, name = slim(evaluate.evaluate(runs, evaluate.Wish(beam=_BEAM), Lines())), options.regime
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_json(options.out / f"{name}.json", {"regime": options.regime, "quick": options.quick, **record})
+
+
+def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> Json:
+    """Everything that is recorded of a run."""
+    machine = describe(Plan(torch.device("cpu")), "benchmarks.regime_job")
+    began, cpu = time.monotonic(), time.process_time()
+    seconds = {}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(experiment(regime, seed, sizes), encoding="utf-8")
+    progress = Lines()
+
+    def clock(name: str) -> None:
+        seconds[name] = time.process_time() - cpu - sum(seconds.values())
+        progress.say(f"{name}: {seconds[name]:.0f} CPU seconds")
+
+    train(Request(file, run), progress)
+    clock("train")
+    plans, predicted = foresee(run, sizes, progress)
+    clock("plan and analyze")
+    card = judged(run, progress)
+    clock("evaluate")
+    return {
+        "seed": seed,
+        "what": regime.what,
+        "experiment": file.read_text(encoding="utf-8"),
+        "machine": machine,
+        "cpu_seconds": seconds,
+        "wall_seconds": time.monotonic() - began,
+        **slim(card),
+        "choices": choices(run),
+        "plans": plans,
+        "predicted": predicted,
+    }
+
+
+def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[Json]]:
+    """Plans on the first translators, without and with a pilot, and on those that dual learning left; what came of each.
+
+    The plan on the first is set against every comparison, that on the latter against those that start from there.
+    """
+    later = [compare.of for compare in Run.open(run).experiment().compare if compare.against == "dual-longer"]
+    questions = [("vanilla", None, ["dual", *later]), ("vanilla", sizes.pilot, ["dual", *later]), ("dual", None, later)]
+    plans, rows = [], []
+    for stage, pilot, stages in questions:
+        made = plan.plan(run, plan.Question(stage=stage, beam=_BEAM, pilot=pilot), progress)
+        wish = analyze.Wish(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
+        found = analyze.analyze(run, wish, progress)["predicted"]
+        plans.append(slim_plan(made))
+        rows += [{"planned_on": stage, "pilot_updates": pilot, **row} for row in found["rows"]]
+    return plans, rows
+
+
+def judged(run: Path, progress: Lines) -> Json:
+    """The scorecard, with the comparisons that an experiment file rightly refuses."""
+    evaluate.evaluate([run], evaluate.Wish(beam=_BEAM), progress)
+    exam = evaluate.Exam.open(run)
+    measures = exam.measures(evaluate.Wish(beam=_BEAM), progress)
+    unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if {of, against} <= set(measures.stages)]
+    known = exam.experiment.model_copy(update={"compare": [*exam.experiment.compare, *unequal]})
+    return scorecard.scorecard(known, measures, _BEAM, evaluate.Wish().samples)
+
+
+def choices(run: Path) -> list[Json]:
+    """What `mix = "auto"` chose, and by what."""
+    lines = (Run.open(run).stage("auto").folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == "choice"]
+
+
+def slim(card: Json) -> Json:
+    """Accuracy and BLEU of a scorecard."""
+    stages = {
+        name: {
+            "mean": _chosen(stage["mean"]),
+            "directions": {hop: _chosen(scores) for hop, scores in stage["sets"]["test"]["directions"].items()},
+            **{key: stage[key] for key in ("deviation", "seconds", "valid_bleu") if key in stage},
+        }
+        for name, stage in card["stages"].items()
+    }
+    compared = [
+        {
+            "of": one["of"],
+            "against": one["against"],
+            "joint": _chosen(one["joint"]),
+            "directions": {hop: _chosen(found) for hop, found in one["sets"]["test"]["directions"].items()},
+        }
+        for one in card["comparisons"]
+    ]
+    return {"seeds": card["seeds"], "beam": card["beam"], "stages": stages, "comparisons": compared}
+
+
+def _chosen(scores: Json) -> Json:
+    return {metric: scores[metric] for metric in _METRICS}
+
+
+def slim_plan(made: Json) -> Json:
+    """Without the curves and the thresholds that an exact judge makes idle."""
+    directions = {
+        hop: {**outlook, "loops": [{k: v for k, v in loop.items() if k != "curves"} for loop in outlook["loops"]]}
+        for hop, outlook in made["directions"].items()
+    }
+    return {**{key: value for key, value in made.items() if key != "grid"}, "directions": directions}
+
+
+if __name__ == "__main__":
+    main()
