@@ -20,6 +20,7 @@ from benchmarks.regime import QUICK, REGIMES, Regime, Sizes, experiment
 from benchmarks.timing import Json, Plan
 
 from loopmt.config import Compare
+from loopmt.errors import CollapseError
 from loopmt.progress import Lines
 from loopmt.run import Run, write_json
 from loopmt.workflow import analyze, evaluate, plan, scorecard
@@ -64,7 +65,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
         seconds[name] = time.process_time() - cpu - sum(seconds.values())
         progress.say(f"{name}: {seconds[name]:.0f} CPU seconds")
 
-    train(Request(file, run), progress)
+    collapsed = train_all(Request(file, run), progress)
     clock("train")
     plans, predicted = foresee(run, sizes, progress)
     clock("plan and analyze")
@@ -77,6 +78,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
         "machine": machine,
         "cpu_seconds": seconds,
         "wall_seconds": time.monotonic() - began,
+        "collapsed": collapsed,
         **slim(card),
         "choices": choices(run),
         "plans": plans,
@@ -84,12 +86,25 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
     }
 
 
+def train_all(request: Request, progress: Lines) -> str | None:
+    """Train the tree; a stage that collapses ends it, and is a result too."""
+    try:
+        train(request, progress)
+    except CollapseError as error:
+        progress.say(str(error))
+        return str(error)
+    return None
+
+
 def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[Json]]:
     """Plans on the first translators, without and with a pilot, and on those that dual learning left; what came of each.
 
     The plan on the first is set against every comparison, that on the latter against those that start from there.
     """
-    later = [compare.of for compare in Run.open(run).experiment().compare if compare.against == "dual-longer"]
+    opened = Run.open(run)
+    finished = opened.finished()
+    compared = opened.experiment().compare
+    later = [compare.of for compare in compared if compare.against == "dual-longer" and compare.of in finished]
     questions = [("vanilla", None, ["dual", *later]), ("vanilla", sizes.pilot, ["dual", *later]), ("dual", None, later)]
     plans, rows = [], []
     for stage, pilot, stages in questions:
