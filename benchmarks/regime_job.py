@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from benchmarks.machine import describe
@@ -22,13 +23,15 @@ from benchmarks.timing import Json, Plan
 from loopmt.config import Compare
 from loopmt.errors import CollapseError
 from loopmt.progress import Lines
-from loopmt.run import Run, write_json
+from loopmt.run import Run, write_text
 from loopmt.workflow import analyze, evaluate, plan, scorecard
 from loopmt.workflow.train import Request, train
 
 _METRICS = ("accuracy", "multi_bleu")
 _UNEQUAL = (("uniform", "letter"), ("auto", "letter"))  # the letter has no real pairs: equal budgets, unequal shares
 _BEAM = 1
+_OF_A_LOOP = ("loop", "verdict", "why", "assumed", "new_information", "coverage", "false_alarms", "M", "dual_M")
+_OF_VALUES = ("p", "M", "c11", "c12", "c21", "c22", "breakeven")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         record, name = slim(evaluate.evaluate(runs, evaluate.Wish(beam=_BEAM), Lines())), options.regime
     options.out.mkdir(parents=True, exist_ok=True)
-    write_json(options.out / f"{name}.json", {"regime": options.regime, "quick": options.quick, **record})
+    content = rounded({"regime": options.regime, "quick": options.quick, **record})
+    write_text(options.out / f"{name}.json", json.dumps(content, ensure_ascii=False) + "\n")
 
 
 def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> Json:
@@ -97,7 +101,7 @@ def train_all(request: Request, progress: Lines) -> str | None:
 
 
 def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[Json]]:
-    """Plans on the first translators, without and with a pilot, and on those that dual learning left; what came of each.
+    """Plans on the first translators, without and with a pilot, and on those of dual learning; what came of each.
 
     The plan on the first is set against every comparison, that on the latter against those that start from there.
     """
@@ -110,9 +114,8 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
     for stage, pilot, stages in questions:
         made = plan.plan(run, plan.Question(stage=stage, beam=_BEAM, pilot=pilot), progress)
         wish = analyze.Wish(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
-        found = analyze.analyze(run, wish, progress)["predicted"]
+        rows += analyze.analyze(run, wish, progress)["predicted"]["rows"]
         plans.append(slim_plan(made))
-        rows += [{"planned_on": stage, "pilot_updates": pilot, **row} for row in found["rows"]]
     return plans, rows
 
 
@@ -159,12 +162,33 @@ def _chosen(scores: Json) -> Json:
 
 
 def slim_plan(made: Json) -> Json:
-    """Without the curves and the thresholds that an exact judge makes idle."""
+    """What the verdicts rest on; not the curves, nor the thresholds that an exact judge makes idle."""
     directions = {
-        hop: {**outlook, "loops": [{k: v for k, v in loop.items() if k != "curves"} for loop in outlook["loops"]]}
+        hop: {"loops": _slim(outlook["loops"]), "pivots": _slim(outlook["pivots"])}
         for hop, outlook in made["directions"].items()
     }
-    return {**{key: value for key, value in made.items() if key != "grid"}, "directions": directions}
+    kept = {key: made[key] for key in ("stage", "set", "beam", "rule", "worth", "pilot_updates", "routes", "mix")}
+    return {**kept, "directions": directions}
+
+
+def _slim(loops: Sequence[Json]) -> list[Json]:
+    return [
+        {
+            **{key: loop[key] for key in _OF_A_LOOP if key in loop},
+            **{key: loop["values"][key] for key in _OF_VALUES if "values" in loop},
+            "pilot": loop["pilot"] and {key: loop["pilot"][key] for key in ("predicted", "observed")},
+        }
+        for loop in loops
+    ]
+
+
+def rounded(value: Any) -> Any:
+    """Five decimals are more than any interval here deserves."""
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return round(value, 5) if isinstance(value, float) else value
 
 
 if __name__ == "__main__":
