@@ -60,7 +60,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
     """Everything that is recorded of a run."""
     machine = describe(Plan(torch.device("cpu")), "benchmarks.regime_job")
     began, cpu = time.monotonic(), time.process_time()
-    seconds = {}
+    seconds: dict[str, float] = {}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(experiment(regime, seed, sizes), encoding="utf-8")
     progress = Lines()

@@ -43,7 +43,7 @@ def page(rows: list[Row]) -> str:
             "(`loopmt plan`, `loopmt analyze --against-plan`; docs/planning.md says what counts as a hit). Written by",
             "`python docs/predicted.py`.",
             "",
-            "`may help` abstains. Beside the hit rate stands what two fixed answers would score on the same predictions.",
+            "`may help` abstains. Beside the hit rate stands what two fixed answers would score there.",
             "",
             head("planned on", "predictions", "abstained", "decided", "right where decided", *FIXED, "right sign"),
             *(rates(name, [row for row in rows if kind(row) == name]) for name in kinds),
