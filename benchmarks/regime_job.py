@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 from benchmarks.machine import describe
-from benchmarks.regime import QUICK, REGIMES, Regime, Sizes, experiment
+from benchmarks.regime import QUICK, REGIMES, Regime, Sizes
+from benchmarks.regime import experiment as experiment_file
 from benchmarks.timing import Json, Plan
 
 from loopmt.config import Compare
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         record = one_seed(regime, options.seeds[0], sizes, runs[0], options.work / f"{runs[0].name}.toml")
         name = runs[0].name
     else:
-        record, name = slim(evaluate.evaluate(runs, evaluate.Wish(beam=_BEAM), Lines())), options.regime
+        record, name = slim(judged(runs, Lines())), options.regime
     options.out.mkdir(parents=True, exist_ok=True)
     content = rounded({"regime": options.regime, "quick": options.quick, **record})
     write_text(options.out / f"{name}.json", json.dumps(content, ensure_ascii=False) + "\n")
@@ -62,7 +63,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
     began, cpu = time.monotonic(), time.process_time()
     seconds: dict[str, float] = {}
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(experiment(regime, seed, sizes), encoding="utf-8")
+    file.write_text(experiment_file(regime, seed, sizes), encoding="utf-8")
     progress = Lines()
 
     def clock(name: str) -> None:
@@ -73,7 +74,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
     clock("train")
     plans, predicted = foresee(run, sizes, progress)
     clock("plan and analyze")
-    card = judged(run, progress)
+    card = judged([run], progress)
     clock("evaluate")
     return {
         "seed": seed,
@@ -106,10 +107,12 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
     The plan on the first is set against every comparison, that on the latter against those that start from there.
     """
     opened = Run.open(run)
-    finished = opened.finished()
-    compared = opened.experiment().compare
-    later = [compare.of for compare in compared if compare.against == "dual-longer" and compare.of in finished]
-    questions = [("vanilla", None, ["dual", *later]), ("vanilla", sizes.pilot, ["dual", *later]), ("dual", None, later)]
+    compared = [one for one in opened.experiment().compare if one.of in opened.finished()]
+    later = [one.of for one in compared if one.against == "dual-longer"]
+    both = [*(one.of for one in compared if one.against == "vanilla-longer"), *later]
+    questions = [("vanilla", None, both), ("dual", None, later)]
+    if sizes.pilot:
+        questions.insert(1, ("vanilla", sizes.pilot, both))
     plans, rows = [], []
     for stage, pilot, stages in questions:
         made = plan.plan(run, plan.Question(stage=stage, beam=_BEAM, pilot=pilot), progress)
@@ -119,14 +122,16 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
     return plans, rows
 
 
-def judged(run: Path, progress: Lines) -> Json:
-    """The scorecard, with the comparisons that an experiment file rightly refuses."""
-    evaluate.evaluate([run], evaluate.Wish(beam=_BEAM), progress)
-    exam = evaluate.Exam.open(run)
-    measures = exam.measures(evaluate.Wish(beam=_BEAM), progress)
-    unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if {of, against} <= set(measures.stages)]
-    known = exam.experiment.model_copy(update={"compare": [*exam.experiment.compare, *unequal]})
-    return scorecard.scorecard(known, measures, _BEAM, evaluate.Wish().samples)
+def judged(runs: Sequence[Path], progress: Lines) -> Json:
+    """The scorecard of `loopmt evaluate`, with the comparisons that an experiment file rightly refuses."""
+    wish = evaluate.Wish(beam=_BEAM)
+    exams = [evaluate.Exam.open(run) for run in runs]
+    measures = [exam.measures(wish, progress) for exam in exams]
+    experiment = exams[0].experiment
+    unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if "letter" in measures[0].stages]
+    known = experiment.model_copy(update={"compare": [*experiment.compare, *unequal]})
+    cards = [scorecard.scorecard(known, one, _BEAM, wish.samples) for one in measures]
+    return cards[0] if len(cards) == 1 else scorecard.over_seeds(known, measures, cards, wish.samples)
 
 
 def choices(run: Path) -> list[Json]:

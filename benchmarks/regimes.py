@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--regimes", nargs="+", default=["all"], choices=["all", *REGIMES])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--out", type=Path, required=True, help="where the results go")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "loopmt-regimes", help="runs, logs")
     parser.add_argument("--quick", action="store_true", help="sizes that show that it runs, and nothing else")

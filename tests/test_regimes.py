@@ -24,8 +24,8 @@ def test_every_regime_is_a_fair_experiment(name: str, tmp_path: Path) -> None:
 
 
 def test_the_letter_updates_one_pair_and_its_half_has_the_shares_of_the_others(tmp_path: Path) -> None:
-    file = tmp_path / "four.toml"
-    file.write_text(experiment(REGIMES["four"], 1, QUICK), encoding="utf-8")
+    file = tmp_path / "letter.toml"
+    file.write_text(experiment(REGIMES["letter-four"], 1, QUICK), encoding="utf-8")
     made = load(file)
     shares = {name: supervised_shares(made, made.stage(name)) or {} for name in ("letter", "letter-half", "uniform")}
     assert {str(hop): share for hop, share in shares["letter"].items()} == {"en>fr": 0.0, "fr>en": 0.0}
