@@ -40,8 +40,9 @@ def test_ragged_takes_any_rows_in_any_order(rows: list[list[int]], data: st.Data
 @given(sequences)
 def test_ragged_prefixes_and_pads(rows: list[list[int]]) -> None:
     assert listed(Ragged.of(rows).prefixed(2)) == [[2, *row] for row in rows]
-    table = Ragged.of(rows).padded(len(rows) + 1, 8)
-    assert table.tolist() == [[*row, EOS, *[PAD] * (7 - len(row))] for row in rows] + [[PAD] * 8]
+    numbers = np.array([*reversed(range(len(rows))), -1])
+    table = Ragged.of(rows).padded(numbers, 8)
+    assert table.tolist() == [[*row, EOS, *[PAD] * (7 - len(row))] for row in (*reversed(rows), [])]
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------

@@ -173,11 +173,10 @@ class Gatherer:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self._sides(route.path)
         rows = row_indices(len(starts), start, count, *self.key, "rows", str(route.path))
+        fit = np.maximum(starts.lengths[rows], ends.lengths[rows]) < self.shapes[-1].length - 2
+        rows = np.repeat(rows[fit], route.entry.samples)
         first = starts.take(rows)
-        last = first if route.path.closed else ends.take(rows)
-        fit = np.flatnonzero(np.maximum(first.lengths, last.lengths) < self.shapes[-1].length - 2)
-        fit = np.repeat(fit, route.entry.samples)
-        return first.take(fit), last.take(fit)
+        return first, first if route.path.closed else ends.take(rows)
 
     # -- walking ---------------------------------------------------------------------------------------------
 
@@ -214,26 +213,23 @@ class Gatherer:
 
     def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]]) -> Rows:
         sources, targets = text
-        if not route.synthetic:
-            numbers = np.arange(len(targets))
-        else:
-            sources, keep = _dealt_back([part[route.number] for part in everyone], len(targets))
-            numbers = np.flatnonzero(keep)
         groups = np.full(len(targets), -1, dtype=np.int64)
         if route.entry.combine == "logmeanexp":
             groups = np.arange(len(targets)) // route.entry.samples * len(self.routes) + route.number
+        if route.synthetic:
+            sources, keep = _dealt_back([part[route.number] for part in everyone], len(targets))
+            numbers = np.flatnonzero(keep)
+            sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
         marked = route.entry.tag and route.synthetic
-        addressed = self.translators.addressed(sources.take(numbers), route.path.taught, synthetic=marked)
-        paths = np.full(len(numbers), route.number, dtype=np.int64)
-        return Rows(addressed, targets.take(numbers), paths, groups[numbers])
+        addressed = self.translators.addressed(sources, route.path.taught, synthetic=marked)
+        return Rows(addressed, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
 
     def _mixed(
         self, network: int, routes: Sequence[Route], rows: Mapping[int, Rows], shares: Mapping[int, float]
     ) -> Rows:
         mine = [route for route in routes if self.translators.network(route.path.taught) == network]
         parts = [rows[route.number] for route in mine]
-        mixed = interleave(parts, [shares[route.number] for route in mine])
-        return mixed.take(np.flatnonzero(mixed.lengths <= self.shapes[-1].length))
+        return interleave(parts, [shares[route.number] for route in mine]).up_to(self.shapes[-1].length)
 
 
 def _shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, float]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import torch
 
 from loopmt.config import Train
@@ -170,15 +171,16 @@ class Trainer:
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
         streams = self.progress.streams
+        places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
+        tokens = np.concatenate([batch.tokens_NB.ravel() for batch in batches])
+        spent = [np.bincount(places, weights, len(self.routes) + 1).astype(int) for weights in (None, tokens)]
         for route in self.routes:
             entry = self.progress.spent.setdefault(str(route.path), {"rows": 0, "target_tokens": 0, "real_rows": 0})
             if stream := gathered.streams.get(route.number):
                 entry["real_rows"] += stream.read - streams.get(str(route.number), {"read": 0})["read"]
                 streams[str(route.number)] = asdict(stream)
-            for batch in batches:
-                mine = batch.paths_NB == route.number
-                entry["rows"] += int(mine.sum())
-                entry["target_tokens"] += int((batch.target_NBL[mine] != 0).sum())
+            entry["rows"] += int(spent[0][route.number + 1])
+            entry["target_tokens"] += int(spent[1][route.number + 1])
 
     def _log(self) -> None:
         self._check_finite()
