@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from loopmt.config import MixEntry, Model, Train
-from loopmt.learn.gather import Gatherer, Route
+from loopmt.learn.gather import Gatherer, Route, Stream
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
@@ -38,11 +38,15 @@ def digest(batches: list[Batch]) -> str:
 def random_rows(count: int, unit: int, path: int, *key: str | int) -> Rows:
     """Rows of which some, where there are groups, come in groups of at most `unit`, a few of them incomplete."""
     draw = numpy_generator("pinned", *key, path)
-    sides = [Ragged.of([draw.integers(3, 900, size).tolist() for size in draw.integers(0, 31, count)]) for _ in "st"]
+
+    def side() -> Ragged:
+        return Ragged.of([draw.integers(3, 900, size).tolist() for size in draw.integers(0, 31, count)])
+
+    source, target = side(), side()
     groups = np.full(count, -1, dtype=np.int64)
     if unit > 1:
         groups[: count // 2] = np.arange(count // 2) // unit * 2 + path
-    rows = Rows(*sides, np.full(count, path, dtype=np.int64), groups)
+    rows = Rows(source, target, np.full(count, path, dtype=np.int64), groups)
     return rows.take(np.flatnonzero(draw.random(count) < 0.9))
 
 
@@ -91,7 +95,7 @@ def test_supervised_rounds_are_pinned(tiny_run: Path, store: Store, seed: int, s
     train = Train(tokens=256, round=8, max_length=32, balance=0.5)
     gatherer = Gatherer(routes, store, translators, train, SHAPES, Sieve(32), Processes(), (seed, "pinned"))
     batches: list[Batch] = []
-    streams = {}
+    streams: dict[int, Stream] = {}
     for number in range(3):
         gathered = gatherer.round(number, dict.fromkeys(range(len(routes)), 1.0), streams)
         streams |= gathered.streams

@@ -172,7 +172,7 @@ class Trainer:
         self.guard.add(gathered.records)
         streams = self.progress.streams
         places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
-        tokens = np.concatenate([batch.tokens_NB.ravel() for batch in batches])
+        tokens = np.concatenate([batch.row_tokens.ravel() for batch in batches])
         spent = [np.bincount(places, weights, len(self.routes) + 1).astype(int) for weights in (None, tokens)]
         for route in self.routes:
             entry = self.progress.spent.setdefault(str(route.path), {"rows": 0, "target_tokens": 0, "real_rows": 0})

@@ -76,14 +76,15 @@ class Batch:
     groups_NB: Ints
 
     @cached_property
-    def tokens_NB(self) -> Ints:
+    def row_tokens(self) -> Ints:
         """Real target tokens of each row, ends included."""
-        return np.count_nonzero(self.target_NBL, axis=2)  # all but padding
+        counts: Ints = np.count_nonzero(self.target_NBL, axis=2)  # all but padding
+        return counts
 
     @property
     def target_tokens(self) -> Ints:
         """Real target tokens of each network, ends included."""
-        counts: Ints = self.tokens_NB.sum(1)
+        counts: Ints = self.row_tokens.sum(1)
         return counts
 
     @property
@@ -238,9 +239,7 @@ def _grouped(lengths: Ints, groups: Ints) -> _Ordered:
     return _Ordered(order, longest[group][order], groups[order])
 
 
-def _plan(
-    networks: Sequence[_Ordered], shapes: Sequence[Shape], unit: int, most: int
-) -> list[tuple[Shape, list[int]]]:
+def _plan(networks: Sequence[_Ordered], shapes: Sequence[Shape], unit: int, most: int) -> list[tuple[Shape, list[int]]]:
     """Longest rows first: the shape of each batch and where it starts in every network's rows; ends beyond `most`."""
     starts = [0] * len(networks)
     plan: list[tuple[Shape, list[int]]] = []
