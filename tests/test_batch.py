@@ -106,6 +106,9 @@ def test_packing(networks: list[list[tuple[int, int]]], updates: int, unit: int)
         if len(batches) < updates:
             assert len(packed) == len(lengths), "all of them, if there is room"
     for batch in batches:
+        assert batch.source_tokens == sum(
+            networks[number][row][0] + 1 for number in range(len(rows)) for row in numbers(batch, number)
+        )
         assert batch.shape in SHAPES
         assert batch.source_NBL.shape == batch.target_NBL.shape == (len(rows), batch.shape.rows, batch.shape.length)
         for network, lengths in enumerate(networks):

@@ -22,7 +22,7 @@ from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.travel import HopRecord, Walk, travel
 from loopmt.path import Hop, Path
-from loopmt.processes import Processes
+from loopmt.processes import Processes, settle
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
@@ -72,6 +72,7 @@ class Gathered:
     streams: dict[int, Stream] = field(default_factory=dict)  # where routes stand after the round
     generated_tokens: int = 0
     seconds: float = 0.0
+    generate_seconds: float = 0.0  # of them, those of walking
 
 
 class Gatherer:
@@ -191,18 +192,11 @@ class Gatherer:
             for route in routes
             if route.synthetic
         }
-        tokens = travel(
-            self.translators,
-            list(walks.values()),
-            self.limits,
-            precision(self.train, self.translators.device),
-            (*self.key, "generate", number, rank),
-            self.sieve,
-        )
+        tokens, seconds = self._generate(list(walks.values()), number)
         said = {route: (walk.trace[-1], walk.keep) for route, walk in walks.items()}
         records = {route: walk.records for route, walk in walks.items()}
         everyone = self.processes.collect((said, records, tokens))
-        gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone))
+        gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
         gathered.records = [
             (route, _added_up(hop))
             for route in walks
@@ -210,6 +204,17 @@ class Gatherer:
         ]
         parts = [part[0] for part in everyone]
         return {route.number: self._rows(route, texts[route.number], parts) for route in routes}, gathered
+
+    def _generate(self, walks: list[Walk], number: int) -> tuple[int, float]:
+        """Take all walks to their last hop: the tokens and the seconds of it."""
+        if not walks:
+            return 0, 0.0
+        device = self.translators.device
+        settle(device)  # what is still being learnt holds generating up, and is none of it
+        began = time.perf_counter()
+        key = (*self.key, "generate", number, self.processes.rank)
+        tokens = travel(self.translators, walks, self.limits, precision(self.train, device), key, self.sieve)
+        return tokens, time.perf_counter() - began
 
     def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]]) -> Rows:
         sources, targets = text

@@ -21,7 +21,7 @@ from loopmt.learn.guards import Alarm, Guard
 from loopmt.learn.learner import Learner, learning_rate
 from loopmt.learn.standing import Progress, Window
 from loopmt.model.translators import Translators
-from loopmt.processes import Processes
+from loopmt.processes import Processes, settle
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, Shape, pack
@@ -88,11 +88,15 @@ class Trainer:
 
     def run(self) -> bool:
         """Train to the end of the stage; False if it was asked to stop before."""
+        began = time.perf_counter()
         self._resume()
         while not self._ended():
             started = self.progress.update
             for number, batch in enumerate(self._batches(), 1):
                 self._learn(batch, started + number)
+                if self.progress.first_update is None:
+                    settle(self.translators.device)
+                    self.progress.first_update = time.perf_counter() - began
             self.learner.publish()
             self.progress.round += 1
             self._after_round(started)
@@ -167,7 +171,8 @@ class Trainer:
 
     def _account(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
         """Enter a round into the ledger of equal budgets."""
-        self.progress.seconds["generate"] += gathered.seconds
+        self.progress.seconds["generate"] += gathered.generate_seconds
+        self.progress.seconds["train"] += gathered.seconds - gathered.generate_seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
         streams = self.progress.streams
@@ -195,6 +200,7 @@ class Trainer:
                 zip(self.translators.names(), (tally.norms / tally.updates.clamp_min(1)).tolist(), strict=True)
             ),
             **self._window.summary(),
+            "first_update": self.progress.first_update,
             "guards": [asdict(record) for record in self.guard.window()],
             "weights": self.progress.weights,
         }
@@ -231,7 +237,9 @@ class Trainer:
     def _validate(self) -> None:
         started = time.perf_counter()
         validation = self.processes.tell(self.hooks.validate() if self.processes.first else None)
-        self.progress.seconds["validate"] += time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.progress.seconds["validate"] += seconds
+        self._window.validate_seconds += seconds
         progress, bleu = self.progress, validation.mean_bleu
         if bleu > progress.best_bleu:
             progress.best_bleu, progress.best_update, progress.stale = bleu, progress.update, 0
