@@ -82,6 +82,7 @@ REGIMES = {
     "star-strong": Regime(
         "many pairs with English, hardly any between French and Spanish", _among(THREE, 4000, 60), hand=THROUGH_THE_HUB
     ),
+    "symmetric-poor": Regime("hardly any pairs of any kind", _among(THREE, 100, 100), hand=NO_LOOPS),
     "symmetric-weak": Regime("few pairs of every kind", _among(THREE, 250, 250), hand=NO_LOOPS),
     "symmetric-middle": Regime("pairs of every kind", _among(THREE, 900, 900)),
     "symmetric-strong": Regime("many pairs of every kind", _among(THREE, 4000, 4000)),
