@@ -87,6 +87,41 @@ def test_verdicts(counts: tuple[int, ...], pilot: Pilot | None, verdict: str, wh
     assert re.search(why, found.why)
 
 
+@pytest.mark.parametrize(
+    ("route", "verdict"),
+    [([0.4, 0.35, 0.45], "may help"), ([0.02, 0.0, 0.03], "no signal"), ([None, 0.0, 1.0], "no signal")],
+)
+def test_a_translator_that_is_never_right_may_learn_from_a_better_route(
+    route: list[float | None], verdict: str
+) -> None:
+    found = prospect(verdicts((0, 0, 0, 500)), route=route)
+    assert found.verdict == verdict
+    assert ("right more often (40%) than the translator itself (0%)" in found.why) == (verdict == "may help")
+    assert prospect(verdicts((100, 400, 400, 100)), route=[0.9, 0.8, 1.0]).verdict == "likely harmful"
+
+
+def test_a_star_is_told_to_go_through_its_hub() -> None:
+    """fr>es is never right; the way es>en>fr is, the direct way es>fr is not."""
+    never, good = np.zeros(200, dtype=np.bool_), np.arange(200) < 120
+
+    def walk(loop: str, right: Bools, source: Bools) -> Verdicts:
+        return Verdicts(Path.parse(loop), right, never, source)
+
+    measured = [
+        walk("fr>es>fr", never, never),
+        walk("fr>es>en>fr", never, never),
+        walk("es>fr>es", never, never),
+        walk("es>en>fr>es", good, good),  # as a path it teaches fr>es
+    ]
+    outlook = outlooks(measured)[Hop("fr", "es")]
+    assert {str(one.loop): one.verdict for one in outlook.prospects} == {
+        "fr>es>fr": "no signal",
+        "fr>es>en>fr": "may help",
+    }
+    (pivot,) = outlook.pivots
+    assert pivot.promising and "right more often (60%) than by the direct way back (0%)" in pivot.why
+
+
 def test_worth_is_the_users() -> None:
     values = before_training(verdicts(GOOD))
     assert decide(values, worth=0.37)[0] == "may help"

@@ -59,8 +59,13 @@ class Prospect:
         return {**asdict(self), **head}
 
 
-def prospect(verdicts: Verdicts, pilot: Pilot | None = None, worth: float = WORTH) -> Prospect:
-    """Signal, headroom, bracket, break-even point and predicted gains of one loop, and the verdict on it."""
+def prospect(
+    verdicts: Verdicts, pilot: Pilot | None = None, worth: float = WORTH, route: Estimate | None = None
+) -> Prospect:
+    """Signal, headroom, bracket, break-even point and predicted gains of one loop, and the verdict on it.
+
+    `route` is the quality of what its translator would learn from.
+    """
     values = before_training(verdicts)
     cases = _partition(verdicts)
     seen = printed()["estimated_parameters_en-de"]
@@ -79,7 +84,7 @@ def prospect(verdicts: Verdicts, pilot: Pilot | None = None, worth: float = WORT
         },
         latent(verdicts) if verdicts.steps is not None else None,
         pilot,
-        *decide(values, pilot, worth),
+        *decide(values, pilot, worth, route and ahead(route, values["p"])),
     )
 
 
@@ -108,13 +113,16 @@ def _gamma_star(cases: Partition) -> float | None:
 # -- the verdict -----------------------------------------------------------------------------------------------
 
 
-def decide(values: Values, pilot: Pilot | None = None, worth: float = WORTH) -> tuple[str, str]:
+def decide(
+    values: Values, pilot: Pilot | None = None, worth: float = WORTH, better_read: str | None = None
+) -> tuple[str, str]:
     """One of four words and the reason. The first of these rules that applies:
 
     1. less to mend (c22) than a gain worth having: no signal;
     2. a pilot whose predicted gain over its control lies wholly above or below zero: helps, likely harmful;
     3. M wholly above 1, what comes home is more often wrong: likely harmful;
-    4. M not wholly below 1: no signal;
+    4. M not wholly below 1: no signal, unless the translator would read what is better than what it has
+       (`better_read` says so): a translator that is hardly ever right has no M, and can learn all the same;
     5. may help.
     """
     (ratio, low, high), headroom = values["M"], values["c22"][0] or 0.0
@@ -125,9 +133,22 @@ def decide(values: Values, pilot: Pilot | None = None, worth: float = WORTH) -> 
         return decided
     if low > 1:
         return "likely harmful", f"what comes home is more often wrong than what does not (M {ratio:.2f}, above 1)."
+    if (ratio is None or high >= 1) and better_read:
+        return (
+            "may help",
+            f"what is right cannot be told from what is wrong ({_ratio(values['M'])}), but {better_read}.",
+        )
     if ratio is None or high >= 1:
         return "no signal", f"no evidence that the loop tells right from wrong ({_ratio(values['M'])})."
     return "may help", _conditions(values, pilot)
+
+
+def ahead(route: Estimate, other: Estimate, whose: str = "the translator itself") -> str | None:
+    """That a route brings right sources more often than something else is right, if the intervals say so."""
+    (rate, low, _), (bar, _, high) = route, other
+    if rate is None or bar is None or low is None or high is None or low <= high:
+        return None
+    return f"the sources it would learn from are right more often ({rate:.0%}) than {whose} ({bar:.0%})"
 
 
 def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
@@ -185,19 +206,28 @@ class Pivot:
 
     @property
     def promising(self) -> bool:
-        """New evidence, on the face of it, and no pilot that speaks against it."""
+        """New evidence, on the face of it, or a better way, and no pilot that speaks against it."""
         ratio = self.new_information[0]
-        return ratio is not None and ratio < 1 and self.verdict != "likely harmful"
+        return self.verdict in VERDICTS[:2] or (ratio is not None and ratio < 1 and self.verdict != "likely harmful")
 
 
 def rank_pivots(
-    dual: Verdicts, longer: Sequence[Verdicts], pilots: Mapping[Path, Pilot] | None = None, worth: float = WORTH
+    dual: Verdicts,
+    longer: Sequence[Verdicts],
+    pilots: Mapping[Path, Pilot] | None = None,
+    worth: float = WORTH,
+    routes: Mapping[Path, Estimate] | None = None,
 ) -> list[Pivot]:
     """Best first: by new information, then by what is covered above false alarms."""
-    return sorted((_pivot(dual, one, (pilots or {}).get(one.loop), worth) for one in longer), key=_order)
+    pivots = (_pivot(dual, one, (pilots or {}).get(one.loop), worth, routes or {}) for one in longer)
+    return sorted(pivots, key=_order)
 
 
-def _pivot(dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float) -> Pivot:
+def _pivot(
+    dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float, routes: Mapping[Path, Estimate]
+) -> Pivot:
+    way, direct = (routes.get(training_path(one.loop)) for one in (longer, dual))
+    better = ahead(way, direct, "by the direct way back") if way and direct else None
     blind, found = dual.home & ~dual.right, dual.home & dual.right
     new = likelihood(dual.right[dual.home], longer.home[dual.home])
     return Pivot(
@@ -208,7 +238,7 @@ def _pivot(dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float) 
         likelihood(longer.right, longer.home),
         likelihood(dual.right, dual.home),
         pilot,
-        *decide({**before_training(longer), "M": new}, pilot, worth),
+        *decide({**before_training(longer), "M": new}, pilot, worth, better),
     )
 
 
@@ -249,12 +279,18 @@ def outlooks(
 ) -> dict[Hop, Outlook]:
     """What every direction may expect of each of its loops; `beside` are pilots of longer loops over the dual one."""
     found = {}
+    quality = route_quality(measured)
     for direction in dict.fromkeys(verdicts.loop.hops[0] for verdicts in measured):
         mine = [verdicts for verdicts in measured if verdicts.loop.hops[0] == direction]
-        prospects = [prospect(verdicts, (pilots or {}).get(verdicts.loop), worth) for verdicts in mine]
+        routes = quality.get(direction, {})
+        prospects = [
+            prospect(verdicts, (pilots or {}).get(verdicts.loop), worth, routes.get(training_path(verdicts.loop)))
+            for verdicts in mine
+        ]
         dual = next((verdicts for verdicts in mine if len(verdicts.loop.hops) == 2), None)
         longer = [verdicts for verdicts in mine if len(verdicts.loop.hops) > 2]
-        found[direction] = Outlook(direction, prospects, rank_pivots(dual, longer, beside, worth) if dual else [])
+        pivots = rank_pivots(dual, longer, beside, worth, routes) if dual else []
+        found[direction] = Outlook(direction, prospects, pivots)
     return found
 
 

@@ -15,7 +15,7 @@ from loopmt.config import Experiment, MixEntry, Stage, trained_hops
 from loopmt.errors import DataError, RunError
 from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
 from loopmt.judge.pilot import Pilot, judge_pilot
-from loopmt.judge.plan import WORTH, outlooks, prospect, route_quality, training_path
+from loopmt.judge.plan import WORTH, outlooks, route_quality, training_path
 from loopmt.judge.suggest import HOW, as_toml, free_name, suggest_weights
 from loopmt.judge.theory.cases import jsonable
 from loopmt.model.translators import all_hops
@@ -145,11 +145,11 @@ def _plan(survey: Survey, rule: Rule, trips: Sequence[Trip], measured: Sequence[
 def _grid(trips: Sequence[Trip], worth: float) -> Json:
     """The verdict without a pilot at every threshold: a plan that turns with the threshold is no plan."""
     found: Json = {}
-    for trip in trips:
-        for rule in map(Threshold, GRID):
-            one = prospect(rule.judge(trip), None, worth)
-            values = {name: one.values[name] for name in ("p", "M", "c22", "breakeven")}
-            found.setdefault(str(trip.loop), []).append({"rule": rule.name, "verdict": one.verdict, **values})
+    for rule in map(Threshold, GRID):
+        for outlook in outlooks([rule.judge(trip) for trip in trips], worth=worth).values():
+            for one in outlook.prospects:
+                values = {name: one.values[name] for name in ("p", "M", "c22", "breakeven")}
+                found.setdefault(str(one.loop), []).append({"rule": rule.name, "verdict": one.verdict, **values})
     return found
 
 
