@@ -110,11 +110,9 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
     compared = [one for one in opened.experiment().compare if one.of in opened.finished()]
     later = [one.of for one in compared if one.against == "dual-longer"]
     both = [*(one.of for one in compared if one.against == "vanilla-longer"), *later]
-    questions = [("vanilla", None, both), ("dual", None, later)]
-    if sizes.pilot:
-        questions.insert(1, ("vanilla", sizes.pilot, both))
+    pilots = [None, sizes.pilot] if sizes.pilot else [None]
     plans, rows = [], []
-    for stage, pilot, stages in questions:
+    for stage, pilot, stages in [*(("vanilla", pilot, both) for pilot in pilots), ("dual", None, later)]:
         made = plan.plan(run, plan.Question(stage=stage, beam=_BEAM, pilot=pilot), progress)
         wish = analyze.Wish(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
         rows += analyze.analyze(run, wish, progress)["predicted"]["rows"]

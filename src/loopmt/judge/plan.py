@@ -84,7 +84,7 @@ def prospect(
         },
         latent(verdicts) if verdicts.steps is not None else None,
         pilot,
-        *decide(values, pilot, worth, route and ahead(route, values["p"])),
+        *decide(values, pilot, worth, ahead(route, values["p"]) if route else None),
     )
 
 
