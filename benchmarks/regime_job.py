@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,7 +95,8 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
 def train_all(request: Request, progress: Lines) -> str | None:
     """Train the tree; a stage that collapses ends it, and is a result too."""
     try:
-        train(request, progress)
+        if not train(request, progress):
+            sys.exit("stopped before its end; the same command resumes it.")
     except CollapseError as error:
         progress.say(str(error))
         return str(error)
