@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
@@ -34,7 +35,7 @@ class HuggingFaceGenerator:
         with torch.random.fork_rng(devices):  # `generate` knows only the global generator
             model = self._model  # loading draws numbers, too
             torch.manual_seed(seed)
-            for rows in batches([len(source) for source in sources], limits, width):
+            for rows in batches(np.array([len(source) for source in sources], dtype=np.int64), limits, width):
                 outputs = self._generate(model, [sources[row] for row in rows], how, limits)
                 for row, output in zip(rows, outputs, strict=True):
                     said[row] = output

@@ -9,7 +9,7 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import Limits, decode
+from loopmt.model.decoding import Limits, say
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.model.translators import By, Translators
@@ -55,13 +55,9 @@ def translate_ids(
     by: By = "live",
 ) -> list[str]:
     """Text of one hop from ids."""
-    outputs = decode(
-        translators.speaker(hop, by, precision),
-        translators.addressed(sources, hop).rows(),
-        how,
-        limits or Limits.on(translators.device),
-    )
-    return translators.vocab.decode([output.ids for output in outputs], hop.target)
+    speaker, limits = translators.speaker(hop, by, precision), limits or Limits.on(translators.device)
+    said = say(speaker, translators.addressed(sources, hop), how, limits)
+    return translators.vocab.decode(said.ids.rows(), hop.target)
 
 
 def bleu_by_hop(

@@ -10,7 +10,7 @@ A tensor that a graph reads must stay referenced as long as the graph: everythin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.model import search
-from loopmt.model.search import Output, Search
+from loopmt.model.search import Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import EOS, PAD, Layout
 
@@ -49,6 +49,22 @@ class _Shape:
     read: Replayable
     step: Replayable
 
+    @property
+    def rows(self) -> int:
+        return self.source.shape[0]
+
+    @property
+    def length(self) -> int:
+        return self.cache.keys[0].shape[2]
+
+    def by_row(self) -> list[Tensor]:
+        """What belongs to each hypothesis beside the search."""
+        return [self.memory.mask, *self.memory.keys, *self.memory.values, *self.cache.keys, *self.cache.values]
+
+    def ended(self, rows: int) -> None:
+        """Places beyond `rows` hold no sentence: they are at their limit from the start."""
+        search.state(self.hypotheses)["longest"][rows:] = 1
+
 
 class CapturedDecoder:
     """Decodes with whichever weights were loaded last."""
@@ -74,7 +90,8 @@ class CapturedDecoder:
 
     def decode(
         self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
-    ) -> list[list[Output]]:
+    ) -> Iterator[Search]:
+        """Searches that have ended, as they end; when few sentences are left, they move to a smaller shape."""
         rows, width = source_BS.shape
         shape = self._shape(_up(rows, _ROWS), _up(width, _LENGTHS), _up(max(limit), _LENGTHS), how)
         if generator is not None:
@@ -83,9 +100,33 @@ class CapturedDecoder:
         shape.read.replay()
         for number in range(max(limit)):
             shape.step.replay()
-            if (number + 1) % _CHECK_EVERY == 0 and bool(shape.hypotheses.done(shape.position - 1)[:rows].all()):
-                break
-        return shape.hypotheses.outputs()[:rows]
+            if (number + 1) % _CHECK_EVERY and number + 1 < max(limit):
+                continue
+            done = shape.hypotheses.done(shape.position - 1)[:rows]
+            keep = (~done).nonzero()[:, 0]
+            smaller = _up(max(len(keep), 1), _ROWS)
+            if len(keep) and smaller >= shape.rows:
+                continue
+            if len(keep) < rows:
+                yield search.part(shape.hypotheses, done.nonzero()[:, 0])
+            if not len(keep):
+                return
+            shape = self._move(shape, keep, self._shape(smaller, shape.source.shape[1], shape.length, how))
+            rows = len(keep)
+
+    def _move(self, shape: _Shape, keep: Tensor, to: _Shape) -> _Shape:
+        """Go on with the sentences `keep` in a smaller shape."""
+        width = shape.hypotheses.width
+        wide = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
+        left = search.state(search.part(shape.hypotheses, keep))
+        for name, tensor in search.state(to.hypotheses).items():
+            tensor.copy_(to.first[name])
+            tensor[: len(left[name])] = left[name]
+        to.ended(len(keep))
+        for old, new in zip(shape.by_row(), to.by_row(), strict=True):
+            new[: len(wide)] = old[wide]
+        to.position.copy_(shape.position)
+        return to
 
     def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int]) -> None:
         rows, width = source_BS.shape
@@ -95,8 +136,8 @@ class CapturedDecoder:
         for name, tensor in search.state(shape.hypotheses).items():
             tensor.copy_(shape.first[name])
         longest = search.state(shape.hypotheses)["longest"]
-        longest.fill_(1)
         longest[:rows] = torch.tensor(limit, device=longest.device)
+        shape.ended(rows)
         shape.position.zero_()
 
     def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:

@@ -8,7 +8,6 @@ Shapes: B sentences, S source length, V vocabulary.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,9 +19,10 @@ from torch import Tensor
 from loopmt.config import Generate
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.search import Output, Search
+from loopmt.model.search import Output, Outputs, Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import EOS, PAD, Layout
+from loopmt.text.ragged import Ints, Ragged
 
 Ids = Sequence[int] | npt.NDArray[np.generic]
 _CHECK_EVERY = 8  # steps between two looks at which sentences are done
@@ -48,7 +48,14 @@ class Limits:
         )
 
     def length(self, source_length: int) -> int:
-        return min(self.longest, math.ceil(self.growth * source_length) + self.extra)
+        """How long the translation of a source may get."""
+        return self.lengths(np.array([source_length]))[0]
+
+    def lengths(self, source_lengths: Ints) -> list[int]:
+        longest: list[int] = (
+            np.minimum(self.longest, np.ceil(self.growth * source_lengths) + self.extra).astype(np.int64).tolist()
+        )
+        return longest
 
 
 @dataclass(frozen=True)
@@ -72,10 +79,25 @@ def decode(
     advance: Callable[[int], None] | None = None,
 ) -> list[Output]:
     """Translate every source, one output each, in order."""
-    return [nbest[0] for nbest in decode_nbest(speaker, sources, how, limits, generator, 1, advance)]
+    return say(speaker, Ragged.of(sources), how, limits, generator, advance).each()
 
 
-@torch.no_grad()
+def say(
+    speaker: Speaker,
+    sources: Ragged,
+    how: Generate,
+    limits: Limits,
+    generator: torch.Generator | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Outputs:
+    """Translate every source, in order; nothing here is done sentence by sentence."""
+    parts, order = [], []
+    for numbers, hypotheses in _searches(speaker, sources, how, limits, generator, advance):
+        parts.append(hypotheses.best())
+        order.append(numbers)
+    return Outputs.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
+
+
 def decode_nbest(
     speaker: Speaker,
     sources: Sequence[Ids],
@@ -87,26 +109,40 @@ def decode_nbest(
 ) -> list[list[Output]]:
     """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
     outputs: list[list[Output]] = [[] for _ in sources]
-    decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
-    decoder.load(speaker.flat, speaker.silent)
-    width = how.beam if how.how == "beam" else 1
-    for rows in batches([len(source) for source in sources], limits, width):
-        source_BS = padded([sources[row] for row in rows], speaker.silent.device)
-        limit = [limits.length(len(sources[row])) for row in rows]
-        found = decoder.decode(source_BS, limit, how, generator)
-        for row, candidates in zip(rows, found, strict=True):
-            outputs[row] = candidates[:nbest]
-        if advance:
-            advance(len(rows))
+    for numbers, hypotheses in _searches(speaker, Ragged.of(sources), how, limits, generator, advance):
+        for number, candidates in zip(numbers.tolist(), hypotheses.outputs(), strict=True):
+            outputs[number] = candidates[:nbest]
     return outputs
 
 
-def batches(lengths: Sequence[int], limits: Limits, width: int = 1) -> Iterator[list[int]]:
+@torch.no_grad()
+def _searches(
+    speaker: Speaker,
+    sources: Ragged,
+    how: Generate,
+    limits: Limits,
+    generator: torch.Generator | None,
+    advance: Callable[[int], None] | None,
+) -> Iterator[tuple[Ints, Search]]:
+    """Searches that have ended, with the numbers of their sentences."""
+    decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
+    decoder.load(speaker.flat, speaker.silent)
+    width = how.beam if how.how == "beam" else 1
+    for rows in batches(sources.lengths, limits, width):
+        lengths = sources.lengths[rows]
+        source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(speaker.silent.device)
+        for hypotheses in decoder.decode(source_BS, limits.lengths(lengths), how, generator):
+            yield rows[hypotheses.rows.cpu().numpy()], hypotheses
+        if advance:
+            advance(len(rows))
+
+
+def batches(lengths: Ints, limits: Limits, width: int = 1) -> Iterator[Ints]:
     """Row numbers, longest first, cut where a batch would be too large."""
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
-        places = (lengths[order[start]] + 1) * width
+        places = (int(lengths[order[start]]) + 1) * width
         count = max(1, min(limits.batch_rows // width, limits.batch_tokens // places))
         yield order[start : start + count]
         start += count
@@ -136,8 +172,8 @@ class Decoder:
 
     def decode(
         self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
-    ) -> list[list[Output]]:
-        found: list[list[Output]] = [[] for _ in limit]
+    ) -> Iterator[Search]:
+        """Searches that have ended, as they end."""
         hypotheses = search.start(limit, how, source_BS.device)
         memory = self._read(source_BS, hypotheses.width)
         cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0])
@@ -148,14 +184,16 @@ class Decoder:
             if parents is not None:
                 reorder(cache, parents, number + 1)
             if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):
-                keep = _collect(hypotheses, hypotheses.done(position), found)
+                done = hypotheses.done(position)
+                if done.any():
+                    yield search.part(hypotheses, done.nonzero()[:, 0])
+                keep = (~done).nonzero()[:, 0]
                 if keep.numel() == 0:
                     break
                 if keep.numel() < len(hypotheses.rows):
                     hypotheses.select(keep)
                     width = torch.arange(hypotheses.width, device=keep.device)
                     select(memory, cache, (keep[:, None] * hypotheses.width + width).flatten())
-        return found
 
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
@@ -164,15 +202,6 @@ class Decoder:
             rows = torch.arange(source_BS.shape[0], device=source_BS.device).repeat_interleave(width)
             select(memory, Cache([], []), rows)
         return memory
-
-
-def _collect(hypotheses: Search, done: Tensor, found: list[list[Output]]) -> Tensor:
-    """Take down what is done; the rows that go on."""
-    if done.any():
-        outputs, rows = hypotheses.outputs(), hypotheses.rows.tolist()
-        for row in done.nonzero()[:, 0].tolist():
-            found[rows[row]] = outputs[row]
-    return (~done).nonzero()[:, 0]
 
 
 def select(memory: Memory, cache: Cache, rows: Tensor) -> None:

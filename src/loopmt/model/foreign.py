@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from loopmt.config import Generate
 from loopmt.model.decoding import Limits
-from loopmt.model.search import Output
+from loopmt.model.search import Outputs
 from loopmt.path import Hop
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
@@ -32,8 +33,8 @@ class Foreign(Protocol):
 
 def speak(
     foreign: Foreign, vocab: Vocab, hop: Hop, sources: Ragged, how: Generate, limits: Limits, seed: int
-) -> list[Output]:
+) -> Outputs:
     """From our ids through its text back to our ids. How likely it finds what it said is not known."""
     said = foreign.say(vocab.decode(sources.rows(), hop.source), how, limits, seed)
     ids = vocab.encode([one.text for one in said], hop.target)
-    return [Output(row, math.nan, one.ended) for row, one in zip(ids, said, strict=True)]
+    return Outputs(Ragged.of(ids), np.full(len(ids), np.nan), np.array([one.ended for one in said], dtype=np.bool_))

@@ -9,17 +9,22 @@ Shapes: B sentences, W beams, T target length, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.model.weights import EOS, PAD
+from loopmt.text.ragged import Ints, Ragged
 
 Fuse = Callable[[Any], Any]
+S = TypeVar("S", bound="Search")
 
 
 @dataclass
@@ -29,6 +34,30 @@ class Output:
     ids: list[int]
     score: float
     ended: bool
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The best translation of each of many sentences, in arrays."""
+
+    ids: Ragged  # without the end
+    scores: npt.NDArray[np.float64]
+    ended: npt.NDArray[np.bool_]
+
+    @classmethod
+    def join(cls, parts: Sequence[Outputs]) -> Outputs:
+        return cls(
+            Ragged.join([part.ids for part in parts]),
+            np.concatenate([np.zeros(0), *(part.scores for part in parts)]),
+            np.concatenate([np.zeros(0, np.bool_), *(part.ended for part in parts)]),
+        )
+
+    def take(self, numbers: Ints) -> Outputs:
+        return Outputs(self.ids.take(numbers), self.scores[numbers], self.ended[numbers])
+
+    def each(self) -> list[Output]:
+        table = zip(self.ids.rows(), self.scores.tolist(), self.ended.tolist(), strict=True)
+        return [Output(ids.tolist(), score, ended) for ids, score, ended in table]
 
 
 class Search(Protocol):
@@ -55,8 +84,11 @@ class Search(Protocol):
     def select(self, keep: Tensor) -> None:
         """Go on with these sentences only."""
 
+    def best(self) -> Outputs:
+        """The best that was found for each sentence."""
+
     def outputs(self) -> list[list[Output]]:
-        """What was found for each sentence, best first."""
+        """All that was found for each sentence, best first."""
 
 
 def start(limit: list[int], how: Generate, device: torch.device, fuse: Fuse = lambda function: function) -> Search:
@@ -78,6 +110,13 @@ def state(search: Search) -> dict[str, Tensor]:
     """The tensors of a search by name."""
     found = {field.name: getattr(search, field.name) for field in fields(search)}  # type: ignore[arg-type]
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+def part(search: S, rows: Tensor) -> S:
+    """The search of these sentences alone; the other goes on as it is."""
+    taken = copy(search)
+    taken.select(rows)
+    return taken
 
 
 @dataclass
@@ -111,8 +150,11 @@ class Single:
         for name, tensor in state(self).items():
             setattr(self, name, tensor[keep])
 
+    def best(self) -> Outputs:
+        return arrays(self.said, self.scores)
+
     def outputs(self) -> list[list[Output]]:
-        return [[output(ids, score)] for ids, score in zip(self.said.tolist(), self.scores.tolist(), strict=True)]
+        return [[output] for output in self.best().each()]
 
 
 @dataclass
@@ -168,6 +210,15 @@ class Beams:
         for name, tensor in state(self).items():
             setattr(self, name, tokens if name == "tokens" else tensor[keep])
 
+    def best(self) -> Outputs:
+        places = torch.arange(self.said.shape[2], device=self.said.device)
+        cut = self.said[:, 0].masked_fill(places >= self.longest[:, None], PAD)
+        ended, scores = self.ended_said[:, 0], self.ended_scores[:, 0].double()
+        tokens = (ended == EOS).int().argmax(1) + 1
+        any_ended = scores > -math.inf
+        scores = torch.where(any_ended, scores * tokens**self.how.length_penalty, self.scores[:, 0].double())
+        return arrays(torch.where(any_ended[:, None], ended, cut), scores)
+
     def outputs(self) -> list[list[Output]]:
         """Hypotheses that were cut off at the limit count only where none ended by itself."""
         table = zip(
@@ -195,6 +246,17 @@ class Beams:
         ]
         cut = zip(said, scores, strict=True)
         return ended or [output(ids[:longest], score) for ids, score in cut if score > -math.inf]
+
+
+def arrays(ids_BT: Tensor, scores_B: Tensor) -> Outputs:
+    """From rows with padding after their ends; the work is done where the tensors are."""
+    places = torch.arange(ids_BT.shape[1], device=ids_BT.device)
+    over = (ids_BT == EOS) | (ids_BT == PAD)
+    lengths = torch.where(over, places, ids_BT.shape[1]).amin(1)
+    flat = ids_BT[places < lengths[:, None]]
+    offsets = np.concatenate([[0], lengths.cumsum(0).cpu().numpy()])
+    ended = (ids_BT == EOS).any(1)
+    return Outputs(Ragged(flat.cpu().numpy(), offsets), scores_B.double().cpu().numpy(), ended.cpu().numpy())
 
 
 def output(ids: list[int], score: float) -> Output:

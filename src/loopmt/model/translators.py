@@ -23,6 +23,7 @@ from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
 By = Literal["live", "frozen", "ema"]
+_DECODERS: dict[object, CapturedDecoder] = {}  # recorded once for all translators of an architecture in a process
 
 
 @dataclass
@@ -114,13 +115,11 @@ class Translators:
         return Speaker(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
-        if precision not in self._decoders:
-            self._decoders[precision] = CapturedDecoder(self.transformer, self.layout, precision, self.device)
-        return self._decoders[precision]
-
-    @cached_property
-    def _decoders(self) -> dict[torch.dtype, CapturedDecoder]:
-        return {}
+        kind = "fused" if isinstance(self.transformer, Fused) else "eager"
+        key = (kind, self.layout.model.model_dump_json(), tuple(self.layout.sizes), precision, self.device)
+        if key not in _DECODERS:
+            _DECODERS[key] = CapturedDecoder(self.transformer, self.layout, precision, self.device)
+        return _DECODERS[key]
 
     def silent(self, language: str) -> Tensor:
         """-inf at ids that are no text of the language: padding, unknown, tags, and places beyond its vocabulary."""

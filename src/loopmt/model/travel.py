@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from loopmt.config import Generate
-from loopmt.model.decoding import Limits, decode
+from loopmt.model.decoding import Limits, say
 from loopmt.model.foreign import speak
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path
@@ -98,20 +98,18 @@ def _take_hop(
     # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
     drawn = (*key, setting.model_dump_json())
     if setting.by == "frozen" and hop in translators.foreign:
-        outputs = speak(translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn))
+        said = speak(translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn))
     else:
         speaker = translators.speaker(hop, setting.by, precision)
         generator = torch_generator(translators.device, *drawn)
-        outputs = decode(speaker, translators.addressed(sources, hop).rows(), setting, limits, generator)
-    said = Ragged.of([output.ids for output in outputs])
-    ended = np.array([output.ended for output in outputs], dtype=np.bool_)
+        said = say(speaker, translators.addressed(sources, hop), setting, limits, generator)
     start = 0
     for walk in walks:
-        rows = np.arange(start, start + len(walk.texts))
-        walk.scores += np.array([outputs[row].score for row in rows])
-        _arrive(walk, hop, said.take(rows), ended[rows], sieve)
+        own = said.take(np.arange(start, start + len(walk.texts)))
+        walk.scores += own.scores
+        _arrive(walk, hop, own.ids, own.ended, sieve)
         start += len(walk.texts)
-    return int(said.lengths.sum()) + len(said)
+    return len(said.ids.flat) + len(said.ids)
 
 
 def _arrive(walk: Walk, hop: Hop, said: Ragged, ended: Mask, sieve: Sieve | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ class Ragged:
     offsets: Ints  # one more than there are sequences
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[int]]) -> Ragged:
+    def of(cls, rows: Iterable[Sequence[int] | npt.NDArray[Any]]) -> Ragged:
         rows = list(rows)
         lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
         flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
