@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,6 +268,7 @@ def test_help_is_complete(cli: Cli, verb: str) -> None:
 def test_help_never_loads_torch() -> None:
     code = f"""
 import sys
+import tomllib
 from loopmt.cli import main
 for words in [[], *([verb] for verb in {sorted(commands())})]:
     sys.argv = ["loopmt", *words, "--help"]
@@ -279,3 +281,43 @@ for words in [[], *([verb] for verb in {sorted(commands())})]:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert all(f" {verb} " in done.stdout for verb in commands())
+
+
+# -- world -----------------------------------------------------------------------------------------------------
+
+
+def test_world_writes_text_to_practise_on(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "corpora"
+    done = cli("world", folder, "--pair", "en-fr=20", "--pair", "fr-es=5", "--mono", 30, "--valid", 4, "--test", 6)
+    assert (done.code, done.err) == (0, "")
+    lines = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in folder.iterdir()}
+    assert lines == {
+        **{f"bi.en-fr.{code}": 20 for code in ("en", "fr")},
+        **{f"bi.fr-es.{code}": 5 for code in ("fr", "es")},
+        **{f"{name}.{code}": n for code in ("en", "fr", "es") for name, n in (("mono", 30), ("valid", 4), ("test", 6))},
+    }
+    section = tomllib.loads(done.out)["data"]
+    assert section["root"] == str(folder)
+    assert section["bitext"] == {"en-fr": "bi.en-fr", "fr-es": "bi.fr-es"}
+    assert section["mono"] == dict.fromkeys(("en", "fr", "es"), "mono")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pair", "en-fr"], "--pair en-fr: write L1-L2=N, such as en-fr=900."),
+        (["--pair", "en-it=3"], 'the world cannot write text for "en-it"; it speaks en, fr, es'),
+        (["--languages", "en,it"], 'the world does not speak "it"; it speaks en, fr, es, de.'),
+    ],
+)
+def test_world_refuses(cli: Cli, tmp_path: Path, words: list[str], said: str) -> None:
+    done = cli("world", tmp_path / "corpora", *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_world_overwrites_nothing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "test.en").write_text("mine")
+    done = cli("world", tmp_path)
+    assert done.code == 2 and "nothing in it is overwritten: name a new folder." in done.err
+    assert (tmp_path / "test.en").read_text() == "mine"

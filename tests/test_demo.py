@@ -10,7 +10,7 @@ from loopmt.cli.demo import _print
 from loopmt.progress import Silent
 from loopmt.workflow.demo import demo
 
-STAGES = ("vanilla", "vanilla-longer", "dual", "dual-longer", "multi-step", "uniform")
+STAGES = ("vanilla", "vanilla-longer", "dual", "dual-longer", "uniform", "multi-step")
 SMALL = (
     "data.world.valid=20",
     "data.world.test=20",

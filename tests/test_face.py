@@ -32,6 +32,7 @@ VERBS = {
     "import",
     "score",
     "paths",
+    "world",
     "theory",
     "lab",
     "doctor",

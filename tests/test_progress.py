@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from loopmt.progress import Bars, Lines, Progress, Silent, standard
+from loopmt.progress import Bars, Lines, Progress, Silent, _standing, standard
 
 
 def test_lines_are_occasional() -> None:
@@ -24,8 +24,23 @@ def test_lines_say_how_far_the_work_is() -> None:
         inner(50)
         outer(3)
     lines = stream.getvalue().splitlines()
-    assert lines[:2] == ["inner: 25% after 0 s", "outer: 3 after 0 s"]
+    assert lines[:2] == ["inner: 25% after 0 s, about 0 s left", "outer: 3 after 0 s"]
     assert lines[2:] == ["inner: done in 0 s", "outer: done in 0 s"]
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "said"),
+    [
+        (30, 120, 20.0, "25% after 20 s, about 60 s left"),
+        (1, 10, 90.0, "10% after 90 s, about 14 min left"),
+        (1, 10, 3600.0, "10% after 60 min, about 9.0 h left"),
+        (10, 10, 9.0, "100% after 9 s"),
+        (0, 10, 9.0, "0% after 9 s"),
+        (1234, None, 9.0, "1,234 after 9 s"),
+    ],
+)
+def test_time_left(done: float, total: float | None, seconds: float, said: str) -> None:
+    assert _standing(done, total, seconds) == said
 
 
 @pytest.mark.parametrize("progress", [Silent(), Bars(), Lines(interval=1e9)])

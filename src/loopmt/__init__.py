@@ -9,7 +9,6 @@ Importing this module is quick: torch comes with the first `load`.
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
     from loopmt.config import Generate
     from loopmt.workflow.translate import Candidate, Translator
 
+    __version__: str
+
 __all__ = ["Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"]
-__version__ = version("loopmt")
 
 _LAZY = {
     "Candidate": "loopmt.workflow.translate",
@@ -37,8 +37,10 @@ def load(run: Path | str, stage: str | None = None) -> Translator:
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
+    from importlib import import_module, metadata
 
+    if name == "__version__":
+        return metadata.version("loopmt")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'loopmt' has no attribute '{name}'; it has {', '.join(__all__)}.")

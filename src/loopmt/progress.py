@@ -50,15 +50,27 @@ class Lines:
             done += steps
             if time.monotonic() - last >= self._interval:
                 last = time.monotonic()
-                share = f"{100 * done / total:.0f}%" if total else f"{done:,.0f}"
-                self.say(f"{description}: {share} after {last - began:.0f} s")
+                self.say(f"{description}: {_standing(done, total, last - began)}")
 
         yield advance
         if time.monotonic() - began >= self._interval:
-            self.say(f"{description}: done in {time.monotonic() - began:.0f} s")
+            self.say(f"{description}: done in {_duration(time.monotonic() - began)}")
 
     def say(self, line: str) -> None:
         print(line, file=self._stream or sys.stderr, flush=True)
+
+
+def _standing(done: float, total: float | None, seconds: float) -> str:
+    if not total:
+        return f"{done:,.0f} after {_duration(seconds)}"
+    left = f", about {_duration(seconds * (total / done - 1))} left" if 0 < done < total else ""
+    return f"{done / total:.0%} after {_duration(seconds)}{left}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 class Bars:

@@ -8,7 +8,22 @@ from typing import TextIO
 
 import typer
 
-from loopmt.cli import analyze, demo, exchange, fetch, inspect, lab, paths, report, run, score, serve, text, theory
+from loopmt.cli import (
+    analyze,
+    demo,
+    exchange,
+    fetch,
+    inspect,
+    lab,
+    paths,
+    report,
+    run,
+    score,
+    serve,
+    text,
+    theory,
+    world,
+)
 from loopmt.errors import LoopmtError
 
 app = typer.Typer(
@@ -35,6 +50,7 @@ app.command()(exchange.export)
 app.command("import")(exchange.import_)
 app.command()(score.score)
 app.command()(paths.paths)
+app.command()(world.world)
 app.command()(theory.theory)
 app.command()(lab.lab)
 app.command()(inspect.doctor)

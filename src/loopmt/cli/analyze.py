@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import JsonOption, RunFolder
+from loopmt.cli.options import JsonOption, RunFolder, complete_stage
 
 Beam = Annotated[int, typer.Option("--beam", min=1, help="Beam width on every hop; 1: greedy.")]
 
@@ -15,7 +15,8 @@ Beam = Annotated[int, typer.Option("--beam", min=1, help="Beam width on every ho
 def analyze(
     run: RunFolder,
     stage: Annotated[
-        list[str] | None, typer.Option("--stage", help="Only what became of this stage; may be repeated.")
+        list[str] | None,
+        typer.Option("--stage", help="Only what became of this stage; may be repeated.", autocompletion=complete_stage),
     ] = None,
     threshold: Annotated[
         list[float] | None, typer.Option("--threshold", help="A sentence BLEU; may be repeated. Default: 10 to 90.")
@@ -53,7 +54,12 @@ def analyze(
 def plan(
     run: RunFolder,
     stage: Annotated[
-        str | None, typer.Option("--stage", help="The translators to plan for; default: the first finished stage.")
+        str | None,
+        typer.Option(
+            "--stage",
+            help="The translators to plan for; default: the first finished stage.",
+            autocompletion=complete_stage,
+        ),
     ] = None,
     held_out: Annotated[str, typer.Option("--set", help="The held-out set: valid, or a test set.")] = "valid",
     sentences: Annotated[int, typer.Option("--sentences", min=2, help="Rows of the set, at most.")] = 2000,

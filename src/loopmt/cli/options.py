@@ -10,13 +10,24 @@ import typer
 
 from loopmt.errors import ConfigError
 
+
+def complete_stage(context: typer.Context, incomplete: str) -> list[str]:
+    """For the shell: the stages of the runs that the line names. An unfinished line is not parsed: its words wait."""
+    words = [*context.args, context.params.get("run"), *(context.params.get("runs") or ())]
+    folders = [Path(word) / "stages" for word in words if word]
+    return sorted({stage.name for folder in folders for stage in folder.glob(f"{incomplete}*")})
+
+
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).", metavar="EXPERIMENT")]
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 RunOption = Annotated[Path | None, typer.Option("--run", help="The run's folder; default: runs/<experiment's name>.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Override a key: section.key=value; may be repeated.")
 ]
-StageOption = Annotated[str | None, typer.Option("--stage", help="The stage; default: the last finished one.")]
+StageOption = Annotated[
+    str | None,
+    typer.Option("--stage", help="The stage; default: the last finished one.", autocompletion=complete_stage),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

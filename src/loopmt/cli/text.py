@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loopmt.cli.options import JsonOption, RunFolder, StageOption
+from loopmt.cli.options import JsonOption, RunFolder, StageOption, complete_stage
 
 if TYPE_CHECKING:
     from loopmt.progress import Progress
@@ -93,7 +93,10 @@ def _lines(found: list[list[Candidate]], start: int, numbered: bool) -> Iterator
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs: one, or one per seed.", metavar="RUN...")],
     stage: Annotated[
-        list[str] | None, typer.Option("--stage", help="Only this stage; may be repeated. Default: all finished.")
+        list[str] | None,
+        typer.Option(
+            "--stage", help="Only this stage; may be repeated. Default: all finished.", autocompletion=complete_stage
+        ),
     ] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")] = 4,
     samples: Annotated[int, typer.Option("--samples", min=10, help="Bootstrap samples.")] = 1000,
