@@ -79,7 +79,7 @@ def test_it_never_waits_for_torch(home: Path) -> None:
     told = bash(home, script)
     assert "vanilla" in told
     loaded = {line.rsplit("|", 1)[1].strip() for line in told.splitlines() if line.startswith("import time:")}
-    assert "typer" in loaded and not loaded & {"torch", "numpy", "pydantic"}
+    assert "typer" in loaded and not loaded & {"torch", "numpy"}
 
 
 def test_installing(home: Path) -> None:

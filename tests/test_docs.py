@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -21,3 +22,11 @@ def test_the_reference_is_made_from_the_code() -> None:
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
 def test_every_example_is_a_valid_experiment(file: Path) -> None:
     assert load(file).stages
+
+
+@pytest.mark.parametrize(
+    "file", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda file: file.stem
+)
+def test_links_lead_somewhere(file: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (file.parent / link).exists()] == []
