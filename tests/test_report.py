@@ -325,8 +325,12 @@ def test_a_difference_tells_both_sentences(start: str, end: str) -> None:
 
 def test_what_was_lost() -> None:
     assert difference("The old cat sleeps today.", "The cat sleeps.") == [
-        ("same", "The "), ("lost", "old "), ("same", "cat sleeps"), ("lost", "today"), ("same", "."),
+        ("same", "The "), ("lost", "old "), ("same", "cat sleeps "), ("lost", "today"), ("same", "."),
     ]  # fmt: skip
+    assert difference("Now I look.", "Now, you see.") == [
+        ("same", "Now "), ("lost", "I look"), ("new", ", you see"), ("same", "."),
+    ]  # fmt: skip
+    assert difference("Emma is happy.", "Emma is glad.")[1:3] == [("lost", "happy "), ("new", "glad")]
     assert difference("我喜欢这只非常可爱的小猫咪", "我喜欢这只可爱的小猫咪")[1] == ("lost", "非常")
 
 

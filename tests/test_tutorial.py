@@ -63,7 +63,7 @@ def test_every_command_runs(
 
 
 def typed(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
-    """A line as a shell reads it, in this process: `echo TEXT | loopmt ...` and `loopmt ... > FILE` are all it may be."""
+    """A line as a shell reads it, in this process; it may be `echo TEXT | loopmt ...` or `loopmt ... > FILE`."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|>")
     lexer.whitespace_split = True
     words = list(lexer)

@@ -26,7 +26,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 HERE = Path(__file__).parent
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 LOOKS = ("light", "dark")
-SENTENCE = "Yesterday the old man found two red books."
+SENTENCE = "Tomorrow, the men are going to see a girl."
 
 
 @contextmanager

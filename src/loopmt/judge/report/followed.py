@@ -19,6 +19,7 @@ FATES = ("mended", "broken", "lost", "home though wrong", "home")
 _RIGHT = 20.0  # sentence BLEU above which a hop counts as right where there is no exact judge
 _TELLING = range(4, 25)  # words of a sentence worth showing
 _WORD = re.compile(r"[\w'’-]+\s*|[^\w\s]\s*")
+_CLOSING = re.compile(r"[.,;:!?…)\]»”。、，；！？؟।]")
 _LONGEST_WORD = 12
 Diff = list[tuple[str, str]]
 
@@ -127,11 +128,20 @@ def difference(start: str, end: str) -> Diff:
     for kind, a, b, c, d in SequenceMatcher(None, bare, bare_other, autojunk=False).get_opcodes():
         parts = [("same", other[c:d])] if kind == "equal" else [("lost", one[a:b]), ("new", other[c:d])]
         found += [(what, "".join(words)) for what, words in parts if words]
-    return found
+    return _parted(found) if _has_spaces(start, end) else found
+
+
+def _parted(found: Diff) -> Diff:
+    """A space between runs, which come from two sentences, but before marks that close."""
+    texts = [words.strip() for _, words in found]
+    gaps = ["" if _CLOSING.match(after) else " " for after in texts[1:]] + [""]
+    return [(kind, text + gap) for (kind, _), text, gap in zip(found, texts, gaps, strict=True)] if found else []
 
 
 def _words(*texts: str) -> list[list[str]]:
     """Words and marks with the space after them; in scripts that have no spaces, characters."""
-    if any(" " in text for text in texts) or max(map(len, texts)) <= _LONGEST_WORD:
-        return [_WORD.findall(text) for text in texts]
-    return [list(text) for text in texts]
+    return [_WORD.findall(text) if _has_spaces(*texts) else list(text) for text in texts]
+
+
+def _has_spaces(*texts: str) -> bool:
+    return any(" " in text for text in texts) or max(map(len, texts)) <= _LONGEST_WORD

@@ -29,6 +29,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
     records = {stage.name: run.stage(stage.name).records() for stage in experiment.stages}
     card, analysis, plan = (_optional(run, name) for name in ("scorecard", "analysis", "plan"))
     starts = _starts(experiment, standing)
+    chosen = [row for name, rows in records.items() for row in choices(name, rows)]
     return {
         "folder": str(run.folder),
         "name": experiment.name,
@@ -39,7 +40,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "data": _data(run),
         "exact": experiment.data.world is not None,
         "network": {name: getattr(experiment.model, name) for name in _NETWORK},
-        "stages": [_stage(experiment, experiment.stage(one["name"]), one) for one in standing["stages"]],
+        "stages": [_stage(experiment, experiment.stage(one["name"]), one, chosen) for one in standing["stages"]],
         "scores": card,
         "scored": _scored(card) if card else {},
         "quality": _quality(standing, records, card),
@@ -47,9 +48,9 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "spending": [spending(name, rows) for name, rows in records.items() if rows],
         "guards": [row for name, rows in records.items() for row in guards(name, rows)],
         "alarms": [row for name, rows in records.items() for row in alarms(name, rows)],
-        "choices": [row for name, rows in records.items() for row in choices(name, rows)],
+        "choices": chosen,
         "thresholds": thresholds(analysis) if analysis else [],
-        "parameters": parameters(analysis) if analysis else [],
+        "parameters": parameters(experiment, analysis) if analysis else [],
         "plan": plan_rows(plan) if plan else None,
         "predicted": predicted(experiment, plan, analysis) if plan and analysis else None,
         "paper": paper_tables(experiment, card, analysis),
@@ -96,9 +97,11 @@ def _corpus(corpus: CorpusRecord) -> Json:
 # -- stages ----------------------------------------------------------------------------------------------------
 
 
-def _stage(experiment: Experiment, stage: Stage, standing: Json) -> Json:
+def _stage(experiment: Experiment, stage: Stage, standing: Json, chosen: Sequence[Json]) -> Json:
     expanded = expansions(experiment, stage)
     paths = list(dict.fromkeys(path for _, expansion in expanded for path in expansion.paths))
+    refused = {row["path"] for row in chosen if row["stage"] == stage.name and not row["first"] + row["share"]}
+    loops = _distinct_loops([path for path in paths if str(path) not in refused])
     train = experiment.training(stage)
     return {
         **standing,
@@ -106,7 +109,7 @@ def _stage(experiment: Experiment, stage: Stage, standing: Json) -> Json:
         "mix": [_entry(entry.model_dump(), len(expansion.paths)) for entry, expansion in expanded],
         "auto": stage.mix == "auto",
         "hops": list(dict.fromkeys(str(path.taught) for path in paths)),
-        "loops": [str(path) for path in _distinct_loops(paths)],
+        "loops": [str(path) for path in loops],
         "num_loops": sum(path.closed for path in paths),
         "train": {name: getattr(train, name) for name in _TRAINING},
     }

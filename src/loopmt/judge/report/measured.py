@@ -46,13 +46,15 @@ def main_rule(analysis: Json) -> str:
     return next((rule for rule in ("exact", f"{_PLAIN}20") if rule in rules), rules[0])
 
 
-def parameters(analysis: Json) -> list[Json]:
-    """For every step of the tree and test set, the theory's parameters of each loop, short loops first."""
+def parameters(experiment: Experiment, analysis: Json) -> list[Json]:
+    """For every step and test set, the theory's parameters of each loop, short loops first; steps of the tree first."""
     rule = main_rule(analysis)
     placebo = {_key(row): (row["control"], row["values"]) for row in analysis["beyond_placebo"] if row["rule"] == rule}
-    return [
+    tree = [(stage.from_, stage.name) for stage in experiment.stages]
+    found = [
         {
             **dict(zip(("set", "before", "after"), key, strict=True)),
+            "direct": key[1:] in tree,
             "rule": rule,
             "control": next((placebo[_key(row)][0] for row in rows if _key(row) in placebo), None),
             "rows": [
@@ -63,6 +65,8 @@ def parameters(analysis: Json) -> list[Json]:
         }
         for key, rows in _steps(row for row in analysis["pairs"] if row["rule"] == rule)
     ]  # fmt: skip
+    names = [stage.name for stage in experiment.stages]
+    return sorted(found, key=lambda step: (not step["direct"], names.index(step["after"])))
 
 
 def _key(row: Json) -> tuple[str, str, str, str]:

@@ -49,9 +49,9 @@ def regime(experiment: Experiment, stage: Stage) -> str:
 
 
 def _scores(experiment: Experiment, card: Json, name: str) -> Scores:
-    """Of each regime the first stage that was scored on the test set."""
+    """Of each regime the stage that bears its name, else the first that was scored on the test set."""
     found: dict[str, dict[str, float]] = {}
-    for stage in experiment.stages:
+    for stage in sorted(experiment.stages, key=lambda stage: stage.name != regime(experiment, stage)):
         scored = card["stages"].get(stage.name, {"sets": {}})["sets"].get(name)
         if scored:
             bleu = {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items()}
