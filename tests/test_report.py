@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from loopmt.cli import app
+from loopmt.config import loads
 from loopmt.errors import MissingExtraError, RunError
 from loopmt.judge.report.followed import chosen_loops, difference
+from loopmt.judge.report.gather import _stage
 from loopmt.judge.report.graph import BANDS, band, graph, limits_of
 from loopmt.judge.report.page import page
+from loopmt.judge.report.tables import paper_tables
 from loopmt.judge.report.training import thinned
 from loopmt.path import Path as Walk
 from loopmt.path import Pattern
@@ -372,3 +375,47 @@ def test_long_lines_are_thinned() -> None:
     short = thinned(points)
     assert len(short) <= 400 and all(y == 2 * x for x, y in short)
     assert thinned(points[:100]) == points[:100]
+
+
+TWO_LOOPS = """
+languages = ["en", "fr", "es"]
+[data.world]
+pairs = { "en-fr" = 20, "en-es" = 20, "fr-es" = 20 }
+mono = { en = 20, fr = 20, es = 20 }
+[[stage]]
+name = "vanilla"
+mix = ["X>Y"]
+updates = 1
+[[stage]]
+name = "uniform"
+from = "vanilla"
+mix = ["X>Y", "X>Y>Z>X"]
+updates = 1
+[[stage]]
+name = "multi-step"
+from = "vanilla"
+mix = "auto"
+updates = 1
+"""
+
+
+def test_the_paper_s_column_is_the_stage_that_bears_its_name() -> None:
+    experiment = loads(TWO_LOOPS, name="two")
+    scored = {
+        stage: {"sets": {"test": {"directions": {"en>fr": {"multi_bleu": bleu}}}}}
+        for stage, bleu in (("vanilla", 1.0), ("uniform", 2.0), ("multi-step", 3.0))
+    }
+    table = paper_tables(experiment, {"stages": scored}, None)[0]
+    assert table["rows"][0][:4] == ["en>fr", "1.00", "–", "3.00"]
+
+
+def test_a_chosen_mix_shows_the_loops_it_chose() -> None:
+    experiment = loads(TWO_LOOPS, name="two")
+    stage = experiment.stage("multi-step")
+    every = set(_stage(experiment, stage, {}, [])["loops"])
+    refused = [{"stage": one, "path": "fr>es>fr", "first": 0.0, "share": 0.0} for one in ("multi-step", "uniform")]
+    taken = {"stage": "multi-step", "path": "en>fr>en", "first": 0.0, "share": 0.5}
+    assert {"fr>es>fr", "en>fr>en"} <= every
+    assert set(_stage(experiment, stage, {}, [*refused, taken])["loops"]) == every - {"fr>es>fr"} | {"es>fr>es"}
+    both = [*refused, taken, {**refused[0], "path": "es>fr>es"}]
+    assert set(_stage(experiment, stage, {}, both)["loops"]) == every - {"fr>es>fr"}

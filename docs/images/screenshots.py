@@ -88,18 +88,32 @@ def watch(driver: Any, where: str) -> None:
     until(driver, ".sample")
 
 
-def take(run: Path, folder: Path, chosen: set[str] | None = None) -> None:
-    """All pictures, or the chosen ones, named by what, size and scheme."""
-    report = (run / "report.html").resolve().as_uri()
+def report(driver: Any, run: Path) -> None:
+    driver.get((run / "report.html").resolve().as_uri())
+
+
+def take(run: Path, folder: Path) -> None:
+    """All pictures, named by what, size and scheme."""
     with served(run) as where, browser() as driver:
         for size in SIZES:
             for scheme in LOOKS:
                 look(driver, size, scheme)
-                for name, show in (("translate", translate), ("watch", watch), ("report", None)):
-                    file = folder / f"{name}-{size}-{scheme}.png"
-                    if chosen is None or file.stem in chosen:
-                        show(driver, where) if show else driver.get(report)
-                        shoot(driver, file)
+                translate(driver, where)
+                shoot(driver, folder / f"translate-{size}-{scheme}.png")
+                watch(driver, where)
+                shoot(driver, folder / f"watch-{size}-{scheme}.png")
+                report(driver, run)
+                shoot(driver, folder / f"report-{size}-{scheme}.png")
+
+
+def take_for_readme(run: Path) -> None:
+    with served(run) as where, browser() as driver:
+        look(driver, "desktop", "light")
+        translate(driver, where)
+        shoot(driver, HERE / "page.png")
+        report(driver, run)
+        driver.execute_script("document.getElementById('languages').scrollIntoView({behavior: 'instant'})")
+        shoot(driver, HERE / "report.png", whole=False)
 
 
 if __name__ == "__main__":
@@ -107,4 +121,4 @@ if __name__ == "__main__":
         Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
         take(Path(sys.argv[1]), Path(sys.argv[2]))
     else:
-        take(Path(sys.argv[1]), HERE, {"translate-desktop-light", "report-desktop-light"})
+        take_for_readme(Path(sys.argv[1]))

@@ -141,7 +141,7 @@ function drawAnswer(answer, text, wanted) {
   if (translation.ways && languages[0] !== languages.at(-1)) parts.push(confidence(translation));
   if (wanted > 1) {
     const items = translation.nbest.map((one) => element("li", {}, speech("span", languages.at(-1), one.text), " ",
-      element("span", { className: "quiet" }, `log-probability ${one.score.toFixed(2)}`)));
+      element("span", { className: "quiet" }, `log-probability ${one.score.toFixed(2).replace("-", "−")}`)));
     parts.push(element("h2", {}, "Best translations"), element("ol", { className: "nbest" }, ...items));
   }
   if (translation.ways?.length) {

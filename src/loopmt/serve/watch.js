@@ -2,8 +2,9 @@
 "use strict";
 
 const EVERY = 2000; // milliseconds between two looks
-const SIZE = { width: 480, height: 240, left: 44, right: 12, top: 10, bottom: 26 };
+const SIZE = { width: 480, height: 240, left: 44, right: 12, top: 10, bottom: 36 };
 const SHAPES = 18; // colours times dashes
+const FEW = 30; // points of a line that are worth marking
 const live = { on: false, timer: null, stage: null, offset: 0, records: [], samples: "" };
 
 function watching(on) {
@@ -67,7 +68,17 @@ function standing(stage) {
   const speed = live.records.findLast((record) => record.kind === "train")?.tokens_per_second;
   const place = `update ${update.toLocaleString("en")}${stage.updates ? ` of ${stage.updates.toLocaleString("en")}` : ""}`;
   if (end) return `finished at ${place}; best BLEU ${end.best_bleu.toFixed(2)} at update ${end.best_update.toLocaleString("en")}`;
-  return speed ? `${place}, ${Math.round(speed).toLocaleString("en")} tokens a second` : place;
+  return [place, speed && `${Math.round(speed).toLocaleString("en")} tokens a second`, left(stage, update)].filter(Boolean).join(", ");
+}
+
+// Going by the last few logs; validation between them is left out.
+function left(stage, update) {
+  const logs = live.records.filter((record) => record.kind === "train").slice(-6);
+  const done = logs.length > 1 && logs.at(-1).update - logs[0].update;
+  if (!done || !stage.updates) return "";
+  const seconds = logs.slice(1).reduce((sum, record) => sum + record.seconds, 0) / done * (stage.updates - update);
+  if (seconds < 90) return `about ${Math.ceil(seconds)} seconds left`;
+  return seconds < 5400 ? `about ${Math.round(seconds / 60)} minutes left` : `about ${(seconds / 3600).toFixed(1)} hours left`;
 }
 
 function drawRecords() {
@@ -114,7 +125,8 @@ function chart(lines, unit, fromZero) {
   const points = names.flatMap((name) => lines[name]);
   const values = points.map((point) => point[1]);
   const last = Math.max(1, ...points.map((point) => point[0]));
-  const low = fromZero ? 0 : Math.min(...values), high = Math.max(...values, low + 1e-3);
+  const least = fromZero ? 0 : Math.min(...values), most = Math.max(...values, least + 1e-3);
+  const [low, high] = [fromZero ? 0 : least - (most - least) / 20, most + (most - least) / 20];
   const across = (update) => SIZE.left + (update / last) * (SIZE.width - SIZE.left - SIZE.right);
   const up = (value) => SIZE.height - SIZE.bottom - ((value - low) / (high - low)) * (SIZE.height - SIZE.top - SIZE.bottom);
   const ends = names.map((name) => `${name} ${lines[name].at(-1)[1].toFixed(2)}`).join(", ");
@@ -124,13 +136,15 @@ function chart(lines, unit, fromZero) {
       svg("text", { x: SIZE.left - 6, y: up(tick) + 4, "text-anchor": "end" }, String(tick)));
   }
   for (const tick of ticks(0, last)) {
-    drawing.append(svg("text", { x: across(tick), y: SIZE.height - 8, "text-anchor": tick / last > 0.95 ? "end" : "middle" }, tick.toLocaleString("en")));
+    drawing.append(svg("text", { x: across(tick), y: SIZE.height - 18, "text-anchor": tick / last > 0.95 ? "end" : "middle" }, tick.toLocaleString("en")));
   }
   names.forEach((name, place) => {
     const places = lines[name].map(([update, value]) => [across(update).toFixed(1), up(value).toFixed(1)]);
     drawing.append(svg("polyline", { class: shape(place), points: places.join(" ") }));
-    if (places.length === 1) drawing.append(svg("circle", { class: shape(place), cx: places[0][0], cy: places[0][1], r: 3 }));
+    if (places.length <= FEW) drawing.append(...places.map(([cx, cy]) => svg("circle", { class: `c${place % 6}`, cx, cy, r: 2 })));
   });
+  const axis = svg("text", { x: (SIZE.left + SIZE.width - SIZE.right) / 2, y: SIZE.height - 2, "text-anchor": "middle" }, "update");
+  drawing.append(axis);
   return [drawing, element("div", { className: "legend" }, ...names.map((name, place) => key(name, lines[name], place)))];
 }
 
