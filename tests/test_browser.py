@@ -248,6 +248,27 @@ def test_watch_live(page: Page, run: Path) -> None:
     page.no_complaints()
 
 
+def test_watch_says_the_time_left(browser: Any, run: Path, tmp_path: Path) -> None:
+    """A stage under way: its log has no end yet."""
+    under_way = Path(shutil.copytree(run, tmp_path / "run"))
+    stage = under_way / "stages" / "dual"
+    shutil.rmtree(stage / "result")
+    train = {
+        "kind": "train",
+        "loss": {"en>fr": 1.0},
+        "tokens_per_second": 1234.5,
+        "generate_share": 0.3,
+        "seconds": 30.0,
+    }
+    log = "".join(json.dumps({**train, "update": update}) + "\n" for update in (4, 8))
+    (stage / "metrics.jsonl").write_text(log, encoding="utf-8")
+    with served(under_way) as where:
+        page = Page(browser, where)
+        page.one("#tab-watch").click()
+        said = "update 8 of 16, 1,235 tokens a second, about 60 seconds left"
+        page.until(lambda: page.one("#state").text == said)
+
+
 @pytest.mark.parametrize("tab", ["translate", "watch"])
 def test_fits_a_phone(page: Page, tab: str) -> None:
     phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}

@@ -75,8 +75,8 @@ function standing(stage) {
 function left(stage, update) {
   const logs = live.records.filter((record) => record.kind === "train").slice(-6);
   const done = logs.length > 1 && logs.at(-1).update - logs[0].update;
-  if (!done || !stage.updates) return "";
   const seconds = logs.slice(1).reduce((sum, record) => sum + record.seconds, 0) / done * (stage.updates - update);
+  if (!done || !stage.updates || !Number.isFinite(seconds)) return "";
   if (seconds < 90) return `about ${Math.ceil(seconds)} seconds left`;
   return seconds < 5400 ? `about ${Math.round(seconds / 60)} minutes left` : `about ${(seconds / 3600).toFixed(1)} hours left`;
 }

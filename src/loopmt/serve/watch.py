@@ -16,7 +16,7 @@ Sampler = Callable[[str], Json | None]  # stage -> its update and what its trans
 
 _MOST_BYTES = 2**20  # of the log, in one answer
 _TOLD = {
-    "train": ("update", "loss", "learning_rate", "tokens_per_second", "generate_share"),
+    "train": ("update", "loss", "learning_rate", "seconds", "tokens_per_second", "generate_share"),
     "valid": ("update", "mean_bleu", "bleu", "loss", "accuracy"),
     "alarm": ("update", "path", "hop", "what"),
     "end": ("update", "best_update", "best_bleu", "chosen"),
