@@ -177,7 +177,7 @@ def test_prepare_and_train(cli: Cli, tiny_experiment_file: Path, tmp_path: Path)
     assert (done.code, done.out) == (2, "") and 'stage "vanilla" was begun with other settings' in done.err
     shown = json.loads(cli("show", run, "--json").out)
     assert [stage["state"] for stage in shown["stages"]] == ["finished", "not begun", "not begun"]
-    assert shown["next"] == f"loopmt train EXPERIMENT --run {run}"
+    assert shown["next"] == f"loopmt train tiny.toml --run {run}"
 
 
 def test_dry_run_changes_nothing(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:

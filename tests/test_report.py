@@ -196,7 +196,7 @@ def test_a_run_that_has_not_begun(tiny_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     shutil.copytree(tiny_run, folder, ignore=shutil.ignore_patterns("stages"))
     found = read(write_report(folder))
-    assert "Nothing was trained yet: loopmt train EXPERIMENT" in found.text
+    assert "Nothing was trained yet: loopmt train tiny.toml" in found.text
     (folder / "manifest.json").unlink()
     assert "The text is not prepared yet: loopmt prepare" in read(write_report(folder)).text
 
@@ -413,7 +413,9 @@ def test_a_chosen_mix_shows_the_loops_it_chose() -> None:
     experiment = loads(TWO_LOOPS, name="two")
     stage = experiment.stage("multi-step")
     every = set(_stage(experiment, stage, {}, [])["loops"])
-    refused = [{"stage": one, "path": "fr>es>fr", "first": 0.0, "share": 0.0} for one in ("multi-step", "uniform")]
+    refused: list[Json] = [
+        {"stage": one, "path": "fr>es>fr", "first": 0.0, "share": 0.0} for one in ("multi-step", "uniform")
+    ]
     taken = {"stage": "multi-step", "path": "en>fr>en", "first": 0.0, "share": 0.5}
     assert {"fr>es>fr", "en>fr>en"} <= every
     assert set(_stage(experiment, stage, {}, [*refused, taken])["loops"]) == every - {"fr>es>fr"} | {"es>fr>es"}

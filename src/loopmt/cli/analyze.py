@@ -49,6 +49,7 @@ def analyze(
         typer.echo(json.dumps(analysis, indent=1, ensure_ascii=False))
     else:
         print_analysis(analysis, threshold[0] if threshold else 20.0)
+        typer.echo(f"next: loopmt report {run}")
 
 
 def plan(

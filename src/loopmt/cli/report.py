@@ -35,7 +35,7 @@ def report(
 
     written, found = run_report(runs, Wish(out, sentences, beam), standard())
     _print_paper([table for run in found for table in run["paper"]])
-    typer.echo(f"written to {written}")
+    typer.echo(f"written to {written}; next: open it in a browser, or loopmt serve {runs[0]}")
 
 
 def _print_paper(tables: list[dict[str, Any]]) -> None:

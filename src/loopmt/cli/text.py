@@ -130,3 +130,5 @@ def evaluate(
         typer.echo(json.dumps(scorecard, indent=1, ensure_ascii=False))
     else:
         print_scorecard(scorecard)
+        named = " ".join(map(str, runs))
+        typer.echo(f"next: loopmt analyze {runs[0]}, loopmt report {named}")

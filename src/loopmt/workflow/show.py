@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopmt.config import Stage
+from loopmt.config import Experiment, Stage
 from loopmt.run import Json, Run, StageFolder, read_json
 
 
@@ -28,7 +28,7 @@ def overview(folder: Path) -> Json:
             {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]}
             for one in card.get("comparisons", [])
         ],
-        "next": _next(folder, stages, experiment.languages),
+        "next": _next(folder, stages, experiment),
     }
 
 
@@ -61,9 +61,9 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
     return found
 
 
-def _next(folder: Path, stages: list[Json], languages: list[str]) -> str:
+def _next(folder: Path, stages: list[Json], experiment: Experiment) -> str:
     if not all(stage["state"] == "finished" for stage in stages):
-        return f"loopmt train EXPERIMENT --run {folder}"
+        return f"loopmt train {experiment.name}.toml --run {folder}"
     if not all(stage["scores"] for stage in stages):
         return f"loopmt evaluate {folder}"
-    return f'loopmt translate {folder} "{languages[0]}>{languages[1]}"'
+    return f'loopmt translate {folder} "{">".join(experiment.languages[:2])}"'

@@ -77,6 +77,7 @@ class Painter:
                 mark = "o" if len(points) < 40 else None
                 axes.plot(x, y, **self._look(stage), marker=mark, markersize=3.2)
             axes.set_ylim(bottom=bottom, top=top)
+            axes.set_xlim(left=0)
             axes.locator_params(axis="x", nbins=5, integer=True)
         return svg[0]
 
