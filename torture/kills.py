@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -86,9 +86,8 @@ class Lane:
     def __init__(self, scratch: Path, seed: str) -> None:
         self.scratch = scratch
         self.chance = random.Random(seed)
-        self.runs: list[Killed] = []
 
-    def kill(self, kills: int, processes: int, most: int) -> list[Killed]:
+    def kill(self, kills: int, processes: int, most: int) -> Iterator[Killed]:
         """Make `kills` kills, at most `most` in one run."""
         self.scratch.mkdir(parents=True)
         started = time.monotonic()
@@ -96,16 +95,14 @@ class Lane:
         self.usual = time.monotonic() - started  # seconds of a run
         aims = deque(AIMS[number % len(AIMS)] for number in range(kills))
         while aims:
-            folder = self._folder(f"run{len(self.runs)}")
+            folder = self._folder("run")
             run = Killed(processes)
             while aims and len(run.kills) < most and (found := self._once(folder, aims[0], processes)):
                 run.kills.append(found)
                 aims.popleft()
             run.identical = outcome(self._finished(folder, processes)) == reference and not drafts(folder)
-            self.runs.append(run)
             shutil.rmtree(folder)
-            _say(run)
-        return self.runs
+            yield run
 
     def _folder(self, name: str) -> Path:
         shutil.rmtree(self.scratch / name, ignore_errors=True)
@@ -174,17 +171,29 @@ def _say(run: Killed) -> None:
     )
 
 
-def torture(kills: int, torchrun: int, seed: int, scratch: Path, jobs: int = 1) -> list[Killed]:
+def torture(
+    kills: int,
+    torchrun: int,
+    seed: int,
+    scratch: Path,
+    jobs: int = 1,
+    done: Callable[[Killed], None] = lambda run: None,
+) -> list[Killed]:
     """`kills` in all, `torchrun` of them in one of two processes; `jobs` runs of one process at a time."""
     alone = [len(range(lane, kills - torchrun, jobs)) for lane in range(jobs)]
     wanted = [(torchrun, 2, 5), *((count, 1, 10) for count in alone)]
+    runs: list[Killed] = []
 
-    def work(number: int) -> list[Killed]:
+    def work(number: int) -> None:
         count, processes, most = wanted[number]
-        return Lane(scratch / f"lane{number}", f"{seed}.{number}").kill(count, processes, most) if count else []
+        lane = Lane(scratch / f"lane{number}", f"{seed}.{number}")
+        for run in lane.kill(count, processes, most) if count else ():
+            runs.append(run)
+            done(run)
 
     with ThreadPoolExecutor(len(wanted)) as pool:
-        return [run for runs in pool.map(work, range(len(wanted))) for run in runs]
+        list(pool.map(work, range(len(wanted))))
+    return runs
 
 
 def main() -> None:
@@ -195,16 +204,22 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs of one process at a time")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        runs = torture(asked.kills, asked.torchrun, asked.seed, Path(scratch), asked.jobs)
     options = " ".join(f"--{name} {getattr(asked, name)}" for name in ("kills", "torchrun", "seed", "jobs"))
-    result = as_json(runs, f"python -m torture.kills {options}")
-    if asked.out:
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    same, total = result["bit_identical"], result["kills"]
-    print(f"{same} of {total} kills bit-identical, in {result['runs']} runs: {result['hit']}")
-    sys.exit(same != total)
+    runs: list[Killed] = []
+
+    def done(run: Killed) -> None:
+        runs.append(run)
+        _say(run)
+        if asked.out:
+            asked.out.parent.mkdir(parents=True, exist_ok=True)
+            result = as_json(runs, f"python -m torture.kills {options}")
+            asked.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+    with tempfile.TemporaryDirectory() as scratch:
+        torture(asked.kills, asked.torchrun, asked.seed, Path(scratch), asked.jobs, done)
+    good, total = (sum(len(run.kills) for run in some) for some in ([run for run in runs if run.identical], runs))
+    print(f"{good} of {total} kills bit-identical, in {len(runs)} runs")
+    sys.exit(good != total)
 
 
 if __name__ == "__main__":

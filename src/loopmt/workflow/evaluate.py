@@ -113,7 +113,7 @@ class Exam:
                 measures[one.test] = self._score(one, translations, wish.comet)
                 advance(1)
         folder = self.run.stage(name)
-        return StageMeasures(measures, folder.result_digest(), read_json(folder.folder / "result/state.json")["state"])
+        return StageMeasures(measures, folder.result_digest(), folder.result_state())
 
     def _score(self, pairs: Pairs, said: Sequence[str], comet: Path | None) -> Measures:
         hop, references = pairs.test.hop, pairs.references
