@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Train
+from loopmt.learn.splitting import Splitting
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import Dropout
 from loopmt.model.translators import Translators
@@ -69,6 +70,7 @@ class Learner:
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
         self.precision = precision(train, self.weights.device)
+        self.splitting = Splitting(train)
 
     def own_weights(self) -> Tensor:
         """The weights that this process updates: all of them."""
@@ -83,7 +85,7 @@ class Learner:
         """Learn from one batch: this process's part of it, in `accumulate` parts."""
         mine = batch.part(self.processes.rank, self.processes.size)
         for part in range(self.train.accumulate):
-            self.add(mine.part(part, self.train.accumulate))
+            self.splitting.add(mine.part(part, self.train.accumulate), self.add)
         self.reduce()
         self.number.fill_(number)
         self.rate.fill_(rate)

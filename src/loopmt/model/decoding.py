@@ -20,6 +20,7 @@ from torch import Tensor
 from loopmt.config import Generate
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
+from loopmt.model.exhausted import by_halves
 from loopmt.model.search import Output, Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import EOS, PAD, Layout
@@ -90,11 +91,14 @@ def decode_nbest(
     decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
     decoder.load(speaker.flat, speaker.silent)
     width = how.beam if how.how == "beam" else 1
-    for rows in batches([len(source) for source in sources], limits, width):
+
+    def work(rows: Sequence[int]) -> list[list[Output]]:
         source_BS = padded([sources[row] for row in rows], speaker.silent.device)
         limit = [limits.length(len(sources[row])) for row in rows]
-        found = decoder.decode(source_BS, limit, how, generator)
-        for row, candidates in zip(rows, found, strict=True):
+        return decoder.decode(source_BS, limit, how, generator)
+
+    for rows in batches([len(source) for source in sources], limits, width):
+        for row, candidates in zip(rows, by_halves(work, rows), strict=True):
             outputs[row] = candidates[:nbest]
         if advance:
             advance(len(rows))
