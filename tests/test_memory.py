@@ -42,9 +42,10 @@ hop = Hop("en", "fr")
 model = Model(layers=1, width=64, feed_forward=128, heads=2, dropout=0.0)
 translators = Translators(model, Vocab.load(Path(sys.argv[1])), (hop,), torch.device("cpu"))
 translators.start_fresh(1)
-learner = Learner(translators, Train(tokens=16384, learning_rate=0.01, warmup=1), 1, Processes())
+train = Train(tokens=16384, learning_rate=0.01, warmup=1, adam=(0.9, 0.98, 1e-3))
+learner = Learner(translators, train, 1, Processes())
 
-def update(rows, add=None):
+def update(rows):
     ids = np.random.default_rng(1).integers(20, 300, (1, 512, 32))[:, :rows]
     none = np.full((1, rows), -1)
     batch = Batch(Shape(rows, 32), ids, ids.copy(), none * 0, none)
@@ -72,13 +73,14 @@ if limited == "hard":
     limit(more // 4)
 learner.gradient.zero_()
 learner.tokens.zero_()
+said, refusal = None, None
 try:
     said = work(512)
-    result = {"halved": len(learner.splitting.halved), "said": said, "weights": translators.live[0].tolist()}
 except LoopmtError as error:
-    result = {"error": str(error)}
+    refusal = str(error)
 resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
-print(json.dumps(result))
+weights = translators.live[0].tolist()
+print(json.dumps({"halved": len(learner.splitting.halved), "said": said, "error": refusal, "weights": weights}))
 """
 
 
@@ -105,7 +107,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and /proc"
 def test_an_update_that_does_not_fit_is_made_in_halves(tiny_run: Path) -> None:
     free, tight = (limited(tiny_run / "vocab", "update", how) for how in ("no", "half"))
     assert (free["halved"], tight["halved"]) == (0, 1)
-    assert np.allclose(free["weights"], tight["weights"], atol=1e-5)
+    assert np.allclose(free["weights"], tight["weights"], atol=1e-6)
 
 
 @linux

@@ -48,8 +48,9 @@ class Splitting:
         if not exhausted(error):
             return error
         train, shape = self.train, batch.shape
+        parts, tokens = 4 * train.accumulate, max(8, train.tokens // 4)
         return ExhaustedError(
             f"memory ran out on a batch of {shape.rows} rows of {shape.length} places, and on half of it. "
-            f"Set train.accumulate = {4 * train.accumulate} (the same updates in smaller parts: the run goes on from its "
-            f"last checkpoint), or train.tokens = {max(8, train.tokens // 4)} and give the stage another name."
+            f"Set train.accumulate = {parts} (the same updates in smaller parts: the run goes on from its "
+            f"last checkpoint), or train.tokens = {tokens} and give the stage another name."
         )
