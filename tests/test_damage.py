@@ -7,6 +7,7 @@ or can make it again. Afterwards every other file is as it was.
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import shutil
@@ -112,10 +113,23 @@ def contents(run: Path) -> dict[str, bytes]:
     return {str(file.relative_to(run)): file.read_bytes() for file in files}
 
 
+def unharmed(damaged: bytes, original: bytes) -> bool:
+    """1e-3 may have become 1E-3, or the checksum another name."""
+    try:
+        before, after = json.loads(original), json.loads(damaged)
+    except ValueError:
+        return False
+    unsealed = "check" not in after and all(after.get(key) == before[key] for key in before if key != "check")
+    return bool(before == after or unsealed)
+
+
 def check(cli: Cli, tiny: Path, run: Path, name: str, how: str, verb: str) -> None:
     """Damage, call, look, and put everything back."""
     before, original = contents(run), (run / name).read_bytes()
     damage(run / name, how)
+    if name.endswith(".json") and how.startswith("flip") and unharmed((run / name).read_bytes(), original):
+        (run / name).write_bytes(original)
+        return
     broken = contents(run)
     try:
         outcome = cli(verb, tiny, run)

@@ -42,7 +42,7 @@ AIMS = (
     "anywhere",
     "start-up",
 )
-_TIMED = {"seconds", "tokens_per_second", "generate_share", "window"}
+_TIMED = {"check", "seconds", "tokens_per_second", "generate_share", "window"}
 
 
 @dataclass

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import warnings
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,7 +223,8 @@ class StageFolder:
     # -- records ---------------------------------------------------------------------------------------------
 
     def log(self, record: Json) -> None:
-        _append(self.metrics, json.dumps(record, ensure_ascii=False) + "\n")
+        line = json.dumps(record, ensure_ascii=False)
+        _append(self.metrics, f'{line[:-1]}, "check": "{_line_check(line)}"}}\n')
 
     def cut_log(self, size: int) -> None:
         """Take back what was logged after the checkpoint that training resumes from."""
@@ -236,11 +238,25 @@ class StageFolder:
     def records(self) -> list[Json]:
         if not self.metrics.exists():
             return []
-        found = []
-        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # the last line of a killed process may be half written
-                found.append(json.loads(line))
-        return [record for record in found if isinstance(record, dict) and "kind" in record]
+        lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [record for line in lines if (record := _record(line)) is not None]
+
+
+def _record(line: str) -> Json | None:
+    """A line of the log; None if it is damaged. The last one of a killed process may be half written."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(record, dict) or "kind" not in record:
+        return None
+    claimed = record.pop("check", None)
+    whole = claimed in (None, _line_check(json.dumps(record, ensure_ascii=False)))
+    return record if whole else None
+
+
+def _line_check(line: str) -> str:
+    return f"{zlib.crc32(line.encode()):08x}"
 
 
 def _differences(before: Any, now: Any, where: str = "") -> list[str]:
