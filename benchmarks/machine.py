@@ -15,7 +15,7 @@ from benchmarks.timing import Json, Plan, summary, timed
 _PACKAGES = ("loopmt", "torch", "transformers", "ctranslate2", "numpy", "triton")
 
 
-def describe(plan: Plan) -> Json:
+def describe(plan: Plan, module: str = "benchmarks.speed") -> Json:
     return {
         "device": torch.cuda.get_device_name() if plan.cuda else _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -26,7 +26,7 @@ def describe(plan: Plan) -> Json:
         "cuda": torch.version.cuda if plan.cuda else None,
         "precision": str(plan.precision).removeprefix("torch."),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
-        "command": " ".join(["python -m benchmarks.speed", *map(_short, sys.argv[1:])]),
+        "command": " ".join([f"python -m {module}", *map(_short, sys.argv[1:])]),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from loopmt.judge.predicted import hit_rate
+from loopmt.judge.plan import VERDICTS
+from loopmt.judge.predicted import Row, hit_rate
 
 DOCS = Path(__file__).parent
 COLOURS = {"helps": "tab:green", "may help": "tab:gray", "no signal": "tab:blue", "likely harmful": "tab:red"}
+
+FIXED = ("always `helps`", "always `no signal`")
+COLUMNS = ("of", "against", "set", "direction", "loop", "verdict")
 
 
 def main() -> None:
@@ -29,8 +33,8 @@ def main() -> None:
     print(f"{len(rows)} predictions of {len(files)} runs in docs/results/predicted.md")
 
 
-def page(rows: list[dict[str, Any]]) -> str:
-    rate = hit_rate(rows)
+def page(rows: list[Row]) -> str:
+    kinds = list(dict.fromkeys(map(kind, rows)))
     return "\n".join(
         [
             "# Predicted against observed",
@@ -39,26 +43,51 @@ def page(rows: list[dict[str, Any]]) -> str:
             "(`loopmt plan`, `loopmt analyze --against-plan`; docs/planning.md says what counts as a hit). Written by",
             "`python docs/predicted.py`.",
             "",
-            f"* {rate['rows']} predictions, {rate['decided']} decided, {rate['abstained']} abstained (`may help`)",
-            f"* verdicts right where decided: {shown(rate['hits'])}",
-            f"* what always saying `helps` would score there: {shown(rate['always_helps'])}; "
-            f"always `no signal`: {shown(rate['always_no_signal'])}",
-            f"* predicted gain of the right sign, all predictions: {shown(rate['same_sign'])}",
+            "`may help` abstains. Beside the hit rate stands what two fixed answers would score there.",
             "",
+            head("planned on", "predictions", "abstained", "decided", "right where decided", *FIXED, "right sign"),
+            *(rates(name, [row for row in rows if kind(row) == name]) for name in kinds),
+            "",
+            *(text for name in kinds for text in outcomes(name, [row for row in rows if kind(row) == name])),
             "![Predicted and observed gains](../images/predicted.svg)",
             "",
-            "| run | stage | control | set | direction | loop | verdict | predicted | by | observed | hit |",
-            "|---|---|---|---|---|---|---|---|---|---|---|",
+            head("run", "planned on", *COLUMNS, "predicted", "by", "observed", "hit"),
             *map(line, rows),
             "",
         ]
     )
 
 
-def line(row: dict[str, Any]) -> str:
+def head(*names: str) -> str:
+    return f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
+
+
+def kind(row: Row) -> str:
+    pilot = row["pilot_updates"]
+    return f"{row['planned_on']}, a pilot of {pilot} updates" if pilot else str(row["planned_on"])
+
+
+def rates(name: str, rows: list[Row]) -> str:
+    rate = hit_rate(rows)
+    figures = [str(rate[key]) for key in ("rows", "abstained", "decided")]
+    shares = [shown(rate[key]) for key in ("hits", "always_helps", "always_no_signal", "same_sign")]
+    return f"| {' | '.join([name, *figures, *shares])} |"
+
+
+def outcomes(name: str, rows: list[Row]) -> list[str]:
+    """How each verdict ended."""
+    found = [head(f"planned on {name}", "predictions", "gained", "no difference", "lost")]
+    for verdict in VERDICTS:
+        mine = [row["outcome"] for row in rows if row["verdict"] == verdict]
+        counts = [len(mine), *(mine.count(outcome) for outcome in ("gained", "no difference", "lost"))]
+        found.append(f"| {verdict} | {' | '.join(map(str, counts))} |")
+    return [*found, ""]
+
+
+def line(row: Row) -> str:
     hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
-    head = [row[name] for name in ("run", "of", "against", "set", "direction", "loop", "verdict")]
-    cells = [*head, shown(row["predicted"], "+"), row["predicted_by"], shown(row["observed"], "+"), hit]
+    first = [row["run"], kind(row), *(row[name] for name in COLUMNS)]
+    cells = [*first, shown(row["predicted"], "+"), row["predicted_by"], shown(row["observed"], "+"), hit]
     return f"| {' | '.join(cells)} |"
 
 
@@ -68,27 +97,36 @@ def shown(estimate: list[float | None], sign: str = "") -> str:
     return centre if value is None or low is None else f"{centre} ({low:{sign}.3f} to {high:{sign}.3f})"
 
 
-def draw(rows: list[dict[str, Any]], file: Path) -> None:
+def draw(rows: list[Row], file: Path) -> None:
+    """One scatter for each kind of plan."""
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "loopmt"
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 5), layout="constrained")
+    kinds = list(dict.fromkeys(map(kind, rows)))
+    figure, places = pyplot.subplots(
+        1, len(kinds), figsize=(5 * len(kinds), 4.5), layout="constrained", sharey=True, squeeze=False
+    )
+    for axes, name in zip(places[0], kinds, strict=True):
+        scatter(axes, [row for row in rows if kind(row) == name])
+        axes.set(title=f"planned on {name}", xlabel="predicted gain over the control")
+    places[0][0].set_ylabel("observed gain over the control")
+    figure.savefig(file, metadata={"Date": None})
+
+
+def scatter(axes: Any, rows: list[Row]) -> None:
     axes.axhline(0, color="0.8")
     axes.axvline(0, color="0.8")
     for verdict, colour in COLOURS.items():
         points = [(row["predicted"][0], *row["observed"]) for row in rows if row["verdict"] == verdict]
-        known = [point for point in points if point[0] is not None]
+        known = [point for point in points if None not in point]
         if known:
             predicted, observed, low, high = map(np.array, zip(*known, strict=True))
-            axes.errorbar(
-                predicted, observed, (observed - low, high - observed), fmt="o", color=colour, label=verdict, capsize=2
-            )
-    axes.set(xlabel="predicted gain over the control", ylabel="observed gain over the control")
+            spread = (observed - low, high - observed)
+            axes.errorbar(predicted, observed, spread, fmt="o", ms=3, lw=0.6, color=colour, label=verdict)
     axes.legend()
-    figure.savefig(file, metadata={"Date": None})
 
 
 if __name__ == "__main__":

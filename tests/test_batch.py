@@ -40,8 +40,9 @@ def test_ragged_takes_any_rows_in_any_order(rows: list[list[int]], data: st.Data
 @given(sequences)
 def test_ragged_prefixes_and_pads(rows: list[list[int]]) -> None:
     assert listed(Ragged.of(rows).prefixed(2)) == [[2, *row] for row in rows]
-    table = Ragged.of(rows).padded(len(rows) + 1, 8)
-    assert table.tolist() == [[*row, EOS, *[PAD] * (7 - len(row))] for row in rows] + [[PAD] * 8]
+    numbers = np.array([*reversed(range(len(rows))), -1])
+    table = Ragged.of(rows).padded(numbers, 8)
+    assert table.tolist() == [[*row, EOS, *[PAD] * (7 - len(row))] for row in (*reversed(rows), [])]
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------
@@ -105,6 +106,9 @@ def test_packing(networks: list[list[tuple[int, int]]], updates: int, unit: int)
         if len(batches) < updates:
             assert len(packed) == len(lengths), "all of them, if there is room"
     for batch in batches:
+        assert batch.source_tokens == sum(
+            networks[number][row][0] + 1 for number in range(len(rows)) for row in numbers(batch, number)
+        )
         assert batch.shape in SHAPES
         assert batch.source_NBL.shape == batch.target_NBL.shape == (len(rows), batch.shape.rows, batch.shape.length)
         for network, lengths in enumerate(networks):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks import ours, speed, table, training
+from benchmarks import host, ours, speed, table, training
 from benchmarks.loops import dual, rounds, six_directions
 from benchmarks.machine import matrix_peak
 from benchmarks.timing import Json, Measurement, Plan, Work, compare, summary
@@ -133,3 +133,13 @@ def test_figures_become_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     content = json.loads((tmp_path / "cpu.json").read_text())
     assert content["machine"]["versions"]["torch"] == torch.__version__
     assert "| nothing | things/s | 6 | peer 1.5 (4.00x) |" in table.table(content)
+
+
+def test_the_hosts_time_is_divided_among_its_parts(tmp_path: Path) -> None:
+    found = host.measure(PLAN, tmp_path)
+    supervised, mixed = (found[f"six directions, {mix}"]["microseconds_per_update"] for mix in ("X>Y", "X>Y and X>Y>X"))
+    assert supervised["decoding"] == 0 < mixed["decoding"] and "sieve" in mixed
+    for parts in (supervised, mixed):
+        own = [spent for part, spent in parts.items() if part not in ("host", "decoding")]
+        assert sum(own) == pytest.approx(parts["host"], abs=1)
+    assert found["fetching rows against a CPU update of preset tiny"]["share"] > 0

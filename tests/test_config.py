@@ -31,7 +31,7 @@ TREE = (
 )
 TRAIN_KEYS = (
     "learning_rate, warmup, schedule, tokens, accumulate, max_length, shapes, round, adam, weight_decay, "
-    "label_smoothing, dropout, clip, balance, ema, precision, compile, shard, continued, validate_every, "
+    "label_smoothing, dropout, clip, balance, ema, precision, compile, fuse, shard, continued, validate_every, "
     "validate_sentences, validate_beam, patience, max_updates, average, on_collapse, log_every"
 )
 HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."

@@ -67,7 +67,7 @@ def two(request: Request) -> Iterator[list[subprocess.Popen[str]]]:
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", *command(request)],
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
@@ -84,9 +84,10 @@ def two(request: Request) -> Iterator[list[subprocess.Popen[str]]]:
 
 def finish(request: Request) -> None:
     with two(request) as processes:
-        said = [process.communicate(timeout=120)[1] for process in processes]
+        said = [process.communicate(timeout=120) for process in processes]
         assert [process.returncode for process in processes] == [0, 0], said
-        assert not said[1], "one of them speaks for both"
+        assert said[0][0] == f"finished; next: loopmt evaluate {request.run}\n"
+        assert said[1] == ("", ""), "one of them speaks for both"
 
 
 def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:

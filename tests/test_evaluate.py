@@ -8,11 +8,13 @@ from statistics import fmean
 
 import pytest
 
-from loopmt.errors import ConfigError, DataError, RunError
+from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.judge.score import multi_bleu
+from loopmt.path import Path as Walk
 from loopmt.progress import Silent
 from loopmt.run import Json, read_json, write_json
 from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
+from loopmt.workflow.translate import load
 
 QUICK = Wish(beam=1, samples=50)
 STAGES = ["vanilla", "vanilla-longer", "dual"]
@@ -109,8 +111,8 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
     exam = dataclasses.replace(Exam.open(folder), agree=agree)
     measures = exam.measures(QUICK, Silent()).stages["vanilla"].tests
     for test, measured in measures.items():
-        said = lines(folder / f"stages/vanilla/translations/test/{test.hop.pair}.txt")
-        right = fmean(one == other for one, other in zip(said, texts[test.hop.target], strict=True))
+        said = lines(folder / f"stages/vanilla/translations/test/{test.ends.pair}.txt")
+        right = fmean(one == other for one, other in zip(said, texts[test.ends.target], strict=True))
         assert measured["accuracy"].score() == right
     assert max(measured["accuracy"].score() for measured in measures.values()) > 0
     assert "accuracy" not in card["signatures"]
@@ -143,6 +145,17 @@ def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
         evaluate([copied, other], QUICK, Silent())
 
 
+def test_processes_find_the_same_scores(
+    judged: tuple[Path, Json], copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopmt.workflow.evaluate._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("loopmt.workflow.evaluate.default_jobs", lambda: 2)
+    alone = dataclasses.replace(QUICK, stages=["dual"])
+    shutil.rmtree(copied / "stages/vanilla/translations")
+    shutil.rmtree(copied / "stages/vanilla-longer/translations")
+    assert evaluate([copied], alone, Silent())["stages"] == {"dual": judged[1]["stages"]["dual"]}
+
+
 def test_what_cannot_be_evaluated(copied: Path) -> None:
     with pytest.raises(ConfigError, match="there is no stage 'duel'"):
         evaluate([copied], Wish(["duel"]), Silent())
@@ -153,6 +166,43 @@ def test_what_cannot_be_evaluated(copied: Path) -> None:
     shutil.rmtree(copied / "stages")
     with pytest.raises(RunError, match="has no finished stage"):
         evaluate([copied], QUICK, Silent())
+
+
+def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
+    before = read_json(copied / "scorecard.json")
+    card = evaluate([copied], dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")]), Silent())
+    found = card["stages"]["dual"]["sets"]["test"]
+    pivot = found.pop("pivots")["fr>en>es"]
+    sources, references = (lines(copied / f"store/set1.{language}.txt") for language in ("fr", "es"))
+    said = load(copied, "dual").translate(sources, "fr>en>es", beam=1)
+    assert said == lines(copied / "stages/dual/translations/test/fr-en-es.txt")
+    assert pivot["multi_bleu"] == pytest.approx(multi_bleu(said, references, language="es").score)
+    difference = pivot["over_direct"]["multi_bleu"]["difference"]
+    assert difference == pytest.approx(pivot["multi_bleu"] - found["directions"]["fr>es"]["multi_bleu"])
+    assert found == before["stages"]["dual"]["sets"]["test"], "directions and means are as without it"
+    assert card["comparisons"] == before["comparisons"]
+
+
+def test_a_pivot_over_seeds(copied: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(copied, tmp_path / "other"))
+    write_json(other / "experiment.json", read_json(other / "experiment.json") | {"seed": 2})
+    card = evaluate([copied, other], dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")]), Silent())
+    alone = read_json(copied / "scorecard.json")["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
+    both = card["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
+    assert both == {metric: pytest.approx(alone[metric]) for metric in ("sentences", *METRICS)}
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("fr>es", "path fr>es: write a way from one language to another through a third"),
+        ("fr>en>fr", "path fr>en>fr: write a way from one language to another through a third"),
+        ("fr>de>es", "path fr>de>es: no finished stage has all its translators; the run has en>fr, en>es"),
+    ],
+)
+def test_what_is_no_pivot(tiny_run: Path, path: str, sentence: str) -> None:
+    with pytest.raises(PathError, match=sentence):
+        evaluate([tiny_run], dataclasses.replace(QUICK, pivots=[Walk.parse(path)]), Silent())
 
 
 def test_folder_names() -> None:

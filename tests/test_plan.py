@@ -41,6 +41,7 @@ from loopmt.workflow.plan import Question, plan
 DUAL, LONGER = Path.parse("en>fr>en"), Path.parse("en>fr>es>en")
 GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
 CASES = ("11", "01", "10", "00")
+HEAD = {"rule": "exact", "stage": "vanilla", "pilot_updates": 8}  # of a plan
 
 
 def column(patterns: tuple[str, ...], counts: tuple[int, ...], place: int) -> Bools:
@@ -275,12 +276,13 @@ def test_only_loops_that_the_control_lacks_are_judged() -> None:
         {"loop": loop, "verdict": verdict, "pilot": {"predicted": [0.1, 0.0, 0.2]}}
         for loop, verdict in (("en>fr>en", "may help"), ("en>fr>es>en", "helps"))
     ]
-    planned = {"rule": "exact", "directions": {"en>fr": {"loops": loops, "pivots": []}}}
+    planned = {**HEAD, "directions": {"en>fr": {"loops": loops, "pivots": []}}}
     seen = {"after": "dual", "control": "vanilla-longer", "set": "test", "rule": "exact"}
     gains = [{**seen, "loop": loop, "values": {"gain": [0.1, 0.05, 0.15]}} for loop in ("en>fr>en", "en>es>en")]
     (row,) = predicted_rows(experiment, planned, {"beyond_placebo": gains})
     assert (row["loop"], row["verdict"], row["outcome"], row["hit"]) == ("en>fr>en", "may help", "gained", None)
     assert row["predicted_by"] == "pilot" and row["direction"] == "en>fr"
+    assert (row["planned_on"], row["pilot_updates"]) == ("vanilla", 8)
 
 
 def test_beside_a_control_with_loops_the_plan_on_pivots_counts() -> None:
@@ -297,7 +299,7 @@ against = "dual"
     experiment = loads(EXPERIMENT + longer)
     pivot = {"loop": "en>fr>es>en", "verdict": "likely harmful", "pilot": None}
     loop = {"loop": "en>fr>es>en", "verdict": "helps", "pilot": {"predicted": [0.1, 0.0, 0.2]}}
-    planned = {"rule": "exact", "directions": {"en>fr": {"loops": [loop], "pivots": [pivot]}}}
+    planned = {**HEAD, "directions": {"en>fr": {"loops": [loop], "pivots": [pivot]}}}
     seen = {"after": "longer", "control": "dual", "set": "test", "rule": "exact", "loop": "en>fr>en"}
     gains = [{**seen, "values": {"gain": [-0.1, -0.15, -0.05]}}]
     (row,) = predicted_rows(experiment, planned, {"beyond_placebo": gains})
@@ -309,9 +311,14 @@ def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: FilePath) ->
     head = {"run": "demo", "of": "dual", "against": "longer", "set": "test", "direction": "en>fr", "loop": "en>fr>en"}
     row = {"verdict": "helps", "outcome": "gained", "hit": True, "predicted_by": "pilot"}
     gains = {"predicted": [0.05, 0.01, 0.09], "observed": [0.04, 0.02, 0.06]}
-    rows = [{**head, **row, **gains}, {**head, **row, "verdict": "may help", "hit": None, **gains}]
+    plan_of = {"planned_on": "vanilla", "pilot_updates": 8}
+    rows = [
+        {**head, **plan_of, **row, **gains},
+        {**head, **plan_of, "pilot_updates": None, **row, "verdict": "may help", "hit": None, **gains},
+    ]
     page = script["page"](rows)
-    assert "2 predictions, 1 decided, 1 abstained" in page and "+0.050 (+0.010 to +0.090) | pilot" in page
+    assert "| vanilla, a pilot of 8 updates | 1 | 0 | 1 | 1.000" in page and "| vanilla | 1 | 1 | 0 | -" in page
+    assert "+0.050 (+0.010 to +0.090) | pilot" in page and "| helps | 1 | 1 | 0 | 0 |" in page
     script["draw"](rows, tmp_path / "predicted.svg")
     assert (tmp_path / "predicted.svg").read_text().startswith("<?xml")
 

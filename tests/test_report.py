@@ -289,6 +289,12 @@ def test_time_and_guards(judged: Path) -> None:
     vanilla, _, dual = data["spending"]
     assert vanilla["generated_per_second"] is None and dual["generated_per_second"] > 0
     assert sum(dual["shares"].values()) == pytest.approx(1)
+    assert vanilla["shares"]["generate"] == 0 < dual["shares"]["generate"]
+    assert vanilla["updates_per_round"] == dual["updates_per_round"] == 8, "[train] round of the experiment"
+    for one in (vanilla, dual):
+        assert one["learnt_per_second"] > one["tokens_per_second"] > 0, "validating is not learning"
+        assert 0 < one["padding"] < 1 and 0 < one["source_padding"] < 1
+        assert 0 < one["first_update"] < one["total"]
     assert sorted(row["path"] for row in data["guards"]) == sorted(map(str, Pattern.parse("X>Y>X").expand(LANGUAGES)))
     assert all(row["kept"] + sum(row["dropped"].values()) == pytest.approx(1) for row in data["guards"])
 

@@ -57,7 +57,8 @@ def outcome(request: Request) -> tuple[dict[str, torch.Tensor], list[dict[str, A
 
 
 def _timeless(record: dict[str, Any]) -> dict[str, Any]:
-    timed = {"seconds", "tokens_per_second", "generate_share", "window"}
+    speeds = {"tokens_per_second", "learnt_per_second", "generated_per_second"}
+    timed = {"seconds", "generate_share", "window", "first_update", *speeds}
     return {key: value for key, value in record.items() if key not in timed}
 
 

@@ -42,7 +42,8 @@ AIMS = (
     "anywhere",
     "start-up",
 )
-_TIMED = {"check", "seconds", "tokens_per_second", "generate_share", "window"}
+_SPEEDS = {"tokens_per_second", "learnt_per_second", "generated_per_second"}
+_TIMED = {"check", "seconds", "generate_share", "window", "first_update", *_SPEEDS}
 
 
 @dataclass

@@ -76,9 +76,20 @@ class Processes:
             dist.barrier()
 
 
+def speaks_for_all() -> bool:
+    """This is the first of torchrun's processes, or the only one; known before joining and after leaving."""
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
+
+
 def device_of_this_process() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     return device
+
+
+def settle(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

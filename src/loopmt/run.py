@@ -33,7 +33,13 @@ from loopmt.sealed import read_object, read_sealed, seal
 
 Json = dict[str, Any]
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
-_UNIMPORTANT = {"log_every", "shard", "compile", "accumulate"}  # of a stage: they change no weight beyond rounding
+_UNIMPORTANT = {
+    "log_every",
+    "shard",
+    "compile",
+    "fuse",
+    "accumulate",
+}  # of a stage: they change no weight beyond rounding
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def train(
 
     Example: loopmt train examples/multi30k.toml --set train.tokens=2048 --stop-after 9m
     """
+    from loopmt.processes import speaks_for_all
     from loopmt.progress import standard
     from loopmt.workflow.train import Request, train
 
@@ -53,6 +54,6 @@ def train(
 
         describe(request, standard())
         return
-    if train(request, standard()):
+    if train(request, standard()) and speaks_for_all():
         folder = request.load()[1].folder
         typer.echo(f"finished; next: loopmt evaluate {folder}")

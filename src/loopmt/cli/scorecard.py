@@ -46,7 +46,17 @@ def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
         table.add_row(hop, *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
     table.add_section()
     table.add_row("mean", *(_number(metric, one["mean"].get(metric)) for one in sets), style="bold")
+    table.add_section()
+    for path in dict.fromkeys(path for one in sets for path in one.get("pivots", {})):
+        table.add_row(path, *(_pivot(metric, one.get("pivots", {}).get(path, {})) for one in sets))
     return table
+
+
+def _pivot(metric: str, scores: dict[str, Any]) -> str:
+    """A way through other languages, and by how much it is better than the direct one."""
+    over = scores.get("over_direct", {}).get(metric, {}).get("difference")
+    digits = 3 if metric in _FINE else 2
+    return _number(metric, scores.get(metric)) + (f" ({over:+.{digits}f})" if over is not None else "")
 
 
 def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:

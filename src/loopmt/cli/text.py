@@ -100,22 +100,29 @@ def evaluate(
     comet: Annotated[
         Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
     ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option("--path", help='Also a way through other languages, "fr>en>es"; may be repeated.'),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score every direction and stage of a run on all its test sets.
 
     Writes RUN/scorecard.json and the translations, which a second call takes up again, and prints a table with
     the experiment's comparisons: paired bootstrap, joint over directions. Several runs of one experiment that
-    differ in their seed are compared together.
+    differ in their seed are compared together. A --path is scored beside the direct translator of the same stage,
+    and enters no mean.
 
-    Example: loopmt evaluate runs/demo
+    Example: loopmt evaluate runs/demo --path "fr>en>es"
     """
     from loopmt.cli.scorecard import print_scorecard
+    from loopmt.path import Path as Walk
     from loopmt.progress import standard
     from loopmt.workflow.evaluate import Wish
     from loopmt.workflow.evaluate import evaluate as run_evaluate
 
-    scorecard = run_evaluate(runs, Wish(stage or (), beam, samples, comet), standard())
+    pivots = [Walk.parse(text) for text in dict.fromkeys(path or ())]
+    scorecard = run_evaluate(runs, Wish(stage or (), beam, samples, comet, pivots), standard())
     if as_json:
         typer.echo(json.dumps(scorecard, indent=1, ensure_ascii=False))
     else:

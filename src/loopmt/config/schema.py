@@ -179,7 +179,11 @@ class Train(Schedule):
     )
     ema: float = Field(0.999, gt=0, lt=1, description='decay of the averaged weights behind `by = "ema"`')
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: bfloat16 on CUDA only")
-    compile: bool = Field(True, description="captured and compiled steps on CUDA; the CPU is always eager")
+    compile: bool = Field(True, description="updates as captured graphs on CUDA; the CPU is always eager")
+    fuse: bool = Field(
+        False,
+        description="on CUDA, compile the layers too: fewer kernels, for a minute or two at the start; for long runs",
+    )
     shard: bool = Field(False, description="FSDP2 under torchrun: one large shared network spread over the processes")
     continued: Continued = Field(Continued(), description="learning rate of a stage with `from`")
     validate_every: int = Field(500, ge=1, description="updates between validations, each with a checkpoint")

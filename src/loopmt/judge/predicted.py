@@ -26,7 +26,7 @@ def predicted_rows(experiment: Experiment, plan: Json, analysis: Json) -> list[R
         if row["rule"] == plan["rule"]
     }
     return [
-        _row(experiment, *where, loop, gain)
+        {"planned_on": plan["stage"], "pilot_updates": plan["pilot_updates"], **_row(experiment, *where, loop, gain)}
         for where, gain in gains.items()
         if (loop := _added(experiment, where[0], where[1], where[3], plan))
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +25,26 @@ from loopmt.judge.bootstrap import FloatArray, Score, Statistics, mean_statistic
 
 Texts = Sequence[str]
 ORDER = 4
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Translations into a language, to be marked against references."""
+
+    hypotheses: Texts
+    references: Texts
+    language: str
+    lowercase: bool = False
+
+
+def surface_statistics(marked: Marked) -> dict[str, Statistics]:
+    """Every metric that compares words and characters; what it returns can travel between processes."""
+    texts, lower = (marked.hypotheses, marked.references), marked.lowercase
+    return {
+        "multi_bleu": multi_bleu_statistics(*texts, language=marked.language, lowercase=lower),
+        "sacrebleu": sacre_bleu_statistics(*texts, lowercase=lower),
+        "chrf": chrf_statistics(*texts, lowercase=lower),
+    }
 
 
 def multi_bleu(hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False) -> Score:

@@ -109,7 +109,7 @@ def _table(ragged: Ragged, numbers: range, device: torch.device) -> torch.Tensor
     import numpy as np
 
     part = ragged.take(np.array(numbers))
-    return torch.from_numpy(part.padded(len(part), int(part.lengths.max()) + 1)).to(device)[None]
+    return torch.from_numpy(part.padded(np.arange(len(part)), int(part.lengths.max()) + 1)).to(device)[None]
 
 
 def mean(values: Mapping[str, float]) -> float:

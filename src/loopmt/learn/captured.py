@@ -23,9 +23,9 @@ from loopmt.text.batch import Batch, Shape
 
 @dataclass
 class _Recorded:
-    """A graph and the tensors it reads, which must live as long as it does."""
+    """A graph and the tensor it reads, which must live as long as it does: all tables of a batch, one after another."""
 
-    inputs: tuple[Tensor, Tensor, Tensor, Tensor]
+    inputs: Tensor
     graph: torch.cuda.CUDAGraph
 
 
@@ -43,20 +43,21 @@ class CapturedLearner(Learner):
     def add(self, batch: Batch) -> None:
         recorded = self.adding.get(batch.shape) or self._record(batch.shape)
         tables = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)
-        for place, table in zip(recorded.inputs, tables, strict=True):
-            place.copy_(torch.from_numpy(np.ascontiguousarray(table)).pin_memory(), non_blocking=True)
+        # Torch keeps the pinned memory of a copy under way from being given out again, so nothing has to wait.
+        staged = torch.empty_like(recorded.inputs, device="cpu", pin_memory=True)
+        np.concatenate([table.ravel() for table in tables], out=staged.numpy())
+        recorded.inputs.copy_(staged, non_blocking=True)
         recorded.graph.replay()
 
     def _record(self, shape: Shape) -> _Recorded:
         """Recorded on a batch of nothing, which adds nothing."""
         num, device = self.translators.num_networks, self.weights.device
-        table = (num, shape.rows, shape.length)
-        source = torch.full(table, PAD, device=device)
+        rows, places = num * shape.rows, num * shape.rows * shape.length
+        inputs = torch.full((2 * places + 2 * rows,), -1, device=device)
+        source, target = inputs[: 2 * places].fill_(PAD).view(2, num, shape.rows, shape.length)
+        paths, groups = inputs[2 * places :].view(2, num, shape.rows)
         source[..., 0] = EOS
-        target = torch.full(table, PAD, device=device)
-        paths = torch.full(table[:2], -1, device=device)
-        inputs = (source, target, paths, paths.clone())
-        recorded = _Recorded(inputs, record(lambda: self.add_tensors(*inputs), self.pool))
+        recorded = _Recorded(inputs, record(lambda: self.add_tensors(source, target, paths, groups), self.pool))
         self.adding[shape] = recorded
         return recorded
 

@@ -22,7 +22,7 @@ from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.travel import HopRecord, Walk, travel
 from loopmt.path import Hop, Path
-from loopmt.processes import Processes
+from loopmt.processes import Processes, settle
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
@@ -72,6 +72,7 @@ class Gathered:
     streams: dict[int, Stream] = field(default_factory=dict)  # where routes stand after the round
     generated_tokens: int = 0
     seconds: float = 0.0
+    generate_seconds: float = 0.0  # of them, those of walking
 
 
 class Gatherer:
@@ -173,11 +174,10 @@ class Gatherer:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self._sides(route.path)
         rows = row_indices(len(starts), start, count, *self.key, "rows", str(route.path))
+        fit = np.maximum(starts.lengths[rows], ends.lengths[rows]) < self.shapes[-1].length - 2
+        rows = np.repeat(rows[fit], route.entry.samples)
         first = starts.take(rows)
-        last = first if route.path.closed else ends.take(rows)
-        fit = np.flatnonzero(np.maximum(first.lengths, last.lengths) < self.shapes[-1].length - 2)
-        fit = np.repeat(fit, route.entry.samples)
-        return first.take(fit), last.take(fit)
+        return first, first if route.path.closed else ends.take(rows)
 
     # -- walking ---------------------------------------------------------------------------------------------
 
@@ -192,18 +192,11 @@ class Gatherer:
             for route in routes
             if route.synthetic
         }
-        tokens = travel(
-            self.translators,
-            list(walks.values()),
-            self.limits,
-            precision(self.train, self.translators.device),
-            (*self.key, "generate", number, rank),
-            self.sieve,
-        )
+        tokens, seconds = self._generate(list(walks.values()), number)
         said = {route: (walk.trace[-1], walk.keep) for route, walk in walks.items()}
         records = {route: walk.records for route, walk in walks.items()}
         everyone = self.processes.collect((said, records, tokens))
-        gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone))
+        gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
         gathered.records = [
             (route, _added_up(hop))
             for route in walks
@@ -212,28 +205,36 @@ class Gatherer:
         parts = [part[0] for part in everyone]
         return {route.number: self._rows(route, texts[route.number], parts) for route in routes}, gathered
 
+    def _generate(self, walks: list[Walk], number: int) -> tuple[int, float]:
+        """Take all walks to their last hop: the tokens and the seconds of it."""
+        if not walks:
+            return 0, 0.0
+        device = self.translators.device
+        settle(device)  # what is still being learnt holds generating up, and is none of it
+        began = time.perf_counter()
+        key = (*self.key, "generate", number, self.processes.rank)
+        tokens = travel(self.translators, walks, self.limits, precision(self.train, device), key, self.sieve)
+        return tokens, time.perf_counter() - began
+
     def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]]) -> Rows:
         sources, targets = text
-        if not route.synthetic:
-            numbers = np.arange(len(targets))
-        else:
-            sources, keep = _dealt_back([part[route.number] for part in everyone], len(targets))
-            numbers = np.flatnonzero(keep)
         groups = np.full(len(targets), -1, dtype=np.int64)
         if route.entry.combine == "logmeanexp":
             groups = np.arange(len(targets)) // route.entry.samples * len(self.routes) + route.number
+        if route.synthetic:
+            sources, keep = _dealt_back([part[route.number] for part in everyone], len(targets))
+            numbers = np.flatnonzero(keep)
+            sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
         marked = route.entry.tag and route.synthetic
-        addressed = self.translators.addressed(sources.take(numbers), route.path.taught, synthetic=marked)
-        paths = np.full(len(numbers), route.number, dtype=np.int64)
-        return Rows(addressed, targets.take(numbers), paths, groups[numbers])
+        addressed = self.translators.addressed(sources, route.path.taught, synthetic=marked)
+        return Rows(addressed, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
 
     def _mixed(
         self, network: int, routes: Sequence[Route], rows: Mapping[int, Rows], shares: Mapping[int, float]
     ) -> Rows:
         mine = [route for route in routes if self.translators.network(route.path.taught) == network]
         parts = [rows[route.number] for route in mine]
-        mixed = interleave(parts, [shares[route.number] for route in mine])
-        return mixed.take(np.flatnonzero(mixed.lengths <= self.shapes[-1].length))
+        return interleave(parts, [shares[route.number] for route in mine]).up_to(self.shapes[-1].length)
 
 
 def _shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, float]:

@@ -69,6 +69,7 @@ class Learner:
         self.tally = Tally.new(translators.num_networks, paths, self.weights.device)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
+        self.adam = Adam(*train.adam, train.weight_decay)
         self.precision = precision(train, self.weights.device)
         self.splitting = Splitting(train)
 
@@ -122,19 +123,19 @@ class Learner:
     @torch.no_grad()
     def apply(self) -> None:
         """Normalise, clip each network by itself, and take an Adam step where all is finite."""
-        gradient = self.gradient / self.tokens.clamp_min(1)[:, None]
-        norm = self.norm(gradient)
+        tokens = self.tokens.clamp_min(1)
+        norm = self.norm(self.gradient) / tokens
         finite = norm.isfinite()
         good = finite & (self.tokens > 0)
-        if self.train.clip:
-            gradient *= (self.train.clip / norm.clamp_min(self.train.clip))[:, None]
-        self._adam(gradient, good)
+        self.steps += good
+        scale = self.train.clip / norm.clamp_min(self.train.clip) / tokens if self.train.clip else 1 / tokens
+        step = self.translators.transformer.fuse(adam_step)
+        step(self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
         first_bad = ~finite & (self.tally.bad_update < 0)
         self.tally.bad_update.copy_(self.number.expand_as(first_bad).where(first_bad, self.tally.bad_update))
         self.follow()
-        self.gradient.zero_()
         self.tokens.zero_()
 
     def norm(self, gradient: Tensor) -> Tensor:
@@ -144,20 +145,6 @@ class Learner:
     def follow(self) -> None:
         """Move the averaged weights towards those of now."""
         self.translators.follow(self.train.ema)
-
-    def _adam(self, gradient: Tensor, good: Tensor) -> None:
-        beta1, beta2, epsilon = self.train.adam
-        mask = good[:, None]
-        self.steps += good
-        first = torch.lerp(self.first, gradient, 1 - beta1)
-        second = torch.lerp(self.second, gradient.square(), 1 - beta2)
-        correction1 = (1 - beta1**self.steps)[:, None]
-        correction2 = (1 - beta2**self.steps)[:, None]
-        move = first / correction1 / ((second / correction2).sqrt() + epsilon)
-        if self.train.weight_decay:
-            move = move + self.train.weight_decay * self.weights
-        for kept, new in ((self.weights, self.weights - self.rate * move), (self.first, first), (self.second, second)):
-            kept.copy_(new.where(mask, kept))
 
     # -- resume ----------------------------------------------------------------------------------------------
 
@@ -174,6 +161,43 @@ class Learner:
         self.steps.copy_(tensors["steps"])
         if "ema" in self.translators.copies:
             self.translators.copies["ema"].copy_(tensors["ema"])
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Its constants."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+
+
+def adam_step(
+    weights: Tensor,
+    first: Tensor,
+    second: Tensor,
+    gradient: Tensor,
+    scale_N: Tensor,
+    good_N: Tensor,
+    steps_N: Tensor,
+    rate: Tensor,
+    adam: Adam,
+) -> None:
+    """In place, in as few passes over the weights as it takes, and the gradient is emptied.
+
+    A network that is not `good` stays as it was.
+    """
+    steps = steps_N.clamp_min(1)
+    gradient.mul_(scale_N[:, None]).masked_fill_(~good_N[:, None], 0)
+    first.lerp_(gradient, ((1 - adam.beta1) * good_N)[:, None])
+    second.lerp_(gradient.square_(), ((1 - adam.beta2) * good_N)[:, None])
+    size = (rate * good_N / (1 - adam.beta1**steps))[:, None]
+    root = torch.sqrt(second).mul_((1 - adam.beta2**steps).rsqrt()[:, None]).add_(adam.epsilon)
+    if adam.weight_decay:
+        weights.mul_((1 - rate * adam.weight_decay * good_N)[:, None])
+    weights.sub_(torch.mul(first, size).div_(root))
+    gradient.zero_()
 
 
 def precision(train: Train, device: torch.device) -> torch.dtype:

@@ -22,8 +22,9 @@ from torch.distributed.tensor import DTensor, Shard
 from loopmt.config import Train
 from loopmt.learn.learner import Learner, group_weights, precision
 from loopmt.model.losses import shifted, summed
-from loopmt.model.transformer import Dropout, Transformer, Weights, source_mask
+from loopmt.model.transformer import Dropout, Transformer, source_mask
 from loopmt.model.translators import Translators
+from loopmt.model.weights import Weights
 from loopmt.processes import Processes
 
 
@@ -40,7 +41,7 @@ class Part(nn.Module):
     @property
     def weights(self) -> Weights:
         """With the leading dimension of a stack of one network."""
-        return {name: self.get_parameter(_key(name))[None] for name in self.names}
+        return Weights((name, self.get_parameter(_key(name))[None]) for name in self.names)
 
     def forward(self, *inputs: Any) -> Any:
         return self.compute(self.weights, *inputs)
@@ -64,17 +65,16 @@ class Network(Part):
         )
 
     def _layer(self, prefix: str) -> Callable[..., Tensor]:
-        side, number = prefix.split(".")[0], int(prefix.split(".")[1])
-        transformer = self.transformer
+        name, transformer = prefix.rstrip("."), self.transformer
 
         def encode(weights: Weights, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-            return transformer.encoder_layer(weights, number, x, mask, dropout)
+            return transformer.encoder_layer(weights.layers[name], x, mask, dropout)
 
         def decode(weights: Weights, x: Tensor, states: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-            keys, values = transformer.memory_layer(weights, number, states)
-            return transformer.decoder_layer(weights, number, x, keys, values, mask, dropout)
+            keys, values = transformer.memory_layer(weights.layers[name], states)
+            return transformer.decoder_layer(weights.layers[name], x, keys, values, mask, dropout)
 
-        return encode if side == "encoder" else decode
+        return encode if name.startswith("encoder") else decode
 
     def _losses(
         self, weights: Weights, source: Tensor, target: Tensor, label_smoothing: float, dropout: Dropout

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from loopmt.learn.gather import Gathered
 from loopmt.run import Json
 from loopmt.text.batch import Batch
@@ -30,6 +28,7 @@ class Progress:
     streams: dict[str, Json] = field(default_factory=dict)  # by route: how far it has read
     guards: dict[str, list[Json]] = field(default_factory=dict)  # what the guard saw since the last line of the log
     window: dict[str, float] = field(default_factory=dict)  # other sums since then
+    first_update: float | None = None  # seconds until the first update was done, recording graphs included
     seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
 
 
@@ -40,14 +39,21 @@ class Window:
     started: float = field(default_factory=time.perf_counter)
     generate_seconds: float = 0.0
     generated_tokens: float = 0
+    validate_seconds: float = 0.0
+    source_tokens: float = 0
     target_tokens: float = 0
     places: float = 0
+    updates: float = 0
+    rounds: float = 0
 
     def add(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
-        self.generate_seconds += gathered.seconds
+        self.generate_seconds += gathered.generate_seconds
         self.generated_tokens += gathered.generated_tokens
-        self.target_tokens += int(sum(int(batch.target_tokens.sum()) for batch in batches))
-        self.places += int(sum(np.prod(batch.target_NBL.shape) for batch in batches))
+        self.source_tokens += sum(batch.source_tokens for batch in batches)
+        self.target_tokens += sum(int(batch.target_tokens.sum()) for batch in batches)
+        self.places += sum(batch.target_NBL.size for batch in batches)
+        self.updates += len(batches)
+        self.rounds += 1
 
     @classmethod
     def resumed(cls, state: Mapping[str, float]) -> Window:
@@ -59,10 +65,15 @@ class Window:
 
     def summary(self) -> dict[str, Any]:
         seconds = time.perf_counter() - self.started
+        learning = seconds - self.generate_seconds - self.validate_seconds
         return {
             "seconds": seconds,
             "tokens_per_second": self.target_tokens / max(seconds, 1e-9),
+            "learnt_per_second": self.target_tokens / max(learning, 1e-9),
             "generated_tokens": self.generated_tokens,
+            "generated_per_second": self.generated_tokens / max(self.generate_seconds, 1e-9),
             "generate_share": self.generate_seconds / max(seconds, 1e-9),
+            "source_padding": 1 - self.source_tokens / max(self.places, 1),
             "padding": 1 - self.target_tokens / max(self.places, 1),
+            "updates_per_round": self.updates / max(self.rounds, 1),  # the generators' staleness
         }

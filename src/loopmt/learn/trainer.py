@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import torch
 
 from loopmt.config import Train
@@ -20,7 +21,7 @@ from loopmt.learn.guards import Alarm, Guard
 from loopmt.learn.learner import Learner, learning_rate
 from loopmt.learn.standing import Progress, Window
 from loopmt.model.translators import Translators
-from loopmt.processes import Processes
+from loopmt.processes import Processes, settle
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, Shape, pack
@@ -87,11 +88,15 @@ class Trainer:
 
     def run(self) -> bool:
         """Train to the end of the stage; False if it was asked to stop before."""
+        began = time.perf_counter()
         self._resume()
         while not self._ended():
             started = self.progress.update
             for number, batch in enumerate(self._batches(), 1):
                 self._learn(batch, started + number)
+                if self.progress.first_update is None:
+                    settle(self.translators.device)
+                    self.progress.first_update = time.perf_counter() - began
             self.learner.publish()
             self.progress.round += 1
             self._after_round(started)
@@ -166,19 +171,21 @@ class Trainer:
 
     def _account(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
         """Enter a round into the ledger of equal budgets."""
-        self.progress.seconds["generate"] += gathered.seconds
+        self.progress.seconds["generate"] += gathered.generate_seconds
+        self.progress.seconds["train"] += gathered.seconds - gathered.generate_seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
         streams = self.progress.streams
+        places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
+        tokens = np.concatenate([batch.row_tokens.ravel() for batch in batches])
+        spent = [np.bincount(places, weights, len(self.routes) + 1).astype(int) for weights in (None, tokens)]
         for route in self.routes:
             entry = self.progress.spent.setdefault(str(route.path), {"rows": 0, "target_tokens": 0, "real_rows": 0})
             if stream := gathered.streams.get(route.number):
                 entry["real_rows"] += stream.read - streams.get(str(route.number), {"read": 0})["read"]
                 streams[str(route.number)] = asdict(stream)
-            for batch in batches:
-                mine = batch.paths_NB == route.number
-                entry["rows"] += int(mine.sum())
-                entry["target_tokens"] += int((batch.target_NBL[mine] != 0).sum())
+            entry["rows"] += int(spent[0][route.number + 1])
+            entry["target_tokens"] += int(spent[1][route.number + 1])
 
     def _log(self) -> None:
         self._check_finite()
@@ -193,6 +200,7 @@ class Trainer:
                 zip(self.translators.names(), (tally.norms / tally.updates.clamp_min(1)).tolist(), strict=True)
             ),
             **self._window.summary(),
+            "first_update": self.progress.first_update,
             "guards": [asdict(record) for record in self.guard.window()],
             "weights": self.progress.weights,
         }
@@ -229,7 +237,9 @@ class Trainer:
     def _validate(self) -> None:
         started = time.perf_counter()
         validation = self.processes.tell(self.hooks.validate() if self.processes.first else None)
-        self.progress.seconds["validate"] += time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.progress.seconds["validate"] += seconds
+        self._window.validate_seconds += seconds
         progress, bleu = self.progress, validation.mean_bleu
         if bleu > progress.best_bleu:
             progress.best_bleu, progress.best_update, progress.stale = bleu, progress.update, 0

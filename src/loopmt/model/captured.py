@@ -110,7 +110,7 @@ class CapturedDecoder:
     def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         device = self.flat.device
         source = torch.full((rows, source_length), EOS, device=device)
-        hypotheses = search.start([length] * rows, how, device)
+        hypotheses = search.start([length] * rows, how, device, self.transformer.fuse)
         first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
         position = torch.zeros((), dtype=torch.long, device=device)
         memory = self._read(source, hypotheses.width)
@@ -125,7 +125,7 @@ class CapturedDecoder:
         def step() -> None:
             fixed = search.state(hypotheses)
             logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], position)[0]
-            parents = hypotheses.advance(logits.float() + self.silent, position, None)
+            parents = hypotheses.advance(logits, self.silent, position, None)
             for name, tensor in search.state(hypotheses).items():
                 setattr(hypotheses, name, fixed[name].copy_(tensor))
             if parents is not None:

@@ -148,7 +148,7 @@ class Decoder:
         for number in range(max(limit)):
             position = torch.tensor(number, device=source_BS.device)
             logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], number)[0]
-            parents = hypotheses.advance(logits.float() + self.silent, position, generator)
+            parents = hypotheses.advance(logits, self.silent, position, generator)
             if parents is not None:
                 reorder(cache, parents, number + 1)
             if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):

@@ -29,7 +29,7 @@ def row_losses(
     states = transformer.encode(weights, source_NBL, dropout)
     memory = transformer.memory(weights, states, source_NBL)
     logits = transformer.logits(weights, transformer.decode(weights, memory, shifted(target_NBL), dropout))
-    return summed(logits, target_NBL, label_smoothing)
+    return transformer.fuse(summed)(logits, target_NBL, label_smoothing)
 
 
 def shifted(target_NBL: Tensor) -> Tensor:

@@ -9,15 +9,17 @@ Shapes: B sentences, W beams, T target length, V vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.model.weights import EOS, PAD
+
+Fuse = Callable[[Any], Any]
 
 
 @dataclass
@@ -39,8 +41,13 @@ class Search(Protocol):
     def width(self) -> int:
         """Hypotheses a sentence."""
 
-    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor | None:
-        """One more token of every hypothesis; the old rows that the new ones continue, if they moved."""
+    def advance(
+        self, logits: Tensor, silent: Tensor, position: Tensor, generator: torch.Generator | None
+    ) -> Tensor | None:
+        """One more token of every hypothesis; the old rows that the new ones continue, if they moved.
+
+        `silent` is added to all logits: -inf at ids that may not be said.
+        """
 
     def done(self, position: Tensor) -> Tensor:
         """(B,), sentences for which nothing can change any more."""
@@ -52,19 +59,19 @@ class Search(Protocol):
         """What was found for each sentence, best first."""
 
 
-def start(limit: list[int], how: Generate, device: torch.device) -> Search:
-    """`limit` is how long each output may get."""
+def start(limit: list[int], how: Generate, device: torch.device, fuse: Fuse = lambda function: function) -> Search:
+    """`limit` is how long each output may get; `fuse` may compile what goes over all logits."""
     longest = torch.tensor(limit, device=device)
     rows = torch.arange(len(limit), device=device)
     if how.how != "beam" or how.beam == 1:
         said = torch.full((len(limit), max(limit)), PAD, device=device)
         ended = torch.zeros(len(limit), dtype=torch.bool, device=device)
-        return Single(said, torch.zeros(len(limit), device=device), ended, longest, rows, said[:, 0].clone(), how)
+        return Single(said, torch.zeros(len(limit), device=device), ended, longest, rows, said[:, 0].clone(), how, fuse)
     said = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
     nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
     scores = nothing.clone()
     scores[:, 0] = 0.0  # all beams start alike: only one of them counts
-    return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten().clone(), how)
+    return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten().clone(), how, fuse)
 
 
 def state(search: Search) -> dict[str, Tensor]:
@@ -84,13 +91,14 @@ class Single:
     rows: Tensor
     tokens: Tensor
     how: Generate
+    fuse: Fuse
 
     @property
     def width(self) -> int:
         return 1
 
-    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
-        picked, scored = pick(logits, self.how, generator)
+    def advance(self, logits: Tensor, silent: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
+        picked, scored = self.fuse(pick)(logits, silent, self.how, generator)
         self.tokens = picked.masked_fill(self.ended, PAD)
         self.said = self.said.index_copy(1, position.view(1), self.tokens[:, None])
         self.scores = self.scores + scored.masked_fill(self.ended, 0)
@@ -119,18 +127,18 @@ class Beams:
     rows: Tensor
     tokens: Tensor
     how: Generate
+    fuse: Fuse
 
     @property
     def width(self) -> int:
         return self.how.beam
 
-    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
+    def advance(self, logits: Tensor, silent: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
         rows, width, length = self.said.shape
-        size = logits.shape[-1]
-        logprobs = F.log_softmax(logits, -1).view(rows, width, size)
-        total = (self.scores[..., None] + logprobs).flatten(1)
+        logprobs, tokens = self.fuse(likeliest)(logits, silent, 2 * width)
+        total = (self.scores[..., None] + logprobs.view(rows, width, -1)).flatten(1)
         best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
-        parent, token = place // size, place % size
+        parent, token = place // logprobs.shape[-1], tokens.view(rows, -1).gather(1, place)
         said = self.said.gather(1, parent[..., None].expand(-1, -1, length))
         said = said.index_copy(2, position.view(1), token[..., None])
         ending = token == EOS
@@ -141,7 +149,8 @@ class Beams:
         self.said = said.gather(1, order[..., None].expand(-1, -1, length)).where(under_way[..., None], self.said)
         self.tokens = token.gather(1, order).flatten()
         base = torch.arange(rows, device=said.device)[:, None] * width
-        return (base + parent.gather(1, order)).flatten()
+        moved: Tensor = (base + parent.gather(1, order)).flatten()
+        return moved
 
     def _keep_ended(self, said: Tensor, scores: Tensor, position: Tensor) -> None:
         normalised = scores / (position + 1) ** self.how.length_penalty
@@ -193,10 +202,20 @@ def output(ids: list[int], score: float) -> Output:
     return Output(ids[:length], score, EOS in ids)
 
 
-def pick(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def likeliest(logits_BV: Tensor, silent_V: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and ids of the `count` likeliest tokens of every row, (B, count)."""
+    logits = logits_BV.float() + silent_V
+    best, tokens = logits.topk(min(count, logits.shape[-1]), dim=-1)
+    return best - logits.logsumexp(-1, keepdim=True), tokens
+
+
+def pick(
+    logits_BV: Tensor, silent_V: Tensor, how: Generate, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
     """The next token of every row and its log-probability under the network (whatever the sampler's restriction)."""
-    chosen = logits_BV.argmax(-1) if how.how != "sample" else _sampled(logits_BV, how, generator)
-    return chosen, logits_BV.gather(-1, chosen[:, None])[:, 0] - logits_BV.logsumexp(-1)
+    logits = logits_BV.float() + silent_V
+    chosen = logits.argmax(-1) if how.how != "sample" else _sampled(logits, how, generator)
+    return chosen, logits.gather(-1, chosen[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def _sampled(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:

@@ -13,15 +13,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.weights import PAD
+from loopmt.model.weights import PAD, Weights
 
-Weights = Mapping[str, Tensor]
+Layer = Mapping[str, Tensor]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
@@ -54,23 +56,13 @@ class Cache:
     keys: list[Tensor]
     values: list[Tensor]
 
-    def extend(
-        self, layer: int, key: Tensor, value: Tensor, position: int | Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Write one position; what may be attended to. A tensor position keeps shapes fixed, for captured graphs."""
-        keys, values = self.keys[layer], self.values[layer]
-        if isinstance(position, int):
-            keys[:, :, position], values[:, :, position] = key[:, :, 0], value[:, :, 0]
-            return keys[:, :, : position + 1], values[:, :, : position + 1], None
-        keys.index_copy_(2, position.view(1), key)
-        values.index_copy_(2, position.view(1), value)
-        mask = torch.arange(keys.shape[2], device=keys.device) <= position
-        return keys, values, mask.view(1, 1, 1, -1)
-
 
 @dataclass(frozen=True)
 class Transformer:
-    """The computation of one architecture."""
+    """The computation of one architecture.
+
+    Layers see only their own weights, so that all of them are the same function: `fused.Fused` compiles it once.
+    """
 
     model: Model
     joint: bool
@@ -79,55 +71,68 @@ class Transformer:
         mask = source_mask(source_NBS)
         x = self.embed(weights, "source_embed", source_NBS, 0, dropout)
         for number in range(self.model.layers):
-            x = self.encoder_layer(weights, number, x, mask, dropout)
+            x = self.encoder_layer(weights.layers[f"encoder.{number}"], x, mask, dropout)
         return self.final(weights, "encoder", x)
 
-    def encoder_layer(self, weights: Weights, number: int, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-        name = f"encoder.{number}"
-        query, key, value = self._project_self(weights, name, x)
-        attended = self._attend(weights, f"{name}.self", query, key, value, mask, dropout)
-        x = self._leave(weights, f"{name}.self", x, attended, dropout)
-        return self._feed_forward(weights, name, x, dropout)
+    def encoder_layer(self, layer: Layer, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+        query, key, value = self._project_self(layer, x)
+        attended = self._merge(attention(query, key, value, mask, dropout.attention), x)
+        x = self._leave(layer, "self", x, linear(layer, "self.out", attended), dropout)
+        return self._feed_forward(layer, x, dropout)
 
     def memory(self, weights: Weights, states_NBSD: Tensor, source_NBS: Tensor) -> Memory:
         """Keys and values of the source for every decoder layer, computed once per sentence."""
-        layers = [self.memory_layer(weights, number, states_NBSD) for number in range(self.model.num_decoder_layers)]
+        layers = [self.memory_layer(layer, states_NBSD) for layer in self._decoder(weights)]
         return Memory([key for key, _ in layers], [value for _, value in layers], source_mask(source_NBS))
 
-    def memory_layer(self, weights: Weights, number: int, states_NBSD: Tensor) -> tuple[Tensor, Tensor]:
-        key, value = linear(weights, f"decoder.{number}.cross.kv", states_NBSD).chunk(2, dim=-1)
+    def memory_layer(self, layer: Layer, states_NBSD: Tensor) -> tuple[Tensor, Tensor]:
+        key, value = linear(layer, "cross.kv", states_NBSD).chunk(2, dim=-1)
         return self._heads(key), self._heads(value)
 
     def decode(self, weights: Weights, memory: Memory, inputs_NBT: Tensor, dropout: Dropout = NO_DROPOUT) -> Tensor:
         """States of the decoder when every input token is given (teacher forcing)."""
         x = self.embed(weights, "target_embed", inputs_NBT, 0, dropout)
-        for number in range(self.model.num_decoder_layers):
-            x = self.decoder_layer(weights, number, x, memory.keys[number], memory.values[number], memory.mask, dropout)
+        for number, layer in enumerate(self._decoder(weights)):
+            x = self.decoder_layer(layer, x, memory.keys[number], memory.values[number], memory.mask, dropout)
         return self.final(weights, "decoder", x)
 
     def decoder_layer(
-        self, weights: Weights, number: int, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
+        self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
     ) -> Tensor:
         """`keys` and `values` are the source's."""
-        name = f"decoder.{number}"
-        query, key, value = self._project_self(weights, name, x)
-        attended = self._attend(weights, f"{name}.self", query, key, value, None, dropout, causal=True)
-        x = self._leave(weights, f"{name}.self", x, attended, dropout)
-        x = self._cross(weights, number, x, keys, values, mask, dropout)
-        return self._feed_forward(weights, name, x, dropout)
+        query, key, value = self._project_self(layer, x)
+        attended = self._merge(attention(query, key, value, None, dropout.attention, causal=True), x)
+        x = self._leave(layer, "self", x, linear(layer, "self.out", attended), dropout)
+        x = self._cross(layer, x, keys, values, mask, dropout)
+        return self._feed_forward(layer, x, dropout)
 
     def step(self, weights: Weights, memory: Memory, cache: Cache, tokens_NB: Tensor, position: int | Tensor) -> Tensor:
         """Logits after one more token of every sentence."""
         x = self.embed(weights, "target_embed", tokens_NB[..., None], position, NO_DROPOUT)
-        for number in range(self.model.num_decoder_layers):
-            name = f"decoder.{number}"
-            query, key, value = self._project_self(weights, name, x)
-            keys, values, mask = cache.extend(number, key, value, position)
-            attended = self._attend(weights, f"{name}.self", query, keys, values, mask, NO_DROPOUT)
-            x = self._leave(weights, f"{name}.self", x, attended, NO_DROPOUT)
-            x = self._cross(weights, number, x, memory.keys[number], memory.values[number], memory.mask, NO_DROPOUT)
-            x = self._feed_forward(weights, name, x, NO_DROPOUT)
+        for number, layer in enumerate(self._decoder(weights)):
+            source = (memory.keys[number], memory.values[number], memory.mask)
+            x = self.step_layer(layer, x, *source, cache.keys[number], cache.values[number], position)
         return self.logits(weights, self.final(weights, "decoder", x)[..., 0, :])
+
+    def step_layer(
+        self,
+        layer: Layer,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        past_keys: Tensor,
+        past_values: Tensor,
+        position: int | Tensor,
+    ) -> Tensor:
+        """One position; its key and value join the past."""
+        query, key, value = self._project_self(layer, x)
+        past = extend(past_keys, past_values, key, value, position)
+        x = self._leave(
+            layer, "self", x, linear(layer, "self.out", self._merge(attention(query, *past), x)), NO_DROPOUT
+        )
+        x = self._cross(layer, x, keys, values, mask, NO_DROPOUT)
+        return self._feed_forward(layer, x, NO_DROPOUT)
 
     def new_cache(self, rows: int, length: int, like: Tensor) -> Cache:
         heads, size = self.model.heads, self.model.width // self.model.heads
@@ -139,7 +144,14 @@ class Transformer:
         table = weights["embed" if self.joint else "target_embed"]
         return matmul(states, table, weights["output_bias"])
 
+    def fuse(self, function: Function) -> Function:
+        """`function` as this transformer runs what is its own: here as it is."""
+        return function
+
     # -- parts -----------------------------------------------------------------------------------------------
+
+    def _decoder(self, weights: Weights) -> list[Layer]:
+        return [weights.layers[f"decoder.{number}"] for number in range(self.model.num_decoder_layers)]
 
     def embed(self, weights: Weights, name: str, ids_NBT: Tensor, start: int | Tensor, dropout: Dropout) -> Tensor:
         table_NVD = weights["embed" if self.joint else name]
@@ -151,22 +163,19 @@ class Transformer:
             x = F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
         return drop(x * math.sqrt(width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
 
-    def _project_self(self, weights: Weights, name: str, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        query, key, value = linear(weights, f"{name}.self.qkv", self._enter(weights, f"{name}.self", x)).chunk(3, -1)
+    def _project_self(self, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = linear(layer, "self.qkv", self._enter(layer, "self", x)).chunk(3, -1)
         return self._heads(query), self._heads(key), self._heads(value)
 
-    def _cross(
-        self, weights: Weights, number: int, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
-    ) -> Tensor:
-        name = f"decoder.{number}.cross"
-        query = self._heads(linear(weights, f"{name}.q", self._enter(weights, name, x)))
-        attended = self._attend(weights, name, query, keys, values, mask, dropout)
-        return self._leave(weights, name, x, attended, dropout)
+    def _cross(self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
+        query = self._heads(linear(layer, "cross.q", self._enter(layer, "cross", x)))
+        attended = self._merge(attention(query, keys, values, mask, dropout.attention), x)
+        return self._leave(layer, "cross", x, linear(layer, "cross.out", attended), dropout)
 
-    def _feed_forward(self, weights: Weights, name: str, x: Tensor, dropout: Dropout) -> Tensor:
-        inner = linear(weights, f"{name}.ffn.up", self._enter(weights, f"{name}.ffn", x))
+    def _feed_forward(self, layer: Layer, x: Tensor, dropout: Dropout) -> Tensor:
+        inner = linear(layer, "ffn.up", self._enter(layer, "ffn", x))
         inner = drop(_ACTIVATIONS[self.model.activation](inner), dropout.activation)
-        return self._leave(weights, f"{name}.ffn", x, linear(weights, f"{name}.ffn.down", inner), dropout)
+        return self._leave(layer, "ffn", x, linear(layer, "ffn.down", inner), dropout)
 
     def _heads(self, x_NBTD: Tensor) -> Tensor:
         """(N, B, T, D) to (N*B, H, T, K)."""
@@ -174,35 +183,41 @@ class Transformer:
         heads = self.model.heads
         return x_NBTD.reshape(num * rows, length, heads, width // heads).transpose(1, 2)
 
-    def _attend(
-        self,
-        weights: Weights,
-        name: str,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        dropout: Dropout,
-        causal: bool = False,
-    ) -> Tensor:
-        attended = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout.attention, is_causal=causal
-        )
-        num, length = weights[f"{name}.out.bias"].shape[0], query.shape[2]
-        return linear(weights, f"{name}.out", attended.transpose(1, 2).reshape(num, -1, length, self.model.width))
+    def _merge(self, attended: Tensor, like: Tensor) -> Tensor:
+        """(N*B, H, T, K) to (N, B, T, D)."""
+        return attended.transpose(1, 2).reshape(like.shape)
 
-    def _enter(self, weights: Weights, name: str, x: Tensor) -> Tensor:
+    def _enter(self, weights: Layer, name: str, x: Tensor) -> Tensor:
         return norm(weights, f"{name}.norm", x) if self.model.norm == "pre" else x
 
-    def _leave(self, weights: Weights, name: str, x: Tensor, out: Tensor, dropout: Dropout) -> Tensor:
+    def _leave(self, weights: Layer, name: str, x: Tensor, out: Tensor, dropout: Dropout) -> Tensor:
         x = x + drop(out, dropout.state)
         return norm(weights, f"{name}.norm", x) if self.model.norm == "post" else x
 
-    def final(self, weights: Weights, name: str, x: Tensor) -> Tensor:
+    def final(self, weights: Layer, name: str, x: Tensor) -> Tensor:
         return norm(weights, f"{name}.norm", x) if self.model.norm == "pre" else x
 
 
-def linear(weights: Weights, name: str, x: Tensor) -> Tensor:
+def attention(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float = 0.0, causal: bool = False
+) -> Tensor:
+    return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+
+
+def extend(
+    keys: Tensor, values: Tensor, key: Tensor, value: Tensor, position: int | Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Write one position of a cache; what may be attended to. A tensor position keeps shapes fixed, for graphs."""
+    if isinstance(position, int):
+        keys[:, :, position], values[:, :, position] = key[:, :, 0], value[:, :, 0]
+        return keys[:, :, : position + 1], values[:, :, : position + 1], None
+    keys.index_copy_(2, position.view(1), key)
+    values.index_copy_(2, position.view(1), value)
+    mask = torch.arange(keys.shape[2], device=keys.device) <= position
+    return keys, values, mask.view(1, 1, 1, -1)
+
+
+def linear(weights: Layer, name: str, x: Tensor) -> Tensor:
     return matmul(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
@@ -214,7 +229,7 @@ def matmul(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor) -> Tensor:
     return out.view(*x.shape[:-1], weight_NOI.shape[1])
 
 
-def norm(weights: Weights, name: str, x: Tensor) -> Tensor:
+def norm(weights: Layer, name: str, x: Tensor) -> Tensor:
     weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
     if x.shape[0] == 1:
         return F.layer_norm(x, x.shape[-1:], weight[0], bias[0])

@@ -15,6 +15,7 @@ from loopmt.errors import PathError
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Speaker
 from loopmt.model.foreign import Foreign
+from loopmt.model.fused import Fused, can_fuse
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import PAD, UNK, Layout
 from loopmt.path import Hop
@@ -32,6 +33,7 @@ class Translators:
     vocab: Vocab
     hops: tuple[Hop, ...]
     device: torch.device
+    fused: bool = False  # compiled layers, where the device can
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
     foreign: dict[Hop, Foreign] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
@@ -68,7 +70,8 @@ class Translators:
 
     @cached_property
     def transformer(self) -> Transformer:
-        return Transformer(self.model, self.vocab.joint)
+        kind = Fused if self.fused and can_fuse(self.device) else Transformer
+        return kind(self.model, self.vocab.joint)
 
     # -- weights ---------------------------------------------------------------------------------------------
 

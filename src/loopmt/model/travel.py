@@ -139,4 +139,6 @@ def _arrive(walk: Walk, hop: Hop, said: Ragged, ended: Mask, sieve: Sieve | None
 
 
 def _distinct(rows: Ragged, offered: Mask) -> int:
-    return len({rows.row(int(row)).tobytes() for row in offered.nonzero()[0]})
+    content = rows.flat.tobytes()
+    ends = rows.offsets * rows.flat.itemsize
+    return len({content[start:end] for start, end in zip(ends[:-1][offered], ends[1:][offered], strict=True)})

@@ -6,6 +6,7 @@ Shapes: N networks, P weights of one network.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,9 +17,23 @@ from loopmt.config import Model
 from loopmt.rng import torch_generator
 
 PAD, EOS, UNK = 0, 1, 2
+_IN_LAYER = re.compile(r"((?:en|de)coder\.\d+)\.(.+)")
 _ALIGN = 64  # weights start at multiples of this, so that matrix kernels read aligned rows
 
 Shapes = dict[str, tuple[int, ...]]
+
+
+class Weights(dict[str, Tensor]):
+    """Weights by name, each with the leading N."""
+
+    @cached_property
+    def layers(self) -> dict[str, dict[str, Tensor]]:
+        """Those of each layer ("encoder.0", ...) under their names within it."""
+        found: dict[str, dict[str, Tensor]] = {}
+        for name, weight in self.items():
+            if match := _IN_LAYER.fullmatch(name):
+                found.setdefault(match[1], {})[match[2]] = weight
+        return found
 
 
 @dataclass(frozen=True)
@@ -68,13 +83,13 @@ class Layout:
     def num_parameters(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
-    def unpack(self, flat_NP: Tensor) -> dict[str, Tensor]:
+    def unpack(self, flat_NP: Tensor) -> Weights:
         """Named views of flat rows, each with the leading N; the gradient of all of them is one concatenation."""
         parts = torch.split(flat_NP, self.sizes, dim=1)
-        return {
-            name: part[:, : math.prod(shape)].view(-1, *shape)
+        return Weights(
+            (name, part[:, : math.prod(shape)].view(-1, *shape))
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
-        }
+        )
 
     def initial(self, *keys: tuple[str | int, ...]) -> Tensor:
         """Fresh rows on the CPU, one per key: the same key gives the same row on any machine."""

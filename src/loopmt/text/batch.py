@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from loopmt.rng import numpy_generator
-from loopmt.text.ragged import EOS, PAD, Ints, Ragged
+from loopmt.text.ragged import PAD, Ints, Ragged
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Rows:
 
     def take(self, numbers: Ints) -> Rows:
         return Rows(self.sources.take(numbers), self.targets.take(numbers), self.paths[numbers], self.groups[numbers])
+
+    def up_to(self, length: int) -> Rows:
+        """The rows that take at most `length` places."""
+        fit = self.lengths <= length
+        return self if fit.all() else self.take(np.flatnonzero(fit))
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
@@ -69,11 +75,22 @@ class Batch:
     paths_NB: Ints  # -1 where there is no row
     groups_NB: Ints
 
+    @cached_property
+    def row_tokens(self) -> Ints:
+        """Real target tokens of each row, ends included."""
+        counts: Ints = np.count_nonzero(self.target_NBL, axis=2)  # all but padding
+        return counts
+
     @property
     def target_tokens(self) -> Ints:
         """Real target tokens of each network, ends included."""
-        counts: Ints = (self.target_NBL != PAD).sum((1, 2))
+        counts: Ints = self.row_tokens.sum(1)
         return counts
+
+    @property
+    def source_tokens(self) -> int:
+        """Real source tokens of all networks, ends included."""
+        return int(np.count_nonzero(self.source_NBL)) - int(np.count_nonzero(self.paths_NB < 0))
 
     def part(self, number: int, count: int) -> Batch:
         """One of `count` equal parts by rows: for several processes, or for accumulating."""
@@ -125,17 +142,23 @@ def pack(
     A group has at most `unit` rows and lies between two multiples of `unit` in a batch: so neither batches nor parts
     of them cut it, and the parts that a batch is computed in do not change what is in it.
     """
-    share = _largest_share(networks, shapes, updates, unit)
-    ordered = [_longest_first(rows, share) for rows in networks]
-    batches = [_batch(ordered, shape, starts, unit) for shape, starts in _plan(ordered, shapes, unit)]
-    return [batches[number] for number in numpy_generator(*key, "order").permutation(len(batches))]
+    sortable = [_Sortable.of(rows) for rows in networks]
+    share = _largest_share(sortable, shapes, updates, unit)
+    ordered = [own.longest_first(share) for own in sortable]
+    plan = _plan(ordered, shapes, unit, updates)
+    rows, firsts = Rows.join(networks), np.cumsum([0, *map(len, networks)])[:-1]
+    order = numpy_generator(*key, "order").permutation(len(plan))
+    return [
+        _batch(rows, shape, _numbers(ordered, firsts, shape.rows, starts, unit))
+        for shape, starts in (plan[number] for number in order)
+    ]
 
 
-def _largest_share(networks: Sequence[Rows], shapes: Sequence[Shape], updates: int, unit: int) -> float:
+def _largest_share(networks: Sequence[_Sortable], shapes: Sequence[Shape], updates: int, unit: int) -> float:
     """Bisect for the largest share of every network's rows whose plan has at most `updates` batches."""
 
     def fits(share: float) -> bool:
-        return len(_plan([_longest_first(rows, share) for rows in networks], shapes, unit)) <= updates
+        return len(_plan([own.longest_first(share) for own in networks], shapes, unit, updates)) <= updates
 
     if fits(1.0):
         return 1.0
@@ -150,15 +173,18 @@ def _largest_share(networks: Sequence[Rows], shapes: Sequence[Shape], updates: i
 class _Ordered:
     """A network's rows in the order in which they are packed."""
 
-    rows: Rows
     order: Ints
     lengths: Ints
     groups: Ints
 
+    def count(self, start: int, rows: int, unit: int) -> int:
+        """How many of the next rows go into a batch of `rows`."""
+        return max(0, min(rows, len(self.order) - start)) if unit == 1 else len(self.places(start, rows, unit))
+
     def places(self, start: int, rows: int, unit: int) -> Ints:
         """Where the next rows go in a batch of `rows`."""
         if unit == 1:
-            return np.arange(min(rows, len(self.order) - start)) if start < len(self.order) else np.zeros(0, np.int64)
+            return np.arange(self.count(start, rows, unit))
         found: list[int] = []
         place = 0
         while start < len(self.order):
@@ -178,66 +204,78 @@ class _Ordered:
         return end - start
 
 
-def _longest_first(rows: Rows, share: float) -> _Ordered:
-    """The first `share` of the rows by length; those of a group stay together and count as their longest."""
-    count = round(share * len(rows))
-    lengths, groups, places = rows.lengths[:count], rows.groups[:count], np.arange(count)
-    if (groups >= 0).any():
-        own = np.where(groups >= 0, groups, groups.max(initial=-1) + 1 + places)
-        _, first, group = np.unique(own, return_index=True, return_inverse=True)
-        longest = np.zeros(len(first), dtype=np.int64)
-        np.maximum.at(longest, group, lengths)
-        lengths, places = longest[group], first[group]
-    order = np.lexsort((places, -lengths))
-    return _Ordered(rows, order, lengths[order], groups[order])
+@dataclass(frozen=True)
+class _Sortable:
+    """A network's rows, sorted by length once: without groups any first share of them has the same order."""
+
+    lengths: Ints
+    groups: Ints
+    whole: _Ordered | None
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Sortable:
+        lengths, groups = rows.lengths, rows.groups
+        if (groups >= 0).any():
+            return cls(lengths, groups, None)
+        order = np.argsort(-lengths, kind="stable")
+        return cls(lengths, groups, _Ordered(order, lengths[order], groups))
+
+    def longest_first(self, share: float) -> _Ordered:
+        """The first `share` of the rows by length; those of a group stay together and count as their longest."""
+        count = round(share * len(self.lengths))
+        if self.whole is None:
+            return _grouped(self.lengths[:count], self.groups[:count])
+        held = self.whole.order < count
+        return _Ordered(self.whole.order[held], self.whole.lengths[held], self.groups[:count])
 
 
-def _plan(networks: Sequence[_Ordered], shapes: Sequence[Shape], unit: int) -> list[tuple[Shape, list[int]]]:
-    """Longest rows first: the shape of each batch and where it starts in every network's rows."""
+def _grouped(lengths: Ints, groups: Ints) -> _Ordered:
+    places = np.arange(len(lengths))
+    own = np.where(groups >= 0, groups, groups.max(initial=-1) + 1 + places)
+    _, first, group = np.unique(own, return_index=True, return_inverse=True)
+    longest = np.zeros(len(first), dtype=np.int64)
+    np.maximum.at(longest, group, lengths)
+    order = np.lexsort((first[group], -longest[group]))
+    return _Ordered(order, longest[group][order], groups[order])
+
+
+def _plan(networks: Sequence[_Ordered], shapes: Sequence[Shape], unit: int, most: int) -> list[tuple[Shape, list[int]]]:
+    """Longest rows first: the shape of each batch and where it starts in every network's rows; ends beyond `most`."""
     starts = [0] * len(networks)
     plan: list[tuple[Shape, list[int]]] = []
-    while left := [own.lengths[start] for own, start in zip(networks, starts, strict=True) if start < len(own.order)]:
+    while len(plan) <= most and (
+        left := [own.lengths[start] for own, start in zip(networks, starts, strict=True) if start < len(own.order)]
+    ):
         longest = max(left)
         shape = next(shape for shape in shapes if shape.length >= longest)
         plan.append((shape, starts))
-        starts = [start + len(own.places(start, shape.rows, unit)) for own, start in zip(networks, starts, strict=True)]
+        starts = [start + own.count(start, shape.rows, unit) for own, start in zip(networks, starts, strict=True)]
     return plan
 
 
-def _batch(networks: Sequence[_Ordered], shape: Shape, starts: Sequence[int], unit: int) -> Batch:
-    tables = [_tables(own, shape, start, unit) for own, start in zip(networks, starts, strict=True)]
-    source, target, paths, groups = (np.stack(column) for column in zip(*tables, strict=True))
-    return Batch(shape, source, target, paths, groups)
+def _numbers(networks: Sequence[_Ordered], firsts: Ints, rows: int, starts: Sequence[int], unit: int) -> Ints:
+    """Which of all networks' rows go where in a batch, -1 where none does; `firsts` are the networks' first rows."""
+    numbers_NB = np.full((len(networks), rows), -1, dtype=np.int64)
+    for table, own, first, start in zip(numbers_NB, networks, firsts, starts, strict=True):
+        places = own.places(start, rows, unit)
+        table[places] = first + own.order[start : start + len(places)]
+    return numbers_NB
 
 
-def _tables(network: _Ordered, shape: Shape, start: int, unit: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """One network's part of a batch."""
-    places = network.places(start, shape.rows, unit)
-    rows = network.rows.take(network.order[start : start + len(places)])
-
-    def spread(values: Ints, empty: int) -> Ints:
-        table = np.full((shape.rows, *values.shape[1:]), empty, dtype=np.int64)
-        table[places] = values
-        return table
-
-    return (
-        _attendable(spread(rows.sources.padded(len(rows), shape.length), PAD)),
-        spread(rows.targets.padded(len(rows), shape.length), PAD),
-        spread(rows.paths, -1),
-        spread(rows.groups, -1),
-    )
-
-
-def _attendable(table: Ints) -> Ints:
-    """Rows that are none still get an end: attention over nothing has no value."""
-    table[table[:, 0] == PAD, 0] = EOS
-    return table
+def _batch(rows: Rows, shape: Shape, numbers_NB: Ints) -> Batch:
+    """A place without a row still has an end as its source: attention over nothing has no value."""
+    numbers, none = numbers_NB.ravel(), numbers_NB < 0
+    source, target = (side.padded(numbers, shape.length) for side in (rows.sources, rows.targets))
+    target[none.ravel()] = PAD
+    table = (*numbers_NB.shape, shape.length)
+    paths, groups = (np.where(none, -1, values[numbers_NB]) for values in (rows.paths, rows.groups))
+    return Batch(shape, source.reshape(table), target.reshape(table), paths, groups)
 
 
 def interleave(parts: Sequence[Rows], weights: Sequence[float]) -> Rows:
     """Rows of several paths in an order in which every prefix holds them by weight, counted in target tokens."""
-    if not parts:
-        return Rows.empty()
+    if len(parts) < 2:
+        return parts[0] if parts else Rows.empty()
     times = [np.cumsum(part.targets.lengths + 1) / weight for part, weight in zip(parts, weights, strict=True)]
     order = np.argsort(np.concatenate(times), kind="stable")
     return Rows.join(parts).take(order)

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-PAD, EOS = 0, 1
+PAD, EOS = 0, 1  # `padded` multiplies by 0 what is padding
 Ints = npt.NDArray[np.int64]
 
 
@@ -47,22 +47,25 @@ class Ragged:
         return [self.row(number) for number in range(len(self))]
 
     def take(self, numbers: Ints) -> Ragged:
-        lengths = self.offsets[numbers + 1] - self.offsets[numbers]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        flat = self.flat[np.repeat(self.offsets[numbers], lengths) + within]
-        return Ragged(flat.astype(np.int64, copy=False), offsets)
+        starts = self.offsets[numbers]
+        lengths = self.offsets[numbers + 1] - starts
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        places = np.arange(offsets[-1])
+        places += np.repeat(starts - offsets[:-1], lengths)
+        return Ragged(self.flat[places].astype(np.int64, copy=False), offsets)
 
     def prefixed(self, token: int) -> Ragged:
         """The same sequences, each after `token`."""
         places = self.offsets[:-1]
         return Ragged(np.insert(self.flat, places, token), self.offsets + np.arange(len(self) + 1))
 
-    def padded(self, rows: int, width: int) -> Ints:
-        """A table of `rows` by `width` with an end after each sequence and padding after that."""
-        table = np.full((rows, width), PAD, dtype=np.int64)
-        lengths = self.lengths
+    def padded(self, numbers: Ints, width: int) -> Ints:
+        """A table of these sequences, each with an end after it and padding after that; a number below 0 has none."""
+        lengths = np.where(numbers < 0, 0, self.offsets[numbers + 1] - self.offsets[numbers])
         places = np.arange(width)
-        table[: len(self)][places < lengths[:, None]] = self.flat
-        table[np.arange(len(self)), lengths] = EOS
+        flat = self.flat if len(self.flat) else np.zeros(1, dtype=np.int64)
+        table = flat.take(self.offsets[numbers][:, None] + places, mode="clip")
+        table *= places < lengths[:, None]
+        table[np.arange(len(table)), lengths] = EOS
         return table

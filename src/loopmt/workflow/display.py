@@ -18,6 +18,7 @@ class Display:
         self.total = stage.updates or train.max_updates
         self.progress = progress
         self.update = 0
+        self._began = False
         self._advance: Advance = lambda steps: None
 
     @contextmanager
@@ -48,7 +49,11 @@ class Display:
         loss = sum(record["loss"].values()) / max(len(record["loss"]), 1)
         parts = [f"loss {loss:.3f}", f"{record['tokens_per_second']:,.0f} tokens/s"]
         if record["generated_tokens"]:
-            parts.append(f"generating {record['generate_share']:.0%} of the time")
+            share, speed = record["generate_share"], record["generated_per_second"]
+            parts.append(f"generating {share:.0%} of the time, {speed:,.0f} tokens/s")
+        if not self._began:
+            self._began = True
+            parts.append(f"first update after {record['first_update']:.1f} s")
         return f"{self._place(record)}  {'  '.join(parts)}"
 
     def _validation(self, record: Json) -> str:

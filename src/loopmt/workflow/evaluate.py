@@ -11,23 +11,26 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path as FilePath
 from urllib.parse import quote
 
 from loopmt.config import Experiment, trained_hops
-from loopmt.errors import DamagedError, DataError, RunError
+from loopmt.errors import DamagedError, DataError, PathError, RunError
 from loopmt.judge.bootstrap import mean_statistics
-from loopmt.judge.score import chrf_statistics, comet_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.judge.score import Marked, comet_statistics, surface_statistics
 from loopmt.judge.validate import Agree
 from loopmt.model.translators import all_hops
-from loopmt.path import Hop
+from loopmt.path import Hop, Path
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.manifest import Manifest
+from loopmt.text.parallel import default_jobs, ordered_map
 from loopmt.text.store import Store
 from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, Test, over_seeds, scorecard
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import Translator, choose_stage, load
+
+_WORTH_PROCESSES = 20_000  # sentences of a stage; fewer are scored before processes have started
 
 
 @dataclass(frozen=True)
@@ -37,21 +40,23 @@ class Wish:
     stages: Sequence[str] = ()
     beam: int = 4
     samples: int = 1000
-    comet: Path | None = None
+    comet: FilePath | None = None
+    pivots: Sequence[Path] = ()
+    """Ways from one language to another through others, decoded and scored beside the directions."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """One direction of one test set, as text."""
+    """One direction of one test set, or a way through other languages, as text."""
 
     test: Test
     sources: list[str]
     references: list[str]
 
 
-def evaluate(folders: Sequence[Path], wish: Wish, progress: Progress) -> Json:
+def evaluate(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> Json:
     """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned."""
-    exams = [Exam.open(folder) for folder in folders]
+    exams = [Exam.open(folder, wish.pivots) for folder in folders]
     _check_comparable(exams)
     measured = [exam.measures(wish, progress) for exam in exams]
     cards = []
@@ -83,11 +88,12 @@ class Exam:
     agree: Agree | None
 
     @classmethod
-    def open(cls, folder: Path) -> Exam:
+    def open(cls, folder: FilePath, pivots: Sequence[Path] = ()) -> Exam:
         run = Run.open(folder)
         experiment = run.experiment()
         choose_stage(run, experiment, None)
-        pairs = list(_test_pairs(run, experiment))
+        _check_pivots(run, experiment, pivots)
+        pairs = list(_test_pairs(run, experiment, pivots))
         if not pairs:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
         return cls(run, experiment, pairs, judge_of(experiment))
@@ -105,35 +111,54 @@ class Exam:
 
     def _stage(self, name: str, wish: Wish, progress: Progress) -> StageMeasures:
         hops = trained_hops(self.experiment, name)
-        pairs = [one for one in self.pairs if one.test.hop in hops]
+        pairs = [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
         said = Translations(self, name, wish.beam).all(pairs, progress)
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
-            for one, translations in zip(pairs, said, strict=True):
-                measures[one.test] = self._score(one, translations, wish.comet)
+            for one, translations, found in zip(pairs, said, self._surface(pairs, said), strict=True):
+                measures[one.test] = {**found, **self._deeper(one, translations, wish.comet)}
                 advance(1)
         folder = self.run.stage(name)
         return StageMeasures(measures, folder.result_digest(), folder.result_state())
 
-    def _score(self, pairs: Pairs, said: Sequence[str], comet: Path | None) -> Measures:
-        hop, references = pairs.test.hop, pairs.references
-        lower, language = self.experiment.data.lowercase, hop.target.partition("_")[0]
-        measures = {
-            "multi_bleu": multi_bleu_statistics(said, references, language=language, lowercase=lower),
-            "sacrebleu": sacre_bleu_statistics(said, references, lowercase=lower),
-            "chrf": chrf_statistics(said, references, lowercase=lower),
-        }
+    def _surface(self, pairs: Sequence[Pairs], said: Sequence[list[str]]) -> Iterator[Measures]:
+        """What the words alone are worth, in processes where that is the faster way."""
+        lower = self.experiment.data.lowercase
+        jobs = min(default_jobs(), len(pairs)) if sum(map(len, said)) >= _WORTH_PROCESSES else 1
+        marked = (
+            Marked(translations, one.references, one.test.ends.target.partition("_")[0], lower)
+            for one, translations in zip(pairs, said, strict=True)
+        )
+        return ordered_map(surface_statistics, marked, jobs)
+
+    def _deeper(self, pairs: Pairs, said: Sequence[str], comet: FilePath | None) -> Measures:
+        """What a judge of meaning says, where there is one."""
+        hop, measures = pairs.test.ends, {}
         if self.agree:
             rows = zip(pairs.sources, said, strict=True)
             right = [self.agree(source, hop.source, one, hop.target) for source, one in rows]
             measures["accuracy"] = mean_statistics(right, "exact|against:source|judge:built-in languages")
         if comet:
-            measures["comet"] = comet_statistics(pairs.sources, said, references, comet)
+            measures["comet"] = comet_statistics(pairs.sources, said, pairs.references, comet)
         return measures
 
 
-def _test_pairs(run: Run, experiment: Experiment) -> Iterator[Pairs]:
-    """Every direction of every test set. Directions of a multi-way set share their rows, and so do two of a pair."""
+def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> None:
+    """Every pivot must lead through a third language, and some finished stage must have all its translators."""
+    trained = [trained_hops(experiment, name) for name in run.finished()]
+    for pivot in pivots:
+        if pivot.closed or len(pivot.hops) == 1:
+            raise PathError(
+                f"path {pivot}: write a way from one language to another through a third, such as fr>en>es; directions "
+                "are scored anyway, and what comes home `loopmt analyze` measures."
+            )
+        if not any(hops.issuperset(pivot.hops) for hops in trained):
+            known = ", ".join(map(str, all_hops(experiment.languages, frozenset().union(*trained))))
+            raise PathError(f"path {pivot}: no finished stage has all its translators; the run has {known}.")
+
+
+def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> Iterator[Pairs]:
+    """Every direction of every test set, and the pivots. Those of a multi-way set or of a pair share their rows."""
     store = Store.open(run.folder / "store")
     for record in Manifest.load(run.folder / "manifest.json").sets:
         if record.name == "valid":
@@ -141,10 +166,11 @@ def _test_pairs(run: Run, experiment: Experiment) -> Iterator[Pairs]:
         rows = store.pair_texts(record.name, *record.languages[:2]) or ([], [])
         content = hashlib.sha256("\n".join(rows[0]).encode()).hexdigest()[:8]
         among = {Hop(one, other) for one in record.languages for other in record.languages if one != other}
-        for hop in all_hops(experiment.languages, among):
-            texts = store.pair_texts(record.name, hop.source, hop.target)
+        direct = [Path((hop.source, hop.target)) for hop in all_hops(experiment.languages, among)]
+        for path in (*direct, *(pivot for pivot in pivots if Hop(*pivot.ends) in among)):
+            texts = store.pair_texts(record.name, *path.ends)
             if texts is not None:
-                yield Pairs(Test(record.name, hop, f"{record.name}/{record.pair}/{content}"), *texts)
+                yield Pairs(Test(record.name, path, f"{record.name}/{record.pair}/{content}"), *texts)
 
 
 @dataclass
@@ -157,7 +183,7 @@ class Translations:
     _translator: Translator | None = None
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> FilePath:
         return self.exam.run.stage(self.stage).folder / "translations"
 
     @property
@@ -186,11 +212,11 @@ class Translations:
 
     def _of(self, pairs: Pairs) -> list[str]:
         test = pairs.test
-        file = self.folder / folder_name(test.name) / f"{test.hop.pair}.txt"
+        file = self.folder / folder_name(test.name) / f"{'-'.join(test.path.languages)}.txt"
         if file.is_file() and len(said := file.read_text(encoding="utf-8").split("\n")[:-1]) == len(pairs.sources):
             return said
         self._translator = self._translator or load(self.exam.run.folder, self.stage)
-        said = self._translator.translate(pairs.sources, str(test.hop), self.beam)
+        said = self._translator.translate(pairs.sources, str(test.path), self.beam)
         file.parent.mkdir(exist_ok=True)
         write_text(file, "".join(f"{line}\n" for line in said))
         return said

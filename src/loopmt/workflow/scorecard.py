@@ -6,13 +6,14 @@ over directions, and over seeds where several runs of one experiment are judged 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
+from typing import Any
 
 from loopmt.config import Compare, Experiment
 from loopmt.judge.bootstrap import Statistics, bootstrap_difference
-from loopmt.path import Hop
+from loopmt.path import Hop, Path
 from loopmt.run import Json
 
 _VERSION = 1
@@ -21,11 +22,20 @@ Measures = dict[str, Statistics]  # by metric
 
 @dataclass(frozen=True)
 class Test:
-    """One direction of one test set; tests of a group have the same rows."""
+    """One way through the languages of a test set; tests of a group have the same rows."""
 
     name: str
-    hop: Hop
+    path: Path
     group: str
+
+    @property
+    def ends(self) -> Hop:
+        return Hop(*self.path.ends)
+
+    @property
+    def direct(self) -> bool:
+        """Else it leads through other languages: a matter of its own, in no mean and in no comparison of stages."""
+        return len(self.path.hops) == 1
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples:
         "languages": experiment.languages,
         "seeds": [measures.seed],
         "beam": beam,
-        "stages": {name: _stage(stage) for name, stage in measures.stages.items()},
+        "stages": {name: _stage(stage, measures.seed, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
         "waiting": _waiting(experiment, measures),
         "signatures": _signatures(measures),
@@ -69,7 +79,7 @@ def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Seque
     }
 
 
-def _stage(stage: StageMeasures) -> Json:
+def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
     names = dict.fromkeys(test.name for test in stage.tests)
     state = stage.state
     return {
@@ -78,25 +88,44 @@ def _stage(stage: StageMeasures) -> Json:
         "valid_bleu": state["best_bleu"],
         "seconds": state["seconds"],
         "spent": state["spent"],
-        "sets": {name: _set(stage, name) for name in names},
-        "mean": _mean([_scores(measures) for measures in stage.tests.values()]),
+        "sets": {name: _set(stage, name, seed, samples) for name in names},
+        "mean": _mean([_scores(measures) for test, measures in stage.tests.items() if test.direct]),
     }
 
 
-def _set(stage: StageMeasures, name: str) -> Json:
+def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
     mine = {test: measures for test, measures in stage.tests.items() if test.name == name}
-    directions = {
-        str(test.hop): {"sentences": len(measures["chrf"].rows), **_scores(measures)} for test, measures in mine.items()
+    directions = {str(test.path): _counted(measures) for test, measures in mine.items() if test.direct}
+    pivots = {
+        str(test.path): {**_counted(measures), **_over_direct(test, mine, seed, samples)}
+        for test, measures in mine.items()
+        if not test.direct
     }
-    return {"directions": directions, "mean": _mean([_scores(measures) for measures in mine.values()])}
+    found = {"directions": directions, "mean": _mean(list(directions.values()), skip=("sentences",))}
+    return {**found, "pivots": pivots} if pivots else found
+
+
+def _over_direct(pivot: Test, tests: Mapping[Test, Measures], seed: int, samples: int) -> Json:
+    """A way through other languages set against the direct translator of the same stage, if it has one."""
+    duels = [
+        Duel(pivot, seed, tests[pivot], measures)
+        for test, measures in tests.items()
+        if test.direct and (test.ends, test.group) == (pivot.ends, pivot.group)
+    ]
+    return {"over_direct": _differences(duels, samples)} if duels else {}
+
+
+def _counted(measures: Measures) -> dict[str, float]:
+    return {"sentences": len(measures["chrf"].rows), **_scores(measures)}
 
 
 def _scores(measures: Measures) -> dict[str, float]:
     return {metric: statistics.score() for metric, statistics in measures.items()}
 
 
-def _mean(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {metric: fmean(one[metric] for one in scores) for metric in scores[0]} if scores else {}
+def _mean(scores: Sequence[Mapping[str, Any]], skip: Collection[str] = ()) -> dict[str, float]:
+    metrics = [metric for metric in scores[0] if metric not in skip] if scores else []
+    return {metric: fmean(one[metric] for one in scores) for metric in metrics}
 
 
 def _signatures(measures: RunMeasures) -> Json:
@@ -105,7 +134,7 @@ def _signatures(measures: RunMeasures) -> Json:
     for stage in measures.stages.values():
         for test, metrics in stage.tests.items():
             for metric, statistics in metrics.items():
-                found.setdefault(metric, {})[test.hop.target] = statistics.signature
+                found.setdefault(metric, {})[test.ends.target] = statistics.signature
     return found
 
 
@@ -120,7 +149,10 @@ def _stage_over_seeds(stages: Sequence[Json]) -> Json:
 
 def _set_over_seeds(sets: Sequence[Json]) -> Json:
     directions = {hop: _mean([one["directions"][hop] for one in sets]) for hop in sets[0]["directions"]}
-    return {"directions": directions, "mean": _mean([one["mean"] for one in sets])}
+    found = {"directions": directions, "mean": _mean([one["mean"] for one in sets])}
+    ways = [one.get("pivots", {}) for one in sets]
+    pivots = {path: _mean([way[path] for way in ways], skip=("over_direct",)) for path in ways[0]}
+    return {**found, "pivots": pivots} if pivots else found
 
 
 # -- comparisons -----------------------------------------------------------------------------------------------
@@ -142,7 +174,7 @@ def _waiting(experiment: Experiment, measures: RunMeasures) -> list[Json]:
 def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> Json:
     duels = [duel for run in runs for duel in _duels(compare, run)]
     names = dict.fromkeys(duel.test.name for duel in duels)
-    hops = dict.fromkeys(duel.test.hop for duel in duels)
+    paths = dict.fromkeys(duel.test.path for duel in duels)
 
     def differences(chosen: Iterable[Duel]) -> Json:
         return _differences(list(chosen), samples)
@@ -155,9 +187,9 @@ def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> 
             name: {
                 "joint": differences(duel for duel in duels if duel.test.name == name),
                 "directions": {
-                    str(hop): differences(found)
-                    for hop in hops
-                    if (found := [duel for duel in duels if (duel.test.name, duel.test.hop) == (name, hop)])
+                    str(path): differences(found)
+                    for path in paths
+                    if (found := [duel for duel in duels if (duel.test.name, duel.test.path) == (name, path)])
                 },
             }
             for name in names
@@ -167,7 +199,7 @@ def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> 
 
 @dataclass(frozen=True)
 class Duel:
-    """A stage and its control on one test, with one seed."""
+    """A stage and its control on one test, with one seed; or a way through other languages and the direct one."""
 
     test: Test
     seed: int
@@ -177,7 +209,7 @@ class Duel:
 
 def _duels(compare: Compare, run: RunMeasures) -> list[Duel]:
     of, against = run.stages[compare.of].tests, run.stages[compare.against].tests
-    return [Duel(test, run.seed, of[test], against[test]) for test in of if test in against]
+    return [Duel(test, run.seed, of[test], against[test]) for test in of if test.direct and test in against]
 
 
 def _differences(duels: Sequence[Duel], samples: int) -> Json:

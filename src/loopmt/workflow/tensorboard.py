@@ -30,7 +30,7 @@ def _write(add: Callable[[str, float, int], None], record: Json) -> None:
     if record["kind"] == "train":
         for path, loss in record["loss"].items():
             add(f"loss/{path}", loss, update)
-        for name in ("learning_rate", "tokens_per_second", "generate_share", "padding"):
+        for name in ("learning_rate", "tokens_per_second", "generate_share", "padding", "source_padding"):
             add(f"speed/{name}", record[name], update)
     elif record["kind"] == "valid":
         add("valid/mean_bleu", record["mean_bleu"], update)

@@ -81,8 +81,18 @@ def spending(name: str, records: Sequence[Json]) -> Json:
         "target_tokens": target,
         "tokens_per_second": target / watched if watched else None,
         "generated_per_second": said / seconds["generate"] if said and seconds["generate"] else None,
-        "padding": _mean({str(number): row["padding"] for number, row in enumerate(train)}),
+        **{
+            what: _middle(train, what)
+            for what in ("learnt_per_second", "source_padding", "padding", "updates_per_round")
+        },
+        "first_update": next((row["first_update"] for row in train if row.get("first_update")), None),
     }
+
+
+def _middle(rows: Sequence[Json], what: str) -> float | None:
+    """The mean over the lines of a log that say it."""
+    found = [row[what] for row in rows if what in row]
+    return fmean(found) if found else None
 
 
 # -- guards ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,204 @@
+"""Regimes: how much text of which pairs there is, and the experiment that asks what loops do with it.
+
+Every regime is trained by the same tree of stages with the same budgets, each stage beside its control. Only the text
+differs, and which loops a person who knows the text would pick by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+HOW = "{ top_k = 10, temperature = 0.7 }"  # what `mix = "auto"` uses by default
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Budgets: of the first stage, of every later one, and of the texts that are decoded."""
+
+    vanilla: int = 560
+    later: int = 170
+    tokens: int = 384
+    valid: int = 300
+    test: int = 400
+    pilot: int | None = 48  # updates; None: plans without one
+    text: float = 1.0  # share of the regime's text
+
+
+FULL = Sizes()
+FOUR = Sizes(later=120, tokens=256, valid=150, test=250, pilot=None)  # twelve networks
+LETTER = Sizes(pilot=None)
+QUICK = Sizes(vanilla=16, later=8, tokens=64, valid=20, test=20, pilot=4, text=0.1)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Text by pair and language; `letter` names the pair that Algorithm 2 is followed for to the letter."""
+
+    what: str
+    pairs: Mapping[str, int]
+    mono: int = 4000
+    languages: Sequence[str] = ("en", "fr", "es")
+    hand: Sequence[str] = ()
+    letter: tuple[str, str] | None = None
+    sizes: Sizes = field(default=FULL)
+
+
+def _among(languages: Sequence[str], hub: int, rest: int) -> dict[str, int]:
+    """Pairs with the first language, and among the others."""
+    pairs = combinations(languages, 2)
+    return {f"{one}-{other}": hub if one == languages[0] else rest for one, other in pairs if one == "en" or rest}
+
+
+THREE, ALL_FOUR = ("en", "fr", "es"), ("en", "fr", "es", "de")
+THROUGH_THE_HUB = ("en>X>en", "X>en>X", "X>en>Y>X")  # pairs with English by dual loops, the others through English
+NO_LOOPS = ("X>Y",)
+REGIMES = {
+    "letter-four": Regime(
+        "Algorithm 2 to the letter on four languages, all pairs alike but en-fr poorer",
+        {**_among(ALL_FOUR, 1500, 1500), "en-fr": 700},
+        languages=ALL_FOUR,
+        letter=("en", "fr"),
+        sizes=FOUR,
+    ),
+    "letter-star": Regime(
+        "Algorithm 2 to the letter on the poor pair of the star",
+        _among(THREE, 1200, 60),
+        letter=("fr", "es"),
+        sizes=LETTER,
+    ),
+    "four-star": Regime(
+        "four languages, pairs with English and hardly any others",
+        _among(ALL_FOUR, 1200, 60),
+        languages=ALL_FOUR,
+        hand=THROUGH_THE_HUB,
+        sizes=FOUR,
+    ),
+    "star": Regime(
+        "pairs with English, hardly any between French and Spanish", _among(THREE, 1200, 60), hand=THROUGH_THE_HUB
+    ),
+    "star-none": Regime("pairs with English only", _among(THREE, 1200, 0), hand=THROUGH_THE_HUB),
+    "star-strong": Regime(
+        "many pairs with English, hardly any between French and Spanish", _among(THREE, 4000, 60), hand=THROUGH_THE_HUB
+    ),
+    "symmetric-weak": Regime("few pairs of every kind", _among(THREE, 250, 250), hand=NO_LOOPS),
+    "symmetric-middle": Regime("pairs of every kind", _among(THREE, 900, 900)),
+    "symmetric-strong": Regime("many pairs of every kind", _among(THREE, 4000, 4000)),
+    "little-text": Regime("pairs of every kind, little monolingual text", _among(THREE, 900, 900), mono=300),
+}
+"""The longest first."""
+
+
+def experiment(regime: Regime, seed: int, sizes: Sizes) -> str:
+    """The experiment file; where the question is Algorithm 2, what dual learning gained is left to other regimes."""
+    stages = [_stage("vanilla", None, ['"X>Y"'], sizes.vanilla)]
+    if not regime.letter:
+        stages.append(_stage("vanilla-longer", "vanilla", ['"X>Y"'], sizes.later))
+    stages += [
+        _stage("dual", "vanilla", _dual(), sizes.later),
+        _stage("dual-longer", "dual", _dual(), sizes.later),
+        _stage("uniform", "dual", _uniform(len(regime.languages) - 2), sizes.later),
+        _stage("auto", "dual", None, sizes.later),
+    ]
+    if regime.hand:
+        stages.append(_stage("hand", "dual", _hand(regime.hand), sizes.later))
+    if regime.letter:
+        stages += _letter(*regime.letter, sizes.later)
+    return "\n".join([_head(regime, seed, sizes), *stages, *map(_compare, comparisons(regime))])
+
+
+def comparisons(regime: Regime) -> list[tuple[str, str]]:
+    """A stage and its control; the first of a stage is the one that plans are judged by."""
+    found = [] if regime.letter else [("dual", "vanilla-longer")]
+    found += [("uniform", "dual-longer"), ("auto", "dual-longer"), ("auto", "uniform")]
+    if regime.hand:
+        found += [("hand", "dual-longer"), ("auto", "hand")]
+    if regime.letter:
+        found += [("letter", "letter-control"), ("letter-half", "dual-longer")]
+        found += [("uniform", "letter-half"), ("auto", "letter-half")]
+    return found
+
+
+def _head(regime: Regime, seed: int, sizes: Sizes) -> str:
+    def share(count: int) -> int:
+        return max(20, round(count * sizes.text))
+
+    pairs = ", ".join(f'"{pair}" = {share(count)}' for pair, count in regime.pairs.items())
+    mono = ", ".join(f"{language} = {share(regime.mono)}" for language in regime.languages)
+    return f"""# {regime.what}
+languages = [{", ".join(f'"{language}"' for language in regime.languages)}]
+seed = {seed}
+
+[data.world]
+size = "tiny"
+pairs = {{ {pairs} }}
+mono = {{ {mono} }}
+valid = {sizes.valid}
+test = {sizes.test}
+
+[vocab]
+size = {700 if len(regime.languages) == 3 else 900}
+
+[model]
+preset = "tiny"
+layers = 2
+width = 64
+feed_forward = 128
+dropout = 0.1
+
+[train]
+tokens = {sizes.tokens}
+learning_rate = 3e-3
+warmup = 200
+continued = {{ learning_rate = 1.5e-3, warmup = 50 }}
+validate_every = 120
+validate_sentences = 100
+average = 3
+log_every = 100
+"""
+
+
+def _stage(name: str, start: str | None, mix: Sequence[str] | None, updates: int, extra: str = "") -> str:
+    head = f'[[stage]]\nname = "{name}"\n' + (f'from = "{start}"\n' if start else "")
+    listed = '"auto"\nauto = { measure_every = 5 }' if mix is None else f"[{', '.join(mix)}]"
+    return f"{head}mix = {listed}\nupdates = {updates}\n{extra}"
+
+
+def _loop(path: str, weight: float = 1, by: str = "live", per_round: str = "") -> str:
+    how = HOW.replace("{ ", f'{{ by = "{by}", ')
+    return f'{{ path = "{path}", weight = {weight}{per_round}, generate = {how} }}'
+
+
+def _dual() -> list[str]:
+    return ['"X>Y"', _loop("X>Y>X")]
+
+
+def _uniform(pivots: int) -> list[str]:
+    return ['{ path = "X>Y", weight = 2 }', _loop("X>Y>X"), _loop("X>Y>Z>X", 1 / pivots)]
+
+
+def _hand(paths: Sequence[str]) -> list[str]:
+    return ['"X>Y"', *(_loop(path) for path in paths if path != "X>Y")]
+
+
+def _letter(one: str, other: str, updates: int) -> list[str]:
+    """Algorithm 2: frozen helpers, one pair of translators, a third language drawn each round, no real pairs.
+
+    Beside it a control of its kind, by the direct way back, and the same with half real pairs: the budget and the
+    share of real pairs that the other stages have.
+    """
+    loops = [
+        _loop(f"{start}>X>{end}>{start}", by="frozen", per_round=", per_round = 1")
+        for start, end in ((one, other), (other, one))
+    ]
+    direct = [_loop(f"{start}>{end}>{start}", by="live") for start, end in ((one, other), (other, one))]
+    return [
+        _stage("letter", "dual", loops, updates, "train = { round = 1 }\n"),
+        _stage("letter-control", "dual", direct, updates, "train = { round = 1 }\n"),
+        _stage("letter-half", "dual", [f'"{one}>{other}"', f'"{other}>{one}"', *loops], updates),
+    ]
+
+
+def _compare(stages: tuple[str, str]) -> str:
+    return f'[[compare]]\nof = "{stages[0]}"\nagainst = "{stages[1]}"\n'

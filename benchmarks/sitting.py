@@ -1,0 +1,242 @@
+"""One sitting at a machine that is lent for minutes: train, judge, and bring home what is small.
+
+    python -m benchmarks.sitting examples/europarl-48k.toml --run runs/48k --until dual auto --minutes 24 --out results
+
+A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. Training
+ends `--judging` minutes before the sitting does, and what is finished by then is judged. RUN/sitting keeps the account
+and what each step printed. After every step DIR holds all there is to bring home, whatever was in it before:
+
+    costs.json     seconds of each step, and of each stage by what it did
+    STEP.txt       what each step printed: the tables of evaluate, plan, analyze and report
+    run.tar.gz     the run without text and weights: unpacked where its experiment was prepared, it can be evaluated
+                   again, several seeds together
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loopmt.config import load
+from loopmt.run import Run, read_json, write_json
+
+Json = dict[str, Any]
+JUDGES = ("evaluate", "plan", "analyze", "report")
+_LEAST = 5.0  # seconds in which nothing is worth starting
+_GRACE = 25.0  # seconds that training gets to end its round and save, before it is ended
+_HEAVY = {"store", "vocab", "corpora", "analysis", "checkpoints", "weights.safetensors"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of loopmt."""
+
+    name: str
+    command: tuple[str, ...]
+    stage: str | None = None  # that it trains
+
+
+@dataclass
+class Sitting:
+    """The steps, and the time there is for them."""
+
+    options: argparse.Namespace
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def run(self) -> Run:
+        return Run(self.options.run)
+
+    @property
+    def finished(self) -> list[str]:
+        return self.run.finished() if (self.run.folder / "experiment.json").is_file() else []
+
+    @property
+    def records(self) -> Path:
+        return self.run.folder / "sitting"
+
+    @property
+    def overrides(self) -> list[str]:
+        seed = [] if self.options.seed is None else [f"seed={self.options.seed}"]
+        return [*self.options.set, *seed]
+
+    def go(self) -> str:
+        """Train and judge; how it ended."""
+        experiment = load(self.options.experiment, self.overrides)
+        for stage in self.options.until:
+            experiment.stage(stage)
+        kept = self.options.judging * 60
+        trained = all(self._each([self.preparing(), *self.training()], kept))
+        over = bool(self.finished) and self._left(kept) < _LEAST
+        judged = (trained or over) and all(self._each(self.judging(), 0.0))
+        self.bring_home()
+        if judged:
+            return "finished" if trained else "finished: what was trained in time is judged"
+        if self._left(0.0) < _LEAST:
+            return "over: the sitting's minutes are spent; with more --minutes the same command goes on"
+        return "unfinished: the same command goes on"
+
+    def _each(self, steps: Sequence[Step], kept: float) -> Iterator[bool]:
+        """Take the steps one after another, until one does not come to its end."""
+        for step in steps:
+            done = self.done(step) or self.take(step, kept)
+            yield done
+            if not done:
+                return
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    def preparing(self) -> Step:
+        return Step("prepare", ("prepare", *self._experiment()))
+
+    def training(self) -> list[Step]:
+        return [
+            Step(f"train-{stage}", ("train", *self._experiment(), "--until", stage), stage)
+            for stage in self.options.until
+        ]
+
+    def judging(self) -> list[Step]:
+        """Each on all stages that are finished; the plan is that of the first."""
+        options = self.options
+        more = {
+            "evaluate": [word for path in options.path for word in ("--path", path)],
+            "analyze": ["--sentences", str(options.sentences), *["--against-plan"] * ("plan" in options.judge)],
+        }
+        common = (str(options.run), "--beam", str(options.beam))
+        return [Step(judge, (judge, *common, *more.get(judge, []))) for judge in JUDGES if judge in options.judge]
+
+    def _experiment(self) -> tuple[str, ...]:
+        overrides = [word for override in self.overrides for word in ("--set", override)]
+        return (str(self.options.experiment), "--run", str(self.options.run), *overrides)
+
+    # -- taking them -----------------------------------------------------------------------------------------
+
+    def done(self, step: Step) -> bool:
+        if step.stage:
+            return step.stage in self.finished
+        entry = self.account().get(step.name, {"done": False})
+        return bool(entry["done"]) and (step.name == "prepare" or entry["stages"] == self.finished)
+
+    def take(self, step: Step, kept: float) -> bool:
+        """Run a step for as long as there is time, `kept` seconds of the sitting left; True when it is done."""
+        seconds = min(self._left_of_call(), self._left(kept))
+        if seconds < _LEAST:
+            return False
+        print(f"{step.name}: {seconds:.0f} s left", flush=True)
+        began = time.monotonic()
+        code = self._execute(step, seconds)
+        done = code == 0 and (step.stage is None or step.stage in self.finished)
+        self._enter(step, time.monotonic() - began, done)
+        self.bring_home()
+        if code:
+            sys.exit(f"{step.name} failed with exit code {code}; see {self.options.out / step.name}.txt")
+        return done
+
+    def _execute(self, step: Step, seconds: float) -> int | None:
+        """The exit code; None if the command was ended because its time was over."""
+        self.records.mkdir(parents=True, exist_ok=True)
+        pause = ["--stop-after", f"{max(1.0, seconds - _GRACE):.0f}s"] if step.stage else []
+        with (self.records / f"{step.name}.txt").open("a", encoding="utf-8") as log:
+            command = [sys.executable, "-m", "loopmt", *step.command, *pause]
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                return process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                return None
+
+    # -- the account -----------------------------------------------------------------------------------------
+
+    def account(self) -> Json:
+        file = self.records / "account.json"
+        return read_json(file) if file.is_file() else {}
+
+    def _enter(self, step: Step, seconds: float, done: bool) -> None:
+        account = self.account()
+        before = account.get(step.name, {"seconds": 0.0, "calls": 0})
+        account[step.name] = {
+            "seconds": round(before["seconds"] + seconds, 1),
+            "calls": before["calls"] + 1,
+            "done": done,
+            "stages": self.finished,
+        }
+        write_json(self.records / "account.json", account)
+
+    def _left_of_call(self) -> float:
+        return float(self.options.call_minutes * 60 - (time.monotonic() - self.began))
+
+    def _left(self, kept: float) -> float:
+        spent = sum(entry["seconds"] for entry in self.account().values())
+        return float(self.options.minutes * 60 - spent - kept)
+
+    # -- results ---------------------------------------------------------------------------------------------
+
+    def bring_home(self) -> None:
+        out, folder = self.options.out, self.run.folder
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "costs.json", {"steps": self.account(), "stages": dict(self._costs())})
+        for file in self.records.glob("*.txt"):
+            shutil.copy(file, out)
+        draft = out / ".run.tar.gz"
+        with tarfile.open(draft, "w:gz") as archive:
+            if folder.is_dir():
+                archive.add(folder, folder.name, filter=_light)
+        draft.replace(out / "run.tar.gz")
+
+    def _costs(self) -> Iterator[tuple[str, Json]]:
+        for name in self.finished:
+            state = read_json(self.run.stage(name).folder / "result/state.json")["state"]
+            bleu = max(state["best_bleu"], state["average_bleu"] or 0.0)
+            yield name, {"updates": state["update"], "valid_bleu": bleu, "seconds": state["seconds"]}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _light(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    name = Path(member.name).name
+    return None if name in _HEAVY or name.startswith(".") else member
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiment", type=Path)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--until", nargs="+", required=True, metavar="STAGE", help="trained with all stages before it")
+    parser.add_argument("--minutes", type=float, default=24.0, help="of the whole sitting")
+    parser.add_argument("--call-minutes", type=float, default=9.3, help="of one call")
+    parser.add_argument("--judging", type=float, default=6.0, help="minutes of the sitting kept for judging")
+    parser.add_argument("--judge", nargs="*", default=JUDGES, choices=JUDGES)
+    parser.add_argument("--path", action="append", default=[], help='also decode through others, as in "fr>en>es"')
+    parser.add_argument("--sentences", type=int, default=300, help="rows of each test set that loops are analysed on")
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sitting = Sitting(parse(arguments))
+    ending = sitting.go()
+    print(json.dumps({name: entry["seconds"] for name, entry in sitting.account().items()}))
+    print(ending)
+
+
+if __name__ == "__main__":
+    main()

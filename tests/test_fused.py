@@ -1,0 +1,47 @@
+"""Compiled regions compute what the eager network computes; here on the CPU, on CUDA in test_gpu.py."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from loopmt.config import Model
+from loopmt.model.fused import Fused
+from loopmt.model.losses import shifted, summed
+from loopmt.model.transformer import NO_DROPOUT, Transformer
+from loopmt.model.weights import Layout
+
+SIZE = 60
+pytestmark = [
+    pytest.mark.skipif(shutil.which("g++") is None, reason="the compiler needs g++"),
+    pytest.mark.filterwarnings("default"),  # the compiler's own
+]
+
+
+def model() -> Model:
+    return Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "dropout": 0.0})
+
+
+def loss_and_gradient(transformer: Transformer, layout: Layout, rows: int, length: int) -> tuple[float, torch.Tensor]:
+    flat = layout.initial((1, "a"), (2, "b")).requires_grad_()
+    weights = layout.unpack(flat)
+    ids = torch.from_numpy(np.random.default_rng(rows).integers(3, SIZE, (2, 2, rows, length)))
+    ids[:, :, 0, length // 2 :] = 0
+    states = transformer.encode(weights, ids[0], NO_DROPOUT)
+    memory = transformer.memory(weights, states, ids[0])
+    logits = transformer.logits(weights, transformer.decode(weights, memory, shifted(ids[1])))
+    losses, _ = transformer.fuse(summed)(logits, ids[1], 0.1)
+    (gradient,) = torch.autograd.grad(losses.sum(), flat)
+    return float(losses.detach().sum()), gradient
+
+
+def test_compiled_losses_and_gradients_equal_eager_ones() -> None:
+    layout = Layout(model(), SIZE, SIZE, True)
+    for rows, length in ((3, 8), (5, 12)):  # one compilation serves both shapes
+        loss, gradient = loss_and_gradient(Transformer(model(), True), layout, rows, length)
+        fused_loss, fused_gradient = loss_and_gradient(Fused(model(), True), layout, rows, length)
+        assert fused_loss == pytest.approx(loss, rel=1e-5)
+        torch.testing.assert_close(fused_gradient, gradient, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,119 @@
+"""A sitting in small: it trains and judges in calls, and what it brings home is light and can be judged again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from benchmarks.sitting import Sitting, main, parse
+
+from loopmt.errors import ConfigError
+from loopmt.progress import Silent
+from loopmt.run import read_json
+from loopmt.workflow.evaluate import Wish, evaluate
+
+WORLD = """
+languages = ["en", "fr"]
+
+[data.world]
+pairs = { "en-fr" = 60 }
+mono = { en = 60, fr = 60 }
+valid = 10
+test = 10
+
+[vocab]
+size = 400
+
+[model]
+preset = "tiny"
+layers = 1
+width = 16
+feed_forward = 16
+heads = 2
+
+[train]
+tokens = 256
+round = 2
+validate_every = 2
+validate_sentences = 4
+
+[[stage]]
+name = "vanilla"
+mix = ["X>Y"]
+updates = 2
+
+[[stage]]
+name = "dual"
+from = "vanilla"
+mix = ["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]
+updates = 2
+"""
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    places = ["--run", str(folder / "run"), "--out", str(folder / "out")]
+    return [str(folder / "world.toml"), *places, "--judge", "evaluate", "--beam", "1", *more]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "world.toml").write_text(WORLD, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_sitting_in_calls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(arguments(folder, "--until", "vanilla", "--call-minutes", "0"))
+    assert capsys.readouterr().out == "{}\nunfinished: the same command goes on\n"
+    whole = arguments(folder, "--until", "dual", "--seed", "7")
+    main(whole)
+    assert capsys.readouterr().out.endswith("\nfinished\n")
+    costs = read_json(folder / "out/costs.json")
+    assert list(costs["steps"]) == ["prepare", "train-dual", "evaluate"]
+    assert list(costs["stages"]) == ["vanilla", "dual"] and costs["stages"]["dual"]["updates"] == 2
+    assert "exact accuracy" in (folder / "out/evaluate.txt").read_text(encoding="utf-8")
+    shutil.rmtree(folder / "out")
+    main(whole)
+    assert json.loads(capsys.readouterr().out.splitlines()[0]) == {
+        name: step["seconds"] for name, step in costs["steps"].items()
+    }, "nothing is done twice"
+    assert read_json(folder / "out/costs.json") == costs, "everything comes home again"
+    judged_at_home(folder)
+
+
+def judged_at_home(folder: Path) -> None:
+    with tarfile.open(folder / "out/run.tar.gz") as archive:
+        archive.extractall(folder / "home", filter="data")
+    home = folder / "home/run"
+    assert not list(home.rglob("*.safetensors")) and not (home / "store").exists()
+    card = read_json(home / "scorecard.json")
+    assert card["seeds"] == [7]
+    shutil.copytree(folder / "run/store", home / "store")
+    assert evaluate([home], Wish(beam=1), Silent()) == card
+
+
+def test_training_stops_in_time_to_judge(tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    options = [str(tiny_experiment_file), "--run", str(run), "--out", str(tmp_path / "out"), "--minutes", "2"]
+    shutil.rmtree(run / "stages/dual")
+    late = Sitting(parse([*options, "--until", "dual", "--judging", "2", "--judge"]))
+    assert late.go() == "finished: what was trained in time is judged"
+    spent = Sitting(parse([*options, "--until", "dual", "--judging", "1", "--minutes", "0"]))
+    assert spent.go() == "over: the sitting's minutes are spent; with more --minutes the same command goes on"
+
+
+def test_a_mistake_is_seen_before_anything_is_done(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla, dual"):
+        main(arguments(folder, "--until", "duel"))
+    assert not (folder / "run").exists()
+
+
+def test_a_step_that_fails_ends_the_sitting(folder: Path) -> None:
+    head, stages = WORLD.split("[data.world]")[0], WORLD[WORLD.index("[[stage]]") :]
+    text = '[data]\nbitext = { "en-fr" = "nowhere" }\nmono = { en = "nowhere", fr = "nowhere" }\nvalid = "nowhere"\n'
+    (folder / "world.toml").write_text(head + text + stages, encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"prepare failed with exit code 2; see .*prepare\.txt"):
+        main(arguments(folder, "--until", "vanilla"))
+    assert "nowhere.en" in (folder / "out/prepare.txt").read_text(encoding="utf-8")
