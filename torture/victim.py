@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EXPERIMENT = HERE / "experiment.toml"
-_PATIENCE = 300.0  # seconds; only a hung process needs them
+_PATIENCE = 1800.0  # seconds; only a hung process needs them
 # The first name of a stack, from its innermost call, that is one of these says what was being done.
 _PHASES = {
     "write_checkpoint": "checkpoint write",
