@@ -45,5 +45,10 @@ bench-gpu:
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.speed --device cuda
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
 
+# Faults at length: kills by the hundred, and every test that `make test` has only a short form of.
+torture: install
+	$(BIN)/python -m torture.kills --kills 100 --torchrun 15 --out docs/results/torture/kills.json
+	$(BIN)/python -m pytest -m slow
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

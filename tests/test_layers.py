@@ -14,7 +14,7 @@ import loopmt.errors
 ROOT = Path(loopmt.errors.__file__).parent
 FLOORS = [  # a room may look at rooms on floors below its own; helpers are for everyone
     {"errors", "rng"},
-    {"path"},
+    {"path", "sealed"},
     {"config"},
     {"world"},
     {"text"},  # may ask the world to draw text

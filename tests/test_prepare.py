@@ -259,7 +259,9 @@ def test_a_damaged_manifest(corpora: Path) -> None:
     assert run(corpora)[0] == manifest
     (folder / "manifest.json").write_text("{")
     (folder / "stages").mkdir()
-    with pytest.raises(DamagedError, match=r"manifest.json is not a manifest"):
+    with pytest.raises(
+        DamagedError, match=r"manifest.json cannot be read: .* Delete it and run `loopmt prepare` again"
+    ):
         run(corpora)
 
 

@@ -151,7 +151,7 @@ def no_room() -> Iterator[None]:
 def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     stage = filled(tmp_path)
     request.getfixturevalue("no_room")
-    with pytest.raises(RunError, match=r"00000020 could not be written: .*What was there before is untouched\."):
+    with pytest.raises(RunError, match=r"00000020 could not be written: .*What was there before is untouched: "):
         stage.save(checkpoint(20, 7.0), keep={20})
     newest = stage.newest()
     assert newest is not None
@@ -163,7 +163,7 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, reques
     file = tmp_path / "value.json"
     write_json(file, {"old": 1})
     request.getfixturevalue("no_room")
-    with pytest.raises(RunError, match=r"value\.json could not be written: .*What was there before is untouched\."):
+    with pytest.raises(RunError, match=r"value\.json could not be written: .*What was there before is untouched: "):
         write_json(file, {"new": "x" * 500})
     assert read_json(file) == {"old": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
@@ -227,16 +227,30 @@ def test_a_changed_stage_is_refused(tmp_path: Path) -> None:
 def test_the_log_can_be_cut_and_read(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path)
     assert stage.records() == []
-    stage.log({"update": 1})
+    stage.log({"kind": "train", "update": 1})
     size = stage.metrics.stat().st_size
-    stage.log({"update": 2})
+    stage.log({"kind": "train", "update": 2})
     with stage.metrics.open("a", encoding="utf-8") as file:
-        file.write('{"update": 3, "lo')
+        file.write('{"kind": "train", "update": 3, "lo')
     assert [record["update"] for record in stage.records()] == [1, 2], "a half-written line is no record"
     stage.cut_log(size)
     assert [record["update"] for record in stage.records()] == [1]
-    stage.cut_log(10**9)
-    assert stage.metrics.stat().st_size == size
+
+
+def test_a_log_that_lost_records_is_continued_on_a_line_of_its_own(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path)
+    for update in (1, 2):
+        stage.log({"kind": "train", "update": update})
+    size = stage.metrics.stat().st_size
+    os.truncate(stage.metrics, size - 5)
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl is damaged: records before the checkpoint are missing"):
+        stage.cut_log(size)
+    stage.log({"kind": "train", "update": 3})
+    assert [record["update"] for record in stage.records()] == [1, 3]
+    more = b'[]\n{"no": "kind"}\n\xff\n{"kind": "train", "update": 4}\n'  # the last one has no checksum
+    stage.metrics.write_bytes(stage.metrics.read_bytes().replace(b'"update": 1', b'"update": 9') + more)
+    assert [record["update"] for record in stage.records()] == [3, 4]
+    assert stage.records()[0] == {"kind": "train", "update": 3}
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

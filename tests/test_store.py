@@ -95,9 +95,9 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         Store.open(folder)
     for rubbish in (b"", b"{}", b"[]", b'{"version": 1, "files": 3}', b"\xff"):
         (folder / "store.json").write_bytes(rubbish)
-        with pytest.raises(DamagedError, match="is not a token store"):
+        with pytest.raises(DamagedError, match=r"store.* Run `loopmt prepare` again"):
             Store.open(folder)
-    with pytest.raises(DamagedError, match="is not a token store"):
+    with pytest.raises(DamagedError, match=r"nowhere/store\.json is missing\. Run `loopmt prepare` again"):
         Store.open(tmp_path / "nowhere")
 
 

@@ -53,5 +53,9 @@ class CollapseError(LoopmtError):
     exit_code = 3
 
 
+class ExhaustedError(LoopmtError):
+    """Memory ran out, and splitting the work did not help."""
+
+
 class MissingExtraError(LoopmtError):
     """An optional package is needed and not installed."""

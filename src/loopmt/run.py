@@ -16,19 +16,23 @@ import json
 import os
 import shutil
 import warnings
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from loopmt.config import Experiment
 from loopmt.errors import DamagedError, LockedError, RunError
+from loopmt.sealed import read_object, read_sealed, seal
 
 Json = dict[str, Any]
+_RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 _UNIMPORTANT = {
     "log_every",
     "shard",
@@ -62,15 +66,18 @@ class Run:
         return cls(folder)
 
     def experiment(self) -> Experiment:
+        file = self.folder / "experiment.json"
+        way_out = f"`loopmt prepare EXPERIMENT --run {self.folder}` writes it again."
         try:
-            return Experiment.model_validate(read_json(self.folder / "experiment.json"))
-        except ValueError as error:
-            raise DamagedError(f"{self.folder / 'experiment.json'} is damaged: {error}") from None
+            return Experiment.model_validate(read_sealed(file, way_out))
+        except ValidationError as error:
+            what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
+            raise DamagedError(f"{file} is damaged: {what}. {way_out}") from None
 
     def set_up(self, experiment: Experiment, text: str | None = None) -> None:
         """Write down the experiment; what may not change after training began is checked stage by stage."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / "experiment.json", experiment.model_dump(mode="json", by_alias=True))
+        write_json(self.folder / "experiment.json", seal(experiment.model_dump(mode="json", by_alias=True)))
         if text is not None:
             write_text(self.folder / "experiment.toml", text)
 
@@ -88,8 +95,12 @@ class Run:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a+")
+    except OSError as error:
+        raise RunError(f"{folder} cannot be written: {error}. Free it, or choose another --run.") from None
+    with file:
         _acquire(file, folder)
         try:
             yield
@@ -108,8 +119,9 @@ def _acquire(file: IO[str], folder: Path) -> None:
         ) from None
     file.seek(0)
     file.truncate()
-    file.write(str(os.getpid()))
-    file.flush()
+    with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without a name
+        file.write(str(os.getpid()))
+        file.flush()
 
 
 class StageFolder:
@@ -130,7 +142,7 @@ class StageFolder:
 
     @property
     def finished(self) -> bool:
-        return (self.folder / "result" / "state.json").is_file()
+        return (self.folder / "result").is_dir()
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the stage for this process: stages of one run may be trained side by side."""
@@ -141,13 +153,14 @@ class StageFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "stage.json"
         if self.begun:
-            if changed := _differences(read_json(file), json.loads(json.dumps(settings))):
+            way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
+            if changed := _differences(read_sealed(file, way_out), json.loads(json.dumps(settings))):
                 raise RunError(
                     f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
                     f"Put them back, give the stage another name, choose another --run, or delete {self.folder}."
                 )
         else:
-            write_json(file, settings)
+            write_json(file, seal(settings))
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 
@@ -199,31 +212,57 @@ class StageFolder:
     def result(self) -> Checkpoint:
         if not self.finished:
             raise RunError(f'stage "{self.name}" is not finished.')
-        return read_checkpoint(self.folder / "result", ("weights",))
+        return read_checkpoint(self.folder / "result", ("weights",), self._way_out)
+
+    def result_state(self) -> Json:
+        """Where the stage ended."""
+        return dict(read_state(self.folder / "result", self._way_out)["state"])
 
     def result_digest(self) -> str:
         """Names the result's weights; a stage that starts from them remembers it."""
-        return str(read_json(self.folder / "result" / "state.json")["sha256"]["weights.safetensors"])
+        return str(read_state(self.folder / "result", self._way_out)["sha256"]["weights.safetensors"])
+
+    @property
+    def _way_out(self) -> str:
+        return f"Put back a copy of it, or delete {self.folder / 'result'} to train the stage again."
 
     # -- records ---------------------------------------------------------------------------------------------
 
     def log(self, record: Json) -> None:
-        with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        line = json.dumps(record, ensure_ascii=False)
+        _append(self.metrics, f'{line[:-1]}, "check": "{_line_check(line)}"}}\n')
 
     def cut_log(self, size: int) -> None:
         """Take back what was logged after the checkpoint that training resumes from."""
-        if self.metrics.exists():
-            os.truncate(self.metrics, min(size, self.metrics.stat().st_size))
+        found = self.metrics.stat().st_size if self.metrics.exists() else 0
+        if found < size:
+            warnings.warn(f"{self.metrics} is damaged: records before the checkpoint are missing.", stacklevel=2)
+            _append(self.metrics, "\n")  # the next record must not end up in half a line
+        elif found:
+            os.truncate(self.metrics, size)
 
     def records(self) -> list[Json]:
         if not self.metrics.exists():
             return []
-        found = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # the last line of a killed process may be half written
-                found.append(json.loads(line))
-        return found
+        lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [record for line in lines if (record := _record(line)) is not None]
+
+
+def _record(line: str) -> Json | None:
+    """A line of the log; None if it is damaged. The last one of a killed process may be half written."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(record, dict) or "kind" not in record:
+        return None
+    claimed = record.pop("check", None)
+    whole = claimed in (None, _line_check(json.dumps(record, ensure_ascii=False)))
+    return record if whole else None
+
+
+def _line_check(line: str) -> str:
+    return f"{zlib.crc32(line.encode()):08x}"
 
 
 def _differences(before: Any, now: Any, where: str = "") -> list[str]:
@@ -259,38 +298,38 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
             _sync(file)
             digests[file.name] = digest(file)
         body = {"update": checkpoint.update, "state": state, "sha256": digests}
-        write_json(draft / "state.json", {**body, "check": _check(body)})
+        write_json(draft / "state.json", seal(body))
         if folder.exists():
             folder.rename(old)
         draft.rename(folder)
         _sync(folder.parent)
     except (OSError, SafetensorError) as error:
-        raise RunError(f"{folder} could not be written: {error}. What was there before is untouched.") from None
+        raise RunError(f"{folder} could not be written: {error}. {_RESUME}") from None
     finally:
         for left_over in (draft, old):
             shutil.rmtree(left_over, ignore_errors=True)
 
 
-def read_checkpoint(folder: Path, names: tuple[str, ...]) -> Checkpoint:
+def read_state(folder: Path, way_out: str = "") -> Json:
+    body = read_sealed(folder / "state.json", way_out)
+    if not {"update", "state", "sha256"} <= body.keys():
+        raise DamagedError(f"{folder / 'state.json'} is damaged: it does not describe a checkpoint. {way_out}".rstrip())
+    return body
+
+
+def read_checkpoint(folder: Path, names: tuple[str, ...], way_out: str = "") -> Checkpoint:
     """The named tensor files of a checkpoint, verified."""
-    body = read_json(folder / "state.json")
-    claimed = body.pop("check", None)
-    if claimed != _check(body):
-        raise DamagedError(f"{folder / 'state.json'} is damaged: its checksum does not fit.")
+    body = read_state(folder, way_out)
     tensors: dict[str, Mapping[str, Tensor]] = {}
     for name in names:
         file = folder / f"{name}.safetensors"
         try:
             if digest(file) != body["sha256"][file.name]:
-                raise DamagedError(f"{file} is damaged: its checksum does not fit.")
+                raise DamagedError(f"{file} is damaged: its checksum does not fit. {way_out}".rstrip())
             tensors[name] = load_file(file)
         except (OSError, KeyError, SafetensorError) as error:
-            raise DamagedError(f"{file} cannot be read: {error}.") from None
+            raise DamagedError(f"{file} cannot be read: {error}. {way_out}".rstrip()) from None
     return Checkpoint(int(body["update"]), tensors, body["state"])
-
-
-def _check(body: Json) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def digest(file: Path) -> str:
@@ -298,16 +337,8 @@ def digest(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def read_json(file: Path) -> Json:
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DamagedError(f"{file} is missing.") from None
-    except (OSError, ValueError) as error:
-        raise DamagedError(f"{file} cannot be read: {error}.") from None
-    if not isinstance(value, dict):
-        raise DamagedError(f"{file} is damaged: it holds no JSON object.")
-    return value
+def read_json(file: Path, way_out: str = "Delete it and run the command that writes it.") -> Json:
+    return read_object(file, way_out)
 
 
 def write_json(file: Path, value: Any) -> None:
@@ -325,7 +356,15 @@ def write_text(file: Path, text: str) -> None:
         draft.replace(file)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise RunError(f"{file} could not be written: {error}. What was there before is untouched.") from None
+        raise RunError(f"{file} could not be written: {error}. {_RESUME}") from None
+
+
+def _append(file: Path, text: str) -> None:
+    try:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise RunError(f"{file} could not be written: {error}. {_RESUME}") from None
 
 
 def _sync(path: Path) -> None:

@@ -69,6 +69,9 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        print(f"loopmt: {error}. Is there room on the disk, and may the folder be written?", file=sys.stderr)
+        sys.exit(LoopmtError.exit_code)
 
 
 def _warn(

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Train
+from loopmt.learn.splitting import Splitting
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import Dropout
 from loopmt.model.translators import Translators
@@ -70,6 +71,7 @@ class Learner:
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
         self.adam = Adam(*train.adam, train.weight_decay)
         self.precision = precision(train, self.weights.device)
+        self.splitting = Splitting(train)
 
     def own_weights(self) -> Tensor:
         """The weights that this process updates: all of them."""
@@ -84,7 +86,7 @@ class Learner:
         """Learn from one batch: this process's part of it, in `accumulate` parts."""
         mine = batch.part(self.processes.rank, self.processes.size)
         for part in range(self.train.accumulate):
-            self.add(mine.part(part, self.train.accumulate))
+            self.splitting.add(mine.part(part, self.train.accumulate), self.add)
         self.reduce()
         self.number.fill_(number)
         self.rate.fill_(rate)

@@ -19,6 +19,7 @@ from torch import Tensor
 from loopmt.config import Generate
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
+from loopmt.model.exhausted import by_halves
 from loopmt.model.search import Output, Outputs, Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import EOS, PAD, Layout
@@ -128,11 +129,15 @@ def _searches(
     decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
     decoder.load(speaker.flat, speaker.silent)
     width = how.beam if how.how == "beam" else 1
-    for rows in batches(sources.lengths, limits, width):
+
+    def work(rows: Ints) -> list[tuple[Ints, Search]]:
         lengths = sources.lengths[rows]
         source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(speaker.silent.device)
-        for hypotheses in decoder.decode(source_BS, limits.lengths(lengths), how, generator):
-            yield rows[hypotheses.rows.cpu().numpy()], hypotheses
+        found = decoder.decode(source_BS, limits.lengths(lengths), how, generator)
+        return [(rows[hypotheses.rows.cpu().numpy()], hypotheses) for hypotheses in found]
+
+    for rows in batches(sources.lengths, limits, width):
+        yield from by_halves(work, rows)
         if advance:
             advance(len(rows))
 

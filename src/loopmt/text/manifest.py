@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from loopmt.errors import DamagedError
+from loopmt.sealed import read_sealed, seal
 
 
 class _Record(BaseModel):
@@ -81,13 +83,16 @@ class Manifest(_Record):
 
     def save(self, path: Path) -> None:
         with path.open("w", encoding="utf-8") as file:
-            file.write(self.model_dump_json(indent=1) + "\n")
+            file.write(json.dumps(seal(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     @classmethod
     def load(cls, path: Path) -> Manifest:
+        way_out = "Delete it and run `loopmt prepare` again: it is made anew from the text."
         try:
-            return cls.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise DamagedError(f"{path} is not a manifest: {error}. Run `loopmt prepare` again.") from None
+            return cls.model_validate(read_sealed(path, way_out))
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise DamagedError(f"{path} is not a manifest: {what}. {way_out}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from loopmt.errors import DamagedError, DataError, RunError
 from loopmt.text.files import HashedFile
 from loopmt.text.inputs import Inputs
 from loopmt.text.manifest import FileRecord, Manifest
+from loopmt.text.store import Store
+from loopmt.text.vocab import Vocab
 
 _FORMAT = 1
 _SCRATCH = "prepare.tmp"
@@ -44,14 +47,25 @@ def prepared(
         return None
     changes = [*_differences(manifest.settings, settings)] or _changed_files(manifest, data, root, languages)
     if not changes:
-        whole = (run_folder / "store" / "store.json").exists() and (run_folder / "vocab" / "vocab.json").exists()
-        return manifest if whole else None
+        return manifest if _whole(run_folder) else None
     if trained:
         raise RunError(
             f"{run_folder} holds stages trained on other data: {'; '.join(changes[:5])}. "
             "Change it back, or give another folder with --run."
         )
     return None
+
+
+def _whole(run_folder: Path) -> bool:
+    """Nothing is trained on text or subwords that changed on the disk."""
+    try:
+        Vocab.load(run_folder / "vocab")
+        Store.open(run_folder / "store").verify()
+    except DamagedError as error:
+        if (run_folder / "vocab").exists() and (run_folder / "store").exists():
+            warnings.warn(f"{error}", stacklevel=2)
+        return False
+    return True
 
 
 def _differences(old: Any, new: Any, key: str = "") -> Iterator[str]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from loopmt.errors import DamagedError, DataError
 from loopmt.rng import Indices, permute
+from loopmt.sealed import read_sealed, seal
 from loopmt.text.ragged import Ragged
 
 Tokens = npt.NDArray[np.uint16]
@@ -24,7 +25,7 @@ Lengths = npt.NDArray[np.int32]
 
 _VERSION = 1
 LONGEST = 512
-_AGAIN = "Run `loopmt prepare` again in a fresh run folder."
+_AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
 
 
 def row_indices(size: int, start: int, count: int, *key: str | int) -> Indices:
@@ -77,7 +78,7 @@ class Store:
     def open(cls, folder: Path) -> Store:
         """Every file must be there with its size; `verify` looks at the content too."""
         try:
-            described = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+            described = read_sealed(folder / "store.json", _AGAIN)
             if described["version"] != _VERSION:
                 raise DamagedError(f"{folder} has format {described['version']}, not {_VERSION}. {_AGAIN}")
             for name, file in described["files"].items():
@@ -88,10 +89,13 @@ class Store:
             raise DamagedError(f"{folder} is not a token store: {error}. {_AGAIN}") from None
 
     def verify(self) -> None:
-        for name, file in self._described["files"].items():
-            with (self.folder / name).open("rb") as content:
-                if hashlib.file_digest(content, "sha256").hexdigest() != file["sha256"]:
-                    raise DamagedError(f"{self.folder / name} does not have the content it was written with. {_AGAIN}")
+        for name in self._described["files"]:
+            self._verify(name)
+
+    def _verify(self, name: str) -> None:
+        with (self.folder / name).open("rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != self._described["files"][name]["sha256"]:
+                raise DamagedError(f"{self.folder / name} does not have the content it was written with. {_AGAIN}")
 
     def has_bitext(self, source: str, target: str) -> bool:
         return f"{source}-{target}.{source}" in self._sides or f"{target}-{source}.{source}" in self._sides
@@ -143,6 +147,7 @@ class Store:
         return self._sets[name]
 
     def _lines(self, file: str) -> list[str]:
+        self._verify(file)
         return (self.folder / file).read_bytes().decode().split("\n")[:-1]
 
 
@@ -251,7 +256,7 @@ class StoreWriter:
     def close(self) -> None:
         described = {"version": _VERSION, "sides": self._sides, "sets": self._sets, "files": self._files}
         with _HashedOutput(self._folder / "store.json") as output:
-            output.write((json.dumps(described, indent=1) + "\n").encode())
+            output.write((json.dumps(seal(described), indent=1) + "\n").encode())
             output.finish()
 
 

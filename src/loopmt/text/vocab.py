@@ -23,11 +23,13 @@ import sentencepiece
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
 from loopmt.rng import permute
+from loopmt.sealed import read_sealed, seal
 from loopmt.text import moses
 from loopmt.text.clean import Form
 
 PAD, EOS, UNK = 0, 1, 2
 _VERSION = 1
+_AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
 _FIRST_TAG = 3
 _SPACE = "\u2581"
 _STAND_IN = "\U0010fffd"  # sentencepiece spells a space as U+2581, so a real U+2581 travels as this private character
@@ -92,22 +94,22 @@ class Vocab:
             "form": asdict(form),
             "models": models,
         }
-        (folder / "vocab.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        (folder / "vocab.json").write_text(json.dumps(seal(described), indent=1) + "\n", encoding="utf-8")
         return cls(folder, described)
 
     @classmethod
     def load(cls, folder: Path) -> Vocab:
         try:
-            described = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+            described = read_sealed(folder / "vocab.json", _AGAIN)
             contents = {model["file"]: model["sha256"] for model in described["models"].values()}
             for file, sha256 in contents.items():
                 if hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
-                    raise DamagedError(f"{folder / file} is not the file that was written. Run `loopmt prepare` again.")
+                    raise DamagedError(f"{folder / file} is not the file that was written. {_AGAIN}")
             if described["version"] != _VERSION:
                 raise DamagedError(f"{folder} has format {described['version']}; this loopmt reads {_VERSION}.")
             return cls(folder, described)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DamagedError(f"{folder} is not a vocabulary: {error}. Run `loopmt prepare` again.") from None
+            raise DamagedError(f"{folder} is not a vocabulary: {error}. {_AGAIN}") from None
 
     def size(self, language: str) -> int:
         return int(self._processors[language].get_piece_size())

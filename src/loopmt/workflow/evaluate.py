@@ -119,7 +119,7 @@ class Exam:
                 measures[one.test] = {**found, **self._deeper(one, translations, wish.comet)}
                 advance(1)
         folder = self.run.stage(name)
-        return StageMeasures(measures, folder.result_digest(), read_json(folder.folder / "result/state.json")["state"])
+        return StageMeasures(measures, folder.result_digest(), folder.result_state())
 
     def _surface(self, pairs: Sequence[Pairs], said: Sequence[list[str]]) -> Iterator[Measures]:
         """What the words alone are worth, in processes where that is the faster way."""
@@ -192,15 +192,16 @@ class Translations:
 
     @property
     def kept(self) -> bool:
+        wanted = self._made_with  # a damaged result must not cost the translations
         try:
-            return read_json(self.folder / "made.json") == self._made_with
+            return read_json(self.folder / "made.json") == wanted
         except DamagedError:
             return False
 
     def all(self, pairs: Sequence[Pairs], progress: Progress) -> list[list[str]]:
         if not self.kept:
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir()
+            self.folder.mkdir(exist_ok=True)
             write_json(self.folder / "made.json", self._made_with)
         found = []
         with progress.track(f"translating with {self.stage}", sum(len(one.sources) for one in pairs)) as advance:

@@ -34,7 +34,7 @@ def overview(folder: Path) -> Json:
 
 def _scorecard(folder: Path) -> Json:
     file = folder / "scorecard.json"
-    return read_json(file) if file.is_file() else {}
+    return read_json(file, f"`loopmt evaluate {folder}` writes it again.") if file.is_file() else {}
 
 
 def _stage(folder: StageFolder, stage: Stage) -> Json:
@@ -50,7 +50,7 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         "scores": None,
     }
     if folder.finished:
-        state = read_json(folder.folder / "result" / "state.json")["state"]
+        state = folder.result_state()
         found |= {"state": "finished", "update": state["update"], "result": folder.result_digest()}
         return found | {"best_valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0)}
     records = folder.records()

@@ -1,0 +1,39 @@
+"""When memory runs out: telling it from other errors, and going on with halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import torch
+
+_SAID_BY_CPU = ("can't allocate memory", "not enough memory")
+Rows = TypeVar("Rows", bound="Sliceable")
+Result = TypeVar("Result")
+ERRORS = (RuntimeError, MemoryError)  # what torch and numpy raise
+
+
+class Sliceable(Protocol):
+    """A sequence or an array."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, cut: slice, /) -> Any: ...
+
+
+def exhausted(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; the CPU's allocator has no class of its own for it."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _SAID_BY_CPU)
+
+
+def by_halves(work: Callable[[Rows], list[Result]], rows: Rows) -> list[Result]:
+    """The results of all rows; where they do not fit into memory together, of half of them at a time."""
+    try:
+        return work(rows)
+    except ERRORS as error:
+        if not exhausted(error) or len(rows) < 2:
+            raise
+    half = len(rows) // 2  # outside the handler: what it holds of the failed attempt must go first
+    return by_halves(work, rows[:half]) + by_halves(work, rows[half:])

@@ -1,0 +1,203 @@
+"""When memory runs out, updates and decoding go on by halves with the same result; then comes a sentence.
+
+The limit is a real one (RLIMIT_AS), in a process of its own: just enough for half of the work, or not enough for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from loopmt.config import Train
+from loopmt.errors import ExhaustedError
+from loopmt.learn.splitting import Splitting
+from loopmt.model.exhausted import by_halves, exhausted
+from loopmt.text.batch import Batch, Shape
+
+SCRIPT = """
+import json, re, resource, sys
+from pathlib import Path
+import numpy as np, torch
+from loopmt.config import Generate, Model, Train
+from loopmt.errors import LoopmtError
+from loopmt.learn.learner import Learner
+from loopmt.model.decoding import Limits, decode
+from loopmt.model.translators import Translators
+from loopmt.path import Hop
+from loopmt.processes import Processes
+from loopmt.text.batch import Batch, Shape
+from loopmt.text.vocab import Vocab
+
+what, limited = sys.argv[2:]
+hop = Hop("en", "fr")
+model = Model(layers=1, width=64, feed_forward=128, heads=2, dropout=0.0)
+translators = Translators(model, Vocab.load(Path(sys.argv[1])), (hop,), torch.device("cpu"))
+translators.start_fresh(1)
+train = Train(tokens=16384, learning_rate=0.01, warmup=1, adam=(0.9, 0.98, 1e-3))
+learner = Learner(translators, train, 1, Processes())
+
+def update(rows):
+    ids = np.random.default_rng(1).integers(20, 300, (1, 512, 32))[:, :rows]
+    none = np.full((1, rows), -1)
+    batch = Batch(Shape(rows, 32), ids, ids.copy(), none * 0, none)
+    (learner.add if rows < 512 else lambda batch: learner.update(batch, 1, 0.01))(batch)
+
+def speak(rows):
+    sources = np.random.default_rng(2).integers(20, 300, (512, 24))[:rows].tolist()
+    return [output.ids for output in decode(translators.speaker(hop), sources, Generate(how="greedy"), Limits())]
+
+def limit(more):
+    now = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (now + more, -1))
+
+work = {"update": update, "decode": speak}[what]
+work(8)
+more = 2**20
+while limited != "no":
+    limit(more)
+    try:
+        work(256)
+        break
+    except (RuntimeError, MemoryError):
+        more = more * 5 // 4
+if limited == "hard":
+    limit(more // 4)
+learner.gradient.zero_()
+learner.tokens.zero_()
+said, refusal = None, None
+try:
+    said = work(512)
+except LoopmtError as error:
+    refusal = str(error)
+resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+weights = translators.live[0].tolist()
+print(json.dumps({"halved": len(learner.splitting.halved), "said": said, "error": refusal, "weights": weights}))
+"""
+
+
+def limited(vocab: Path, what: str, how: str) -> dict[str, Any]:
+    """One update or one decoding of 512 rows: with all memory, with what half of it needs, or with less."""
+    # Large blocks go back to the system at once, so that a limit means the same before and after.
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "0",
+    }
+    command = [sys.executable, "-c", SCRIPT, str(vocab), what, how]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS and /proc")
+
+
+@linux
+def test_an_update_that_does_not_fit_is_made_in_halves(tiny_run: Path) -> None:
+    free, tight = (limited(tiny_run / "vocab", "update", how) for how in ("no", "half"))
+    assert (free["halved"], tight["halved"]) == (0, 1)
+    assert np.allclose(free["weights"], tight["weights"], atol=1e-6)
+
+
+@linux
+def test_an_update_whose_halves_do_not_fit_says_what_to_set(tiny_run: Path) -> None:
+    assert limited(tiny_run / "vocab", "update", "hard")["error"] == (
+        "memory ran out on a batch of 512 rows of 32 places, and on half of it. Set train.accumulate = 4 (the same "
+        "updates in smaller parts: the run goes on from its last checkpoint), or train.tokens = 4096 and give the "
+        "stage another name."
+    )
+
+
+@linux
+def test_decoding_goes_on_by_halves(tiny_run: Path) -> None:
+    free, tight = (limited(tiny_run / "vocab", "decode", how) for how in ("no", "hard"))
+    assert free["said"] == tight["said"]
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "is_it"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (MemoryError("std::bad_alloc"), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+            True,
+        ),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("can't allocate memory"), False),
+    ],
+)
+def test_which_errors_are_of_memory(error: Exception, is_it: bool) -> None:
+    assert exhausted(error) is is_it
+
+
+def test_by_halves_down_to_one_row() -> None:
+    tried = []
+
+    def work(rows: Sequence[int]) -> list[int]:
+        tried.append(len(rows))
+        if len(rows) > 2 or 9 in rows:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return [row * row for row in rows]
+
+    assert by_halves(work, range(7)) == [0, 1, 4, 9, 16, 25, 36]
+    assert tried == [7, 3, 1, 2, 4, 2, 2]
+    with pytest.raises(torch.OutOfMemoryError):
+        by_halves(work, [1, 9])
+
+
+def batch(rows: int, groups: list[int]) -> Batch:
+    ids = np.ones((1, rows, 4), dtype=np.int64)
+    return Batch(Shape(rows, 4), ids, ids, np.zeros((1, rows), np.int64), np.array([groups]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups", "shard"),
+    [(3, [-1, -1, -1], False), (4, [5, 5, 5, 5], False), (4, [-1, -1, -1, -1], True)],
+    ids=["odd", "a group across the middle", "sharded"],
+)
+def test_what_may_not_be_split_is_a_sentence_at_once(rows: int, groups: list[int], shard: bool) -> None:
+    def add(given: Batch) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    splitting = Splitting(Train(shard=shard, accumulate=2, tokens=100))
+    with pytest.raises(ExhaustedError, match=r"Set train\.accumulate = 8 .* or train\.tokens = 25 "):
+        splitting.add(batch(rows, groups), add)
+    assert not splitting.halved
+
+
+def test_a_shape_that_did_not_fit_is_not_tried_whole_again() -> None:
+    tried = []
+
+    def add(given: Batch) -> None:
+        tried.append(given.shape.rows)
+        if given.shape.rows > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    splitting = Splitting(Train())
+    for _ in range(2):
+        splitting.add(batch(4, [5, 5, 6, 6]), add)
+    assert tried == [4, 2, 2, 2, 2]
+
+
+def test_other_errors_pass() -> None:
+    def add(given: Batch) -> None:
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        Splitting(Train()).add(batch(4, [-1] * 4), add)
