@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from typing import TextIO
@@ -10,6 +11,7 @@ import typer
 
 from loopmt.cli import analyze, demo, exchange, fetch, inspect, lab, paths, report, run, score, serve, text, theory
 from loopmt.errors import LoopmtError
+from loopmt.terminal import visible
 
 app = typer.Typer(
     name="loopmt",
@@ -43,10 +45,12 @@ app.command()(inspect.doctor)
 def main() -> None:
     """Run a verb; what the user can mend is a sentence on standard error, never a traceback."""
     warnings.showwarning = _warn
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="loopmt")
     except LoopmtError as error:
-        print(f"loopmt: {error}", file=sys.stderr)
+        print(visible(f"loopmt: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("loopmt: interrupted.", file=sys.stderr)
@@ -63,4 +67,4 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"loopmt: warning: {message}", file=sys.stderr)
+    print(visible(f"loopmt: warning: {message}"), file=sys.stderr)
