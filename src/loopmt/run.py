@@ -26,7 +26,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from loopmt.config import Experiment
-from loopmt.errors import DamagedError, LockedError, RunError
+from loopmt.config.check import check
+from loopmt.errors import DamagedError, LockedError, LoopmtError, RunError
 
 Json = dict[str, Any]
 _UNIMPORTANT = {
@@ -62,9 +63,12 @@ class Run:
         return cls(folder)
 
     def experiment(self) -> Experiment:
+        values = read_json(self.folder / "experiment.json")
         try:
-            return Experiment.model_validate(read_json(self.folder / "experiment.json"))
-        except ValueError as error:
+            experiment = Experiment.model_validate(values)
+            check(experiment)
+            return experiment
+        except (ValueError, LoopmtError) as error:
             raise DamagedError(f"{self.folder / 'experiment.json'} is damaged: {error}") from None
 
     def set_up(self, experiment: Experiment, text: str | None = None) -> None:
