@@ -207,7 +207,11 @@ class StageFolder:
 
     def result_digest(self) -> str:
         """Names the result's weights; a stage that starts from them remembers it."""
-        return str(read_json(self.folder / "result" / "state.json")["sha256"]["weights.safetensors"])
+        return str(_read_state(self.folder / "result")["sha256"]["weights.safetensors"])
+
+    def result_state(self) -> Json:
+        state: Json = _read_state(self.folder / "result")["state"]
+        return state
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -277,10 +281,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
 
 def read_checkpoint(folder: Path, names: tuple[str, ...]) -> Checkpoint:
     """The named tensor files of a checkpoint, verified."""
-    body = read_json(folder / "state.json")
-    claimed = body.pop("check", None)
-    if claimed != _check(body):
-        raise DamagedError(f"{folder / 'state.json'} is damaged: its checksum does not fit.")
+    body = _read_state(folder)
     tensors: dict[str, Mapping[str, Tensor]] = {}
     for name in names:
         file = folder / f"{name}.safetensors"
@@ -291,6 +292,14 @@ def read_checkpoint(folder: Path, names: tuple[str, ...]) -> Checkpoint:
         except (OSError, KeyError, SafetensorError) as error:
             raise DamagedError(f"{file} cannot be read: {error}.") from None
     return Checkpoint(int(body["update"]), tensors, body["state"])
+
+
+def _read_state(folder: Path) -> Json:
+    body = read_json(folder / "state.json")
+    claimed = body.pop("check", None)
+    if claimed != _check(body):
+        raise DamagedError(f"{folder / 'state.json'} is damaged: its checksum does not fit.")
+    return body
 
 
 def _check(body: Json) -> str:

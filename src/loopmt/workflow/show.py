@@ -50,7 +50,7 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         "scores": None,
     }
     if folder.finished:
-        state = read_json(folder.folder / "result" / "state.json")["state"]
+        state = folder.result_state()
         found |= {"state": "finished", "update": state["update"], "result": folder.result_digest()}
         return found | {"best_valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0)}
     records = folder.records()
