@@ -101,6 +101,13 @@ def test_odd_overrides(override: str, sentence: str, tmp_path: Path) -> None:
     assert sentence in end.err
 
 
+@pytest.mark.parametrize(("number", "printed"), [("Infinity", b'"inf"'), ("-1e999", b'"-inf"'), ("NaN", b"null")])
+def test_infinity_beside_the_theory_cases(number: str, printed: bytes) -> None:
+    """Where nothing reads it, it is printed as the answers' infinities are."""
+    end = said(["theory", "-"], f'{{"cases": [], "note": [{number}]}}'.encode())
+    assert (end.code, printed in end.out) == (0, True)
+
+
 def test_a_dry_run_that_fails_prints_nothing(tmp_path: Path) -> None:
     experiment = {**WORLD, "data": {"bitext": {"en-fr": "bi"}, "mono": {"en": "bi", "fr": "bi"}, "valid": "valid"}}
     (tmp_path / "exp.toml").write_text(toml(experiment), encoding="utf-8")
