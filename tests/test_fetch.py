@@ -273,8 +273,15 @@ def test_an_archive_that_would_leave_its_folder(tmp_path: Path, kind: str, evil:
         unpacked(tmp_path, kind, KINDS[kind]({"text.en": b"one\n", evil: b"evil"}))
 
 
-@pytest.mark.parametrize(("kind", "link"), [("a.tgz", tarfile.SYMTYPE), ("a.tgz", tarfile.LNKTYPE), ("a.zip", b"")])
-def test_a_link_in_place_of_text(tmp_path: Path, kind: str, link: bytes) -> None:
+@pytest.mark.parametrize(
+    ("kind", "link"),
+    [
+        *(("a.tgz", kind) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE)),
+        *(("a.tgz", kind) for kind in (tarfile.FIFOTYPE, tarfile.DIRTYPE)),
+        ("a.zip", b""),
+    ],
+)
+def test_a_link_or_a_device_in_place_of_text(tmp_path: Path, kind: str, link: bytes) -> None:
     with pytest.raises(DataError, match=r"'text.en' is a link or no file at all: the archive is refused"):
         unpacked(tmp_path, kind, KINDS[kind]({}, {"text.en": (link, "/etc/passwd")}))
 
@@ -290,6 +297,23 @@ def test_what_is_no_text_missing_or_damaged(tmp_path: Path, kind: str) -> None:
         (tmp_path / str(number)).mkdir()
         with pytest.raises(DataError, match=message):
             unpacked(tmp_path / str(number), kind, content)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bomb_is_bounded(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is repeated for ever is small in an archive; text is not."""
+    monkeypatch.setattr("loopmt.text.archives._SPARE", 2**16)
+    bomb = KINDS[kind]({"text.en": b"boom\n" * 2**20})
+    with pytest.raises(DataError, match="unpacks to more than 64 times its size, which text does not: it is refused"):
+        unpacked(tmp_path, kind, bomb)
+    assert sum(file.stat().st_size for file in (tmp_path / "inside").iterdir()) <= 64 * len(bomb) + 2**16
+
+
+def test_a_bomb_in_a_tar_header_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long name is read into memory before anything is unpacked."""
+    monkeypatch.setattr("loopmt.text.archives._SPARE", 2**16)
+    with pytest.raises(DataError, match="unpacks to more than 64 times its size"):
+        unpacked(tmp_path, "a.tgz", tar_of({"a" * 2**23: b"", "text.en": b"one\n"}))
 
 
 def test_segments_of_sgm(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -317,12 +318,35 @@ def test_a_pegasus_shape_is_a_start(text: Path, write: Callable[[str], Request],
 # -- what is refused ---------------------------------------------------------------------------------------------
 
 
-def test_a_pickle_is_refused_with_the_way_out(opus: Path, tmp_path: Path) -> None:
+class Bomb:
+    """A pickle that leaves a file behind if it is ever read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "checkpoint_best.pt", "last.ckpt", "MODEL.PTH", "weights.pkl"])
+def test_a_pickle_is_refused_with_the_way_out(opus: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(opus, tmp_path / "copy")
-    (tmp_path / "copy" / "model.safetensors").rename(tmp_path / "copy" / "pytorch_model.bin")
-    with pytest.raises(DataError, match=r"only as a pickle \(pytorch_model.bin\).* can run code.*save_pretrained"):
-        import_translator(tmp_path / "copy", tmp_path / "run", Wish(EN_FR))
+    (tmp_path / "copy" / "model.safetensors").unlink()
+    (tmp_path / "copy" / name).write_bytes(pickle.dumps(Bomb(tmp_path / "run code")))
+    for source in (tmp_path / "copy", tmp_path / "copy" / name):
+        with pytest.raises(DataError, match=rf"only as a pickle \({name}\).* can run code.*save_pretrained"):
+            import_translator(source, tmp_path / "run", Wish(EN_FR))
     assert not (tmp_path / "run" / "imported" / "en-fr").exists()
+    assert not (tmp_path / "run code").exists()
+
+
+def test_a_pickle_under_another_name_is_not_read(opus: Path, tmp_path: Path) -> None:
+    for name in ("model.safetensors", "config.json", "source.spm", "vocab.json"):
+        folder = shutil.copytree(opus, tmp_path / f"as {name}")
+        (folder / name).write_bytes(pickle.dumps(Bomb(tmp_path / "run code")))
+        with pytest.raises(DataError):
+            import_translator(folder, tmp_path / "run", Wish(EN_FR))
+    assert {file.name for file in tmp_path.iterdir() if file.name == "run code"} == set()
 
 
 def test_only_what_cannot_run_code_is_copied(opus: Path, tmp_path: Path) -> None:

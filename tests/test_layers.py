@@ -25,7 +25,7 @@ FLOORS = [  # a room may look at rooms on floors below its own; helpers are for 
     {"cli"},
     {"__init__", "__main__"},
 ]
-HELPERS = {"progress", "processes"}
+HELPERS = {"progress", "processes", "terminal"}
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
 
@@ -90,14 +90,27 @@ def test_gradients_are_switched_where_networks_are_used() -> None:
     assert not [file for file in MODULES if modes & named(file)], "dropout and precision are arguments, not modes"
 
 
+def modules_seen(file: Path) -> Iterator[str]:
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
 def test_no_pickle_is_written_or_read() -> None:
-    imports = [
-        name for file in MODULES for node in ast.walk(tree(file)) if isinstance(node, ast.Import) for name in node.names
-    ]
-    assert not {"pickle", "dill", "joblib", "shelve", "marshal"} & {name.name for name in imports}
     for file in MODULES:
+        assert not {"pickle", "dill", "joblib", "shelve", "marshal", "yaml"} & set(modules_seen(file)), file
         text = file.read_text(encoding="utf-8")
         assert not any(word in text for word in ("torch.save(", "torch.load(", "np.load(", "np.save(")), file
+
+
+def test_no_text_is_run_as_a_program() -> None:
+    for file in MODULES:
+        called = {node.func for node in ast.walk(tree(file)) if isinstance(node, ast.Call)}
+        assert not {"eval", "exec", "compile", "__import__"} & {f.id for f in called if isinstance(f, ast.Name)}, file
+        keywords = {word.arg for node in ast.walk(tree(file)) if isinstance(node, ast.Call) for word in node.keywords}
+        assert "shell" not in keywords and not {"system", "popen"} & named(file), file
 
 
 def test_help_needs_no_torch() -> None:

@@ -155,7 +155,7 @@ def test_text_is_escaped(copied: Path) -> None:
     """Whatever a corpus, a file name or a translation says, the page only shows it."""
     kept = read_json(copied / "report.json")
     for row in kept["followed"]:
-        row |= {"start": HOSTILE, "set": HOSTILE}
+        row |= {"start": f"{HOSTILE} \x1b[31m", "set": HOSTILE}
         for trip in row["trips"]:
             for hop in trip["hops"]:
                 hop["text"] = HOSTILE
@@ -170,6 +170,7 @@ def test_text_is_escaped(copied: Path) -> None:
         file.write(f"# {HOSTILE}\n")
     found = read(write_report(copied))
     assert found.text.count(" ".join(HOSTILE.split())) > 20
+    assert r"\x1b[31m" in found.text and "\x1b" not in found.text
     assert not found.tags & {"script", "img"} and all(link.startswith("#") for link in found.links)
 
 

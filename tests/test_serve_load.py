@@ -89,6 +89,25 @@ def test_slow_clients_keep_nobody_waiting(tiny_run: Path) -> None:
     assert b"did not arrive within 3 seconds" in told
 
 
+HEAD = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"
+
+
+def drip(connection: socket.socket, pieces: bytes) -> float:
+    """Send byte by byte until the other side closes; how long that took."""
+    began = time.monotonic()
+    connection.settimeout(0.05)
+    for piece in pieces:
+        try:
+            connection.sendall(bytes([piece]))
+            if not connection.recv(4096):
+                break
+        except TimeoutError:
+            continue
+        except (ConnectionResetError, BrokenPipeError):
+            break
+    return time.monotonic() - began
+
+
 def test_silent_connections_are_closed(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loopmt.serve.server._SILENCE", 0.3)
     with running(service_of(tiny_run, Slow())) as client:
@@ -98,6 +117,32 @@ def test_silent_connections_are_closed(tiny_run: Path, monkeypatch: pytest.Monke
             half.sendall(b"GET / HTTP/1.1\r\nho")
             assert silent.recv(1) == half.recv(1) == b""
         assert client.get("/health").status_code == 200, "who has asked something may stay"
+
+
+@pytest.mark.parametrize("asked_before", [False, True], ids=["fresh", "kept alive"])
+def test_a_dripping_head_has_its_time(tiny_run: Path, monkeypatch: pytest.MonkeyPatch, asked_before: bool) -> None:
+    """Every byte in time is not a request in time, on a connection that has asked something before no less."""
+    monkeypatch.setattr("loopmt.serve.server._SILENCE", 0.5)
+    with running(service_of(tiny_run, Slow())) as client:
+        where = (client.base_url.host, client.base_url.port or 80)
+        with socket.create_connection(where, timeout=10) as slow:
+            if asked_before:
+                slow.sendall(HEAD + b"\r\n")
+                assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+            assert drip(slow, HEAD + b"x-drop: " + b"a" * 300) < 8
+        assert ask(client).status_code == 200
+
+
+def test_a_dripping_body_has_its_time(tiny_run: Path) -> None:
+    head = b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with running(service_of(tiny_run, Slow(), replace(SMALL, reading=0.5))) as client:
+        where = (client.base_url.host, client.base_url.port or 80)
+        with socket.create_connection(where, timeout=10) as slow:
+            slow.sendall(HEAD + b"\r\n")
+            assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+            slow.sendall(head + b"content-length: 900\r\n\r\n")
+            assert drip(slow, b" " * 300) < 8
+        assert ask(client).status_code == 200
 
 
 def test_sixty_four_clients(tiny_run: Path, tmp_path: Path) -> None:

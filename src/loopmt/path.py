@@ -8,6 +8,7 @@ every hop but the last generates, the last one learns. A pattern is a path with 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from loopmt.errors import PathError
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[A-Z]")
+_MOST_PATHS = 50_000
 _HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 
@@ -115,11 +117,21 @@ class Pattern:
                     f"path {self}: language '{language}' is not in the experiment, which has {', '.join(languages)}."
                 )
         free = [language for language in languages if language not in self.named]
+        if (count := math.perm(len(free), len(self.variables))) > _MOST_PATHS:
+            raise PathError(
+                f"path {self} stands for {count:,} paths over {len(languages)} languages; at most {_MOST_PATHS:,}. "
+                "Name some of its languages, or shorten it."
+            )
         bindings = itertools.permutations(free, len(self.variables))
         return [self._bind(dict(zip(self.variables, binding, strict=True))) for binding in bindings]
 
     def _bind(self, binding: dict[str, str]) -> Path:
         return Path(tuple(binding.get(place, place) for place in self.places))
+
+
+def check_language(name: str) -> None:
+    if not _LANGUAGE.fullmatch(name):
+        raise PathError(f"language '{name}': write a code such as en, fr or zh_Hans.")
 
 
 def pair(one: str, other: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from loopmt.terminal import visible
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBars
 
@@ -57,7 +59,7 @@ class Lines:
             self.say(f"{description}: done in {_duration(time.monotonic() - began)}")
 
     def say(self, line: str) -> None:
-        print(line, file=self._stream or sys.stderr, flush=True)
+        print(visible(line), file=self._stream or sys.stderr, flush=True)
 
 
 def _standing(done: float, total: float | None, seconds: float) -> str:
@@ -83,7 +85,7 @@ class Bars:
     @contextmanager
     def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
         bars = self._shown()
-        task = bars.add_task(description, total=total)
+        task = bars.add_task(visible(description), total=total)
         self._tasks += 1
         try:
             yield lambda steps: bars.advance(task, steps)
@@ -96,16 +98,17 @@ class Bars:
 
     def say(self, line: str) -> None:
         if self._bars:
-            self._bars.console.print(line, markup=False, highlight=False)
+            self._bars.console.print(visible(line), markup=False, highlight=False)
         else:
-            print(line, file=sys.stderr, flush=True)
+            print(visible(line), file=sys.stderr, flush=True)
 
     def _shown(self) -> RichBars:
         from rich import progress
         from rich.console import Console
 
         if self._bars is None:
-            columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TaskProgressColumn())
+            name = progress.TextColumn("{task.description}", markup=False)
+            columns = (name, progress.BarColumn(), progress.TaskProgressColumn())
             clock = (progress.TimeElapsedColumn(), progress.TimeRemainingColumn())
             self._bars = progress.Progress(*columns, *clock, console=Console(stderr=True), transient=True)
             self._bars.start()

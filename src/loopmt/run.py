@@ -28,7 +28,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from loopmt.config import Experiment
-from loopmt.errors import DamagedError, LockedError, RunError
+from loopmt.config.check import check
+from loopmt.errors import DamagedError, LockedError, LoopmtError, RunError
 from loopmt.sealed import read_object, read_sealed, seal
 
 Json = dict[str, Any]
@@ -68,11 +69,16 @@ class Run:
     def experiment(self) -> Experiment:
         file = self.folder / "experiment.json"
         way_out = f"`loopmt prepare EXPERIMENT --run {self.folder}` writes it again."
+        values = read_sealed(file, way_out)
         try:
-            return Experiment.model_validate(read_sealed(file, way_out))
+            experiment = Experiment.model_validate(values)
+            check(experiment)
+            return experiment
         except ValidationError as error:
             what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
             raise DamagedError(f"{file} is damaged: {what}. {way_out}") from None
+        except LoopmtError as error:
+            raise DamagedError(f"{file} is damaged: {error} {way_out}") from None
 
     def set_up(self, experiment: Experiment, text: str | None = None) -> None:
         """Write down the experiment; what may not change after training began is checked stage by stage."""

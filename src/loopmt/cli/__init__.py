@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from typing import TextIO
@@ -25,6 +26,7 @@ from loopmt.cli import (
     world,
 )
 from loopmt.errors import LoopmtError
+from loopmt.terminal import visible
 
 app = typer.Typer(
     name="loopmt",
@@ -59,10 +61,12 @@ app.command()(inspect.doctor)
 def main() -> None:
     """Run a verb; what the user can mend is a sentence on standard error, never a traceback."""
     warnings.showwarning = _warn
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="loopmt")
     except LoopmtError as error:
-        print(f"loopmt: {error}", file=sys.stderr)
+        print(visible(f"loopmt: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("loopmt: interrupted.", file=sys.stderr)
@@ -82,4 +86,4 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"loopmt: warning: {message}", file=sys.stderr)
+    print(visible(f"loopmt: warning: {message}"), file=sys.stderr)

@@ -46,7 +46,7 @@ def analyze(
     wish = Wish(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
     analysis = run_analyze(run, wish, standard())
     if as_json:
-        typer.echo(json.dumps(analysis, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(analysis, indent=1))
     else:
         print_analysis(analysis, threshold[0] if threshold else 20.0)
         typer.echo(f"next: loopmt report {run}")
@@ -90,6 +90,6 @@ def plan(
 
     found = run_plan(run, Question(stage, held_out, sentences, beam, threshold, worth, pilot), standard())
     if as_json:
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(found, indent=1))
     else:
         print_plan(found)

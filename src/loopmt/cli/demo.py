@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopmt.cli.options import SetOption
+from loopmt.terminal import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,9 +48,8 @@ def _print(outcome: Outcome) -> None:
     console.print(_gains(card))
     console.print(_theory(outcome.theory))
     for example in outcome.examples:
-        console.print(f"\n{example.hop}  {example.source}", markup=False, highlight=False)
-        console.print(f"  vanilla     {example.before}", markup=False, highlight=False)
-        console.print(f"  multi-step  {example.after}", markup=False, highlight=False)
+        said = f"\n{example.hop}  {example.source}\n  vanilla     {example.before}\n  multi-step  {example.after}"
+        console.print(visible(said), markup=False, highlight=False)
     page = outcome.run / "report.html"
     console.print(f"\n{outcome.seconds / 60:.1f} minutes. The page to look at: {page}", markup=False, highlight=False)
     console.print(f'Next: loopmt report {outcome.run}, loopmt translate {outcome.run} "en>fr"', markup=False)

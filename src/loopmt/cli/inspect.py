@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.options import JsonOption, RunFolder, StageOption
+from loopmt.cli.tables import plain
 from loopmt.cli.text import LengthPenalty, Temperature, TopP
 from loopmt.errors import ConfigError
 
@@ -35,16 +36,15 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
 
     found = overview(run)
     if as_json:
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(found, indent=1))
         return
     console = Console() if sys.stdout.isatty() else Console(width=120)
     console.print(_overview_table(found))
     for one in found["comparisons"]:
         bleu = one["multi_bleu"]
         interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
-        console.print(
-            f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}", highlight=False
-        )
+        line = f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}"
+        console.print(plain(line), highlight=False)
     typer.echo(f"next: {found['next']}")
 
 

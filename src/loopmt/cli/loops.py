@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.tables import number_table
+from loopmt.cli.tables import number_table, plain
+from loopmt.terminal import visible
 
 Json = dict[str, Any]
 _WIDE = 6  # loops side by side
@@ -76,7 +77,7 @@ def _console() -> Console:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
@@ -212,7 +213,7 @@ def _print_predicted(console: Console, predicted: Json) -> None:
     )
     for row in predicted["rows"]:
         hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
-        head = [row[name] for name in ("of", "against", "set", "direction", "loop", "verdict")]
+        head = [plain(row[name]) for name in ("of", "against", "set", "direction", "loop", "verdict")]
         table.add_row(*head, _shown(row["predicted"], True), _shown(row["observed"], True), hit)
     console.print(table)
     rate = predicted["rate"]

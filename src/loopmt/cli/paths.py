@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loopmt.cli.options import JsonOption
-from loopmt.path import Pattern, Supply, expand_fed
+from loopmt.path import Pattern, Supply, check_language, expand_fed
 
 
 def paths(
@@ -26,6 +26,8 @@ def paths(
     Example: loopmt paths "X>Y>Z>X" --languages en,fr,es
     """
     names = [name.strip() for name in languages.split(",") if name.strip()]
+    for name in names:
+        check_language(name)
     pairs = [(one, other) for one in names for other in names if one != other]
     if bitext is not None:
         pairs = [(one, other) for one, _, other in (pair.strip().partition("-") for pair in bitext.split(","))]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopmt.cli.tables import plain
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -49,12 +51,11 @@ def _print_paper(tables: list[dict[str, Any]]) -> None:
 def _table(table: dict[str, Any]) -> Table:
     """Heads that span columns are written above the first of them."""
     from rich.table import Table
-    from rich.text import Text
 
     heads = [text if number == 0 else "" for text, span in table["heads"] for number in range(span)]
-    drawn = Table(title=Text(table["title"]), title_justify="left", title_style="bold", header_style="bold")
+    drawn = Table(title=plain(table["title"]), title_justify="left", title_style="bold", header_style="bold")
     for head, column in zip(heads, table["columns"], strict=True):
-        drawn.add_column(Text(f"{head}\n{column}"), justify="right" if drawn.columns else "left")
+        drawn.add_column(plain(f"{head}\n{column}"), justify="right" if drawn.columns else "left")
     for row in table["rows"]:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*map(plain, row))
     return drawn

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
 
+from loopmt.cli.tables import plain
 from loopmt.errors import DataError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def score(
         controls = _measure(against, references, reference_texts, language, lowercase)
         result["against"] = _compare(measured, controls, samples, seed)
     if as_json:
-        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(result, indent=2))
     else:
         _print_tables(result, against)
 
@@ -99,12 +99,12 @@ def _print_tables(result: Result, against: Path | None) -> None:
     names = [name for name in TITLES if name in result]
     scores = Table("metric", "score", Column("signature", overflow="fold"))
     for name in names:
-        scores.add_row(TITLES[name], f"{result[name]['score']:.2f}", result[name]["signature"])
+        scores.add_row(TITLES[name], f"{result[name]['score']:.2f}", plain(result[name]["signature"]))
     Console().print(scores)
     if against is None:
         return
     others = result["against"]
-    differences = Table("metric", "other", "difference", "95% interval", "p", title=f"against {escape(str(against))}")
+    differences = Table("metric", "other", "difference", "95% interval", "p", title=plain(f"against {against}"))
     for name in names:
         other = others[name]
         interval = f"{other['low']:+.2f} to {other['high']:+.2f}"

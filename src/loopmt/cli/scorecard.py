@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.tables import number_table
+from loopmt.cli.tables import number_table, plain
 
 METRICS = {
     "multi_bleu": "BLEU",
@@ -33,7 +33,8 @@ def print_scorecard(card: dict[str, Any]) -> None:
     for comparison in card["comparisons"]:
         console.print(_comparison(comparison, metrics))
     for one in card["waiting"]:
-        console.print(f"{one['of']} against {one['against']} waits for {', '.join(one['lacks'])}", highlight=False)
+        waits = f"{one['of']} against {one['against']} waits for {', '.join(one['lacks'])}"
+        console.print(plain(waits), highlight=False)
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
         console.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
@@ -43,7 +44,7 @@ def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
     table = number_table(f"{_TITLES.get(metric, METRICS[metric])} on {name}", "direction", *stages)
     sets = [stage["sets"].get(name, {"directions": {}, "mean": {}}) for stage in stages.values()]
     for hop in dict.fromkeys(hop for one in sets for hop in one["directions"]):
-        table.add_row(hop, *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
+        table.add_row(plain(hop), *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
     table.add_section()
     table.add_row("mean", *(_number(metric, one["mean"].get(metric)) for one in sets), style="bold")
     table.add_section()
@@ -78,7 +79,7 @@ def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
     for name, one in comparison["sets"].items():
         table.add_section()
         for hop, differences in one["directions"].items():
-            table.add_row(f"{name} {hop}", *_intervals(differences, metrics))
+            table.add_row(plain(f"{name} {hop}"), *_intervals(differences, metrics))
     table.add_section()
     table.add_row("all", *_intervals(comparison["joint"], metrics), style="bold")
     return table

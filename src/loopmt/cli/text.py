@@ -127,7 +127,7 @@ def evaluate(
     pivots = [Walk.parse(text) for text in dict.fromkeys(path or ())]
     scorecard = run_evaluate(runs, Wish(stage or (), beam, samples, comet, pivots), standard())
     if as_json:
-        typer.echo(json.dumps(scorecard, indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(scorecard, indent=1))
     else:
         print_scorecard(scorecard)
         named = " ".join(map(str, runs))

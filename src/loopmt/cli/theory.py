@@ -103,7 +103,7 @@ def theory(
     if cases is not None and (given or q):
         raise TheoryError("Give a document of cases or numbers, not both.")
     if cases is not None:
-        print(json.dumps(fill(_read(cases)), indent=1, allow_nan=False))
+        print(json.dumps(jsonable(fill(_read(cases))), indent=1, allow_nan=False))
         return
     answers, rows = _answer(given, q or [])
     if as_json:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 from loopmt.config.schema import Compare, Experiment, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
-from loopmt.path import Expansion, Hop, Path, Pattern, expand_fed
-
-_LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
+from loopmt.path import Expansion, Hop, Path, Pattern, check_language, expand_fed
 
 
 def check(experiment: Experiment) -> None:
@@ -26,8 +23,7 @@ def check(experiment: Experiment) -> None:
 def _check_languages(experiment: Experiment) -> None:
     languages = experiment.languages
     for language in languages:
-        if not _LANGUAGE.fullmatch(language):
-            raise ConfigError(f"language '{language}': write a code such as en, fr or zh_Hans.")
+        check_language(language)
     if len(set(languages)) < len(languages):
         raise ConfigError(f"languages: {', '.join(languages)} names one twice.")
     data = experiment.data

@@ -93,7 +93,7 @@ def _validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
 
 def _deepest(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """Without what other branches of a union say about a value that one branch looked into."""
-    places = [_keys(detail) for detail in details]
+    places = [_keys(detail["loc"]) for detail in details]
     return [
         detail
         for detail, place in zip(details, places, strict=True)
@@ -101,15 +101,16 @@ def _deepest(details: list[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def _keys(detail: ErrorDetails) -> list[int | str]:
-    return [part for part in detail["loc"] if not _is_branch(part)]
+def _keys(location: Sequence[int | str]) -> list[int | str]:
+    return [part for part in location if not _is_branch(part)]
 
 
 def _sentence(detail: ErrorDetails, kind: type[BaseModel], values: Any) -> str:
-    keys = _keys(detail)
+    keys = _keys(detail["loc"])
     place = _place(keys, values)
     if detail["type"] == "extra_forbidden":
-        return _unknown(str(keys[-1]), _known(kind, keys[:-1]), _place(keys[:-1], values))
+        section = _keys(detail["loc"][:-1])
+        return _unknown(str(detail["loc"][-1]), _known(kind, section), _place(section, values))
     if detail["type"] == "missing":
         return f"{place} is missing."
     reason = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")

@@ -128,7 +128,7 @@ class Model(Section):
     @model_validator(mode="before")
     @classmethod
     def _start_from_preset(cls, values: Any) -> Any:
-        preset = PRESETS.get(values.get("preset", "small"), {}) if isinstance(values, dict) else {}
+        preset = PRESETS.get(str(values.get("preset", "small")), {}) if isinstance(values, dict) else {}
         return {**preset, **values} if isinstance(values, dict) else values
 
     @model_validator(mode="after")

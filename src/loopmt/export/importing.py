@@ -40,20 +40,24 @@ def import_hugging_face(source: Path, into: Path, wish: Wish) -> Imported:
 
 
 def _check_safe(source: Path) -> None:
-    files = [file.name for file in source.iterdir()] if source.is_dir() else []
+    files = [file.name for file in source.iterdir()] if source.is_dir() else [source.name]
+    pickles = [name for name in files if Path(name).suffix.lower() in _PICKLES]
+    if pickles and not any(name.endswith(".safetensors") for name in files):
+        raise DataError(_only_a_pickle(source, pickles[0]))
     if "config.json" not in files:
         raise DataError(f"{source} is no Hugging Face checkpoint: it has no config.json.")
     if "auto_map" in _json(source / "config.json"):
         raise DataError(f"{source} comes with program code of its own (auto_map in config.json), which is not run.")
-    if any(name.endswith(".safetensors") for name in files):
-        return
-    pickles = [name for name in files if Path(name).suffix in _PICKLES]
-    if not pickles:
+    if not any(name.endswith(".safetensors") for name in files):
         raise DataError(f"{source} has no weights: no .safetensors file.")
-    raise DataError(
-        f"{source} has its weights only as a pickle ({pickles[0]}), and reading a pickle can run code. Convert it "
+
+
+def _only_a_pickle(source: Path, pickle: str) -> str:
+    folder = source if source.is_dir() else source.parent
+    return (
+        f"{source} has its weights only as a pickle ({pickle}), and reading a pickle can run code. Convert it "
         'where you trust it: python -c "from transformers import AutoModelForSeq2SeqLM as M; '
-        f"M.from_pretrained('{source}').save_pretrained('{source}')\", which writes model.safetensors beside it."
+        f"M.from_pretrained('{folder}').save_pretrained('{folder}')\", which writes model.safetensors beside it."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -22,18 +22,33 @@ from loopmt.serve.door import Door, refused
 from loopmt.serve.limits import Gate, Limits, RefusedError
 from loopmt.serve.walks import Plan, Walks
 from loopmt.serve.watch import Watcher
+from loopmt.terminal import visible
 
 _LOOK_EVERY = 2.0  # seconds between two looks for a first finished stage
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": messages.Problem, "description": meaning}
-    for status, meaning in {
-        400: "The path cannot be walked.",
+_Problems = dict[int | str, dict[str, Any]]
+
+
+def _problems(meanings: dict[int, str]) -> _Problems:
+    return {status: {"model": messages.Problem, "description": meaning} for status, meaning in meanings.items()}
+
+
+_AT_THE_DOOR = _problems(
+    {
+        408: "The request did not arrive in time.",
         413: "Too much for one request.",
-        422: "Not the JSON that is expected.",
+        421: "The server does not answer to that name.",
         429: "Too many requests from one address.",
+    }
+)
+_TRANSLATING = _problems(
+    {
+        400: "The path cannot be walked.",
+        415: "Not sent as JSON.",
+        422: "Not the JSON that is expected.",
         503: "The queue is full, or no stage is finished yet; `retry-after` says when to try again.",
-    }.items()
-}
+    }
+)
+_WATCHING = _problems({404: "There is no such stage.", 422: "Not the query that is expected."})
 
 
 @dataclass
@@ -102,7 +117,8 @@ def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
             service.batcher.close()
             service.watcher.close()
 
-    app = FastAPI(title="loopmt", description=f"Translators of {service.name}", docs_url=None, redoc_url=None)
+    about = f"Translators of {service.name}"
+    app = FastAPI(title="loopmt", description=about, docs_url=None, redoc_url=None, responses=_AT_THE_DOOR)
     app.router.lifespan_context = lifespan
     app.add_middleware(Door, limits=service.limits, names=names)
     _add_endpoints(app, service)
@@ -112,12 +128,12 @@ def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
 
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
-    @app.post("/translate", responses=_PROBLEMS)
+    @app.post("/translate", responses=_TRANSLATING)
     async def translate(request: messages.Request) -> messages.Answer:
         """Translate texts along a path; with `loops`, also home by each loop and there by each other way."""
         return await service.translate(request)
 
-    @app.get("/watch", responses={404: _PROBLEMS[400] | {"description": "There is no such stage."}})
+    @app.get("/watch", responses=_WATCHING)
     async def watch(
         stage: Annotated[str | None, Query(max_length=200)] = None, offset: Annotated[int, Query(ge=0)] = 0
     ) -> dict[str, Any]:
@@ -168,12 +184,12 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: HttpRequest, error: HTTPException) -> JSONResponse:
-        return _problem(error.status_code, f"{error.detail}. The interface is described at /docs.")
+        return _problem(error.status_code, f"{error.detail}. The interface is described at /docs.", error.headers)
 
     @app.exception_handler(Exception)
     async def unforeseen(request: HttpRequest, error: Exception) -> JSONResponse:
         return _problem(500, "something went wrong here; the server's log says what.")
 
 
-def _problem(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": message}, status)
+def _problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": visible(message)}, status, headers)

@@ -54,7 +54,7 @@ class Door:
             raise RefusedError(421, "this server does not answer to that name. Use the address that it printed.")
         self._pace.check(scope["client"][0] if scope.get("client") else "")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
+        if (scope["method"], scope["path"]) == ("POST", "/translate") and kind != "application/json":
             raise RefusedError(415, "send JSON, with the header content-type: application/json.")
 
     async def _body(self, receive: Receive) -> bytes | None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from loopmt.serve.words import Kind
+from loopmt.text.vocab import without_surrogates
+
+# An answer may quote a text, and no answer can spell half a character.
+Text = Annotated[str, AfterValidator(without_surrogates)]
 
 
 class Request(BaseModel):
@@ -15,7 +19,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     path: Annotated[str, Field(max_length=200)] = Field(description="Languages joined by '>', as in en>fr>es.")
-    texts: Annotated[list[str], Field(min_length=1)] = Field(description="One sentence or short passage each.")
+    texts: Annotated[list[Text], Field(min_length=1)] = Field(description="One sentence or short passage each.")
     nbest: Annotated[int, Field(ge=1, le=8)] = Field(1, description="How many translations of each text.")
     loops: bool = Field(False, description="Also walk home by each loop, and there by each other way.")
 

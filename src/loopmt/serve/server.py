@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from types import FrameType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -23,15 +24,35 @@ _FAREWELL = 10  # seconds that requests under way get to end
 
 
 class Impatient(H11Protocol):
-    """A connection that asks nothing is closed: it would hold its place for ever."""
+    """A connection whose next request does not arrive, silent or dripping, is closed: it would hold its place for ever.
+
+    Between requests uvicorn itself waits for a first byte; from then on the head must come in time.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(_SILENCE, self._close_if_silent)
+        self._limit()
 
-    def _close_if_silent(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._limit()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._relax()
+
+    def _limit(self) -> None:
+        if self.conn.their_state is not h11.IDLE:  # the head is there; the door limits the body
+            self._relax()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(_SILENCE, self.transport.close)
+
+    def _relax(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
 
 def listen(host: str, port: int) -> socket.socket:

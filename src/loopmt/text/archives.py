@@ -1,10 +1,13 @@
 """Members of tar and zip archives, as plain text under names of our own choosing.
 
 No name inside an archive is ever a place on the disk, and an archive that tries to leave its folder is refused whole.
+What comes out is bounded by the size of the archive: text does not shrink to a sixty-fourth.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
 import tarfile
 import zipfile
@@ -12,7 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 from xml.sax.saxutils import unescape
 
 from loopmt.errors import DataError
@@ -21,6 +24,7 @@ from loopmt.text.files import HashedFile, damage_named
 _SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 _MARKS = {"&quot;": '"', "&apos;": "'"}
 _CHUNK = 2**20
+_GROWTH, _SPARE = 64, 2**26  # what is unpacked may be so many times the archive, and so many bytes more
 Opened = tuple[str, Callable[[], IO[bytes]]]
 
 
@@ -36,6 +40,24 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
             missing.discard(name)
     if missing:
         raise DataError(f"{archive} has no member {', '.join(sorted(missing))}. Is it the archive that its name says?")
+
+
+class _Bounded(io.RawIOBase):
+    """A decompressed stream of an archive, refused when it gives more than text of the archive's size could."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, archive: Path) -> None:
+        self._stream = stream
+        self._archive = archive
+        self._left = _GROWTH * archive.stat().st_size + _SPARE
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(
+                f"{self._archive} unpacks to more than {_GROWTH} times its size, which text does not: it is refused."
+            )
+        return data
 
 
 @contextmanager
@@ -61,11 +83,14 @@ def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
             if info.filename in wanted:
                 is_link = (info.external_attr >> 16) & 0o170000 == 0o120000
                 _check_plain(archive, info.filename, not info.is_dir() and not is_link)
-                yield info.filename, lambda info=info: file.open(info)  # type: ignore[misc]
+                yield info.filename, lambda info=info: _Bounded(file.open(info), archive)  # type: ignore[misc]
 
 
 def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
-    with tarfile.open(archive, "r|*") as file:
+    with (
+        gzip.open(archive) as whole,
+        tarfile.open(fileobj=cast(IO[bytes], _Bounded(whole, archive)), mode="r|") as file,
+    ):
         for info in file:
             _check_name(archive, info.name)
             name = info.name.removeprefix("./")

@@ -123,7 +123,7 @@ class Vocab:
 
     def normalise(self, texts: Iterable[str], language: str) -> list[str]:
         """Text as the subwords see it: normal form, case and tokenisation of the experiment."""
-        whole = (_without_surrogates(text) for text in texts)
+        whole = (without_surrogates(text) for text in texts)
         return [self.form.tokenise(self.form.normalise(text), language) for text in whole]
 
     def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
@@ -169,7 +169,7 @@ class _Words(dict[str, list[int]]):
         return ids
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Halves of a character, which JSON can spell and UTF-8 cannot: joined in pairs, replaced when alone."""
     return text if text.isprintable() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -20,6 +20,7 @@ from loopmt.path import Expansion
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Run
+from loopmt.terminal import visible
 from loopmt.text.batch import Shape, pack
 from loopmt.text.inputs import Inputs, as_files
 from loopmt.text.manifest import Manifest
@@ -43,16 +44,21 @@ def describe(request: Request, progress: Progress) -> None:
     if manifest:
         stages.refuse_changes(experiment, run, manifest)
     site = _site(experiment, run, manifest) if manifest else None
-    print(f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}")
-    for line in (*_data(experiment, manifest, root), _networks(experiment, site)):
-        print(f"  {line}")
-    plans = [StagePlan(experiment, run, stage, site) for stage in wanted]
-    left = sum(plan.describe(progress) for plan in plans)
+    lines = [f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}"]
+    lines += [f"  {line}" for line in (*_data(experiment, manifest, root), _networks(experiment, site))]
+    left = 0.0
+    for stage in wanted:
+        told, seconds = StagePlan(experiment, run, stage, site).describe(progress)
+        lines += told
+        left += seconds
     if site is None:
         next_step = f"loopmt prepare {request.file} --run {run.folder}"
-        print(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
+        lines.append(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
     else:
-        print(f"Left to train: about {_clock(left)} on this machine ({site.device.type}), validation not counted.")
+        lines.append(
+            f"Left to train: about {_clock(left)} on this machine ({site.device.type}), validation not counted."
+        )
+    print(visible("\n".join(lines)))
 
 
 def _wanted(experiment: Experiment, until: str | None) -> list[Stage]:
@@ -113,22 +119,18 @@ class StagePlan:
     def train(self) -> Train:
         return self.experiment.training(self.stage)
 
-    def describe(self, progress: Progress) -> float:
-        """Print it; the seconds that are left to train."""
+    def describe(self, progress: Progress) -> tuple[list[str], float]:
+        """What there is to say, and the seconds that are left to train."""
         indent = "  " * self._depth(self.stage)
-        print(f"{indent}stage {self.stage.name}: {self._start()}, {self._budget()}")
-        for entry, expansion in expansions(self.experiment, self.stage):
-            for line in _paths(entry, expansion):
-                print(f"{indent}  {line}")
-        folder = self.run.stage(self.stage.name)
-        if folder.finished:
-            print(f"{indent}  finished")
-            return 0.0
-        if self.site is None:
-            return 0.0
-        lines, seconds = self._measured(self.site, progress)
-        print("\n".join(f"{indent}  {line}" for line in lines))
-        return seconds
+        lines = [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair)]
+        seconds = 0.0
+        if self.run.stage(self.stage.name).finished:
+            lines.append("finished")
+        elif self.site is not None:
+            measured, seconds = self._measured(self.site, progress)
+            lines += measured
+        head = f"{indent}stage {self.stage.name}: {self._start()}, {self._budget()}"
+        return [head, *(f"{indent}  {line}" for line in lines)], seconds
 
     def _depth(self, stage: Stage) -> int:
         return 1 if stage.from_ is None else 1 + self._depth(self.experiment.stage(stage.from_))

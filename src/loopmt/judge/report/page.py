@@ -15,6 +15,7 @@ from loopmt.judge.report.measured import COLUMNS, GREEK
 from loopmt.judge.report.pictures import COLOURS, DASHES, Painter
 from loopmt.judge.report.training import MEAN
 from loopmt.run import Json
+from loopmt.terminal import visible
 
 METRICS = {"multi_bleu": "BLEU", "sacrebleu": "sacreBLEU", "chrf": "chrF2", "accuracy": "exact", "comet": "COMET"}
 LETTERS = {**dict(zip(GREEK, "αβγκη", strict=True)), "p_d": "pᵈ", "breakeven": "break-even"}
@@ -28,7 +29,9 @@ def page(runs: Sequence[Json]) -> str:
     stages = list(dict.fromkeys(stage["name"] for run in runs for stage in run["stages"]))
     painter = Painter(stages)
     loader = FunctionLoader(_template)
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_shown
+    )
     environment.filters |= {
         "thousands": _thousands, "share": _share, "score": _score, "estimate": _estimate, "interval": _interval,
         "seconds": _seconds, "colour": lambda stage: painter.numbers[stage] % COLOURS,
@@ -54,6 +57,11 @@ _DASH_ARRAYS = ("", "6 2", "2 2", "7 2 2 2")
 
 def _template(name: str) -> str:
     return (resources.files("loopmt.judge.report") / name).read_text(encoding="utf-8")
+
+
+def _shown(value: Any) -> Any:
+    """Control characters of a corpus that was not cleaned of them are spelt out."""
+    return visible(value) if type(value) is str else value
 
 
 def _trusted(text: str) -> Any:

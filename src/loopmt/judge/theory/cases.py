@@ -96,11 +96,13 @@ def _nearest(word: str, words: Iterable[str]) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Infinities as text, everything else as it is."""
+    """Infinities as text, what is no number as null, everything else as it is."""
     if isinstance(value, Mapping):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, list):
         return [jsonable(item) for item in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return value

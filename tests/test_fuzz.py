@@ -1,0 +1,116 @@
+"""Rubbish, a little of every kind and the same every time; `make torture` feeds ten thousand cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from torture.feeding import Said, attempt, manners, said
+from torture.fuzz import feed
+from torture.kinds import WORLD, Kind, kinds
+from torture.rubbish import toml
+
+CASES = {
+    "experiment files": 60,
+    "overrides": 20,
+    "patterns": 40,
+    "corpora": 12,
+    "odd corpora": 8,
+    "compressed corpora": 8,
+    "text to translate": 20,
+    "files to score": 16,
+    "theory cases": 40,
+    "damaged runs": 6,
+    "requests": 40,
+    "processes": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def by_name(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    return {kind.name: kind for kind in kinds(folder, tiny_run)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rubbish_is_met_with_manners(name: str, by_name: dict[str, Kind]) -> None:
+    kind = by_name[name]
+    with kind.ready():
+        count, failures = feed(kind, CASES[name], 1)
+    assert not failures, "\n".join(failures)
+    assert count == CASES[name]
+
+
+def test_every_kind_is_fed(by_name: dict[str, Kind]) -> None:
+    assert by_name.keys() == CASES.keys()
+    assert sum(kind.share for kind in by_name.values()) >= 1, "at least as many cases as were asked for"
+
+
+@pytest.mark.parametrize(
+    ("end", "wrong"),
+    [
+        (Said(0, b"fine\n", ""), None),
+        (Said(2, b"", "loopmt: no.\n"), None),
+        (Said(1, b"", "Traceback"), "exit code 1"),
+        (Said(2, b"half", "loopmt: no.\n"), "standard output on an error"),
+        (Said(2, b"", ""), "an error without a sentence"),
+        (Said(0, b"", "Traceback (most recent call last)"), "a traceback"),
+        (Said(0, b"\x1b[31m", ""), "control character '\\x1b'"),
+        (Said(2, b"", "no: \x07"), "control character '\\x07'"),
+    ],
+)
+def test_bad_manners_are_seen(end: Said, wrong: str | None) -> None:
+    found = manners(end)
+    assert found is None if wrong is None else wrong in str(found)
+
+
+def test_a_hang_and_a_traceback_are_seen() -> None:
+    def hang(case: None) -> None:
+        while True:
+            pass
+
+    def stumble(case: None) -> None:
+        raise KeyError("stumbled")
+
+    assert attempt(hang, None, 0.1) == "no end within 0.1 seconds"
+    assert "stumbled" in str(attempt(stumble, None))
+
+
+# -- what was found ----------------------------------------------------------------------------------------------
+
+
+def test_a_pattern_that_would_not_end() -> None:
+    """Twelve languages in nine places are 80 million paths."""
+    end = said(["paths", "A>B>C>D>E>F>G>H>I", "--languages", ",".join(f"l{number}" for number in range(12))])
+    assert end.code == 2
+    assert "stands for 79,833,600 paths over 12 languages; at most 50,000. Name some of its languages" in end.err
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("v8(<=1", "unknown key 'v8(<'."),
+        ("model.preset=[]", "model.preset: it should be 'tiny', 'small', 'base' or 'big'."),
+        ("\x1b]0;title\x07=1", r"unknown key '\x1b]0;title\x07'."),
+    ],
+)
+def test_odd_overrides(override: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "world.toml").write_text(toml(WORLD), encoding="utf-8")
+    end = said(["train", str(tmp_path / "world.toml"), "--dry-run", "--run", str(tmp_path), "--set", override])
+    assert (end.code, end.out) == (2, b"")
+    assert sentence in end.err
+
+
+@pytest.mark.parametrize(("number", "printed"), [("Infinity", b'"inf"'), ("-1e999", b'"-inf"'), ("NaN", b"null")])
+def test_infinity_beside_the_theory_cases(number: str, printed: bytes) -> None:
+    """Where nothing reads it, it is printed as the answers' infinities are."""
+    end = said(["theory", "-"], f'{{"cases": [], "note": [{number}]}}'.encode())
+    assert (end.code, printed in end.out) == (0, True)
+
+
+def test_a_dry_run_that_fails_prints_nothing(tmp_path: Path) -> None:
+    experiment = {**WORLD, "data": {"bitext": {"en-fr": "bi"}, "mono": {"en": "bi", "fr": "bi"}, "valid": "valid"}}
+    (tmp_path / "exp.toml").write_text(toml(experiment), encoding="utf-8")
+    end = said(["train", str(tmp_path / "exp.toml"), "--dry-run", "--run", str(tmp_path / "run")])
+    assert (end.code, end.out) == (2, b"")
+    assert "there is no" in end.err

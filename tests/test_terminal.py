@@ -1,0 +1,42 @@
+"""Names and learnt text are shown on a terminal and on a page, never obeyed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from loopmt.cli.tables import number_table
+from loopmt.progress import Lines
+from loopmt.terminal import visible
+
+EVIL = "[/] \x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
+SHOWN = r"\x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Le chat dort, שלום 🐈\n\ttab", "Le chat dort, שלום 🐈\n\ttab"),
+        (EVIL, f"[/] {SHOWN}"),
+        ("\r\x00\x7f\x85\u2066", r"\r\x00\x7f\x85\u2066"),
+        ("\udcff\ud800", r"\udcff\ud800"),
+    ],
+)
+def test_what_would_act_is_spelt_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_a_test_set_may_be_called_anything() -> None:
+    """Its name is neither markup nor a control sequence in a table."""
+    out = io.StringIO()
+    Console(file=out, width=200).print(number_table(f"BLEU on {EVIL}", "direction", EVIL))
+    assert out.getvalue().count(SHOWN) == 2
+    assert "\x1b" not in out.getvalue() and "\x9b" not in out.getvalue()
+
+
+def test_lines_of_progress() -> None:
+    out = io.StringIO()
+    Lines(out).say(EVIL)
+    assert out.getvalue() == f"[/] {SHOWN}\n"

@@ -1,0 +1,107 @@
+"""Rubbish by the ten thousand: `python -m torture.fuzz --cases 10000 --out docs/results/torture/fuzz.json`.
+
+Experiment files, overrides, patterns, corpora, text to translate, files to score, runs, theory cases and requests to
+the server; most within this process, some through processes as typed. Cases are drawn by hypothesis from a seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from torture.feeding import attempt
+from torture.kinds import Kind, kinds, train_a_run
+
+_SHOWN = 600  # characters of a failure, and of its case
+_PACKAGES = ("loopmt", "hypothesis", "torch", "pydantic", "typer", "fastapi", "uvicorn", "sentencepiece")
+
+
+def feed(kind: Kind, cases: int, number: int) -> tuple[int, list[str]]:
+    """How many cases there were, and what went wrong with some."""
+    count = 0
+    failures: dict[str, str] = {}
+
+    @seed(number)
+    @settings(
+        max_examples=cases, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=[*HealthCheck]
+    )
+    @given(kind.rubbish)
+    def once(case: Any) -> None:
+        nonlocal count
+        count += 1
+        if wrong := attempt(kind.check, case):
+            failures.setdefault(wrong[-_SHOWN:], repr(case))
+
+    once()
+    return count, [f"{wrong} <- {case[-_SHOWN:]}" for wrong, case in failures.items()]
+
+
+def torture(cases: int, number: int, only: Sequence[str], jobs: int, folder: Path) -> dict[str, Any]:
+    """Every kind its share of the cases, some kinds side by side."""
+    run = train_a_run(folder)
+    names = [kind.name for kind in kinds(folder, run) if not only or kind.name in only]
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        found = pool.map(_torture_kind, names, repeat(cases), repeat(number), repeat(folder), repeat(run))
+        return dict(zip(names, found, strict=True))
+
+
+def _torture_kind(name: str, cases: int, number: int, folder: Path, run: Path) -> dict[str, Any]:
+    own = folder / name
+    own.mkdir()
+    (kind,) = (kind for kind in kinds(own, run) if kind.name == name)
+    began = time.monotonic()
+    with kind.ready():
+        count, failures = feed(kind, max(1, round(cases * kind.share)), number)
+    seconds = round(time.monotonic() - began, 1)
+    print(*failures, sep="\n", end="", file=sys.stderr)
+    print(f"{name}: {count:,} cases, {len(failures)} failures, {seconds} s", file=sys.stderr, flush=True)
+    return {"cases": count, "failures": failures, "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], help="a kind of case; may be repeated")
+    parser.add_argument("--jobs", type=int, default=2, help="kinds side by side")
+    parser.add_argument("--machine", default="2 shared cores")
+    parser.add_argument("--out", type=Path)
+    wish = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="loopmt-fuzz-") as folder:
+        found = torture(wish.cases, wish.seed, wish.only, wish.jobs, Path(folder))
+    failures = sum(len(kind["failures"]) for kind in found.values())
+    record = {
+        "command": " ".join(["python -m torture.fuzz", *sys.argv[1:]]),
+        "machine": wish.machine,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        "seed": wish.seed,
+        "cases": sum(kind["cases"] for kind in found.values()),
+        "failures": failures,
+        "seconds": round(time.monotonic() - began, 1),
+        "kinds": found,
+    }
+    text = json.dumps(record, indent=1, ensure_ascii=True) + "\n"
+    if wish.out:
+        wish.out.parent.mkdir(parents=True, exist_ok=True)
+        wish.out.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
