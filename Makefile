@@ -48,6 +48,7 @@ bench-gpu:
 # Faults at length: kills by the hundred, and every test that `make test` has only a short form of.
 torture: install
 	$(BIN)/python -m torture.kills --kills 100 --torchrun 15 --out docs/results/torture/kills.json
+	$(BIN)/python -m torture.fuzz --cases 10000 --out docs/results/torture/fuzz.json
 	$(BIN)/python -m pytest -m slow
 
 clean:
