@@ -18,6 +18,8 @@ if find_spec("triton") is None:
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("kernels run on a CPU only with TRITON_INTERPRET=1", allow_module_level=True)
 
+from loopmt.model.kernels.attend import attend_cross, attend_self
+from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.loss import cross_entropy
 
 
@@ -46,3 +48,86 @@ def test_cross_entropy(networks: int, rows: int, size: int, smoothing: float, bi
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
     for one, other in zip(torch.autograd.grad(found, leaves, scale), slopes, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
+
+
+def heads(packed: Tensor, parts: int, count: int) -> tuple[Tensor, ...]:
+    """(R, T, parts*D) to `parts` views (R, H, T, K), as the network makes them."""
+    return tuple(part.unflatten(-1, (count, -1)).transpose(1, 2) for part in packed.chunk(parts, -1))
+
+
+@pytest.mark.parametrize(("rows", "count", "size", "length"), [(1, 1, 16, 1), (3, 2, 32, 70), (2, 3, 64, 37), (2, 1, 128, 20)])
+@pytest.mark.parametrize("beams", [False, True])
+def test_one_query_attends_to_its_past(rows: int, count: int, size: int, length: int, beams: bool) -> None:
+    caches = normal(1, 2, rows, count, length, size)
+    draw = torch.Generator().manual_seed(4)
+    ancestors = torch.randint(rows, (rows, length), generator=draw, dtype=torch.int32) if beams else None
+    for position in sorted({0, length // 2, length - 1}):
+        new = heads(normal(position + 2, rows, 1, 3 * count * size), 3, count)
+        keys, values = caches.clone()
+        found = attend_past(*new, keys, values, torch.tensor(position), ancestors)
+        for cache, old, fresh in zip((keys, values), caches, new[1:], strict=True):
+            old[:, :, position] = fresh[:, :, 0]
+            assert torch.equal(cache, old)
+        past = caches[:, :, :, : position + 1]
+        if ancestors is not None:
+            table = ancestors[:, : position + 1].long()
+            table[:, position] = torch.arange(rows)
+            times = torch.arange(position + 1)
+            past = past.transpose(2, 3)[:, table, times].transpose(2, 3)
+        expected = F.scaled_dot_product_attention(new[0], past[0], past[1])
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        assert found.transpose(1, 2).is_contiguous()
+
+
+@pytest.mark.parametrize(("sentences", "width", "count", "size", "length"), [(1, 1, 1, 16, 1), (3, 2, 2, 32, 40), (2, 5, 1, 64, 33)])
+@pytest.mark.parametrize("packed", [False, True])
+def test_one_query_attends_to_the_source(
+    sentences: int, width: int, count: int, size: int, length: int, packed: bool
+) -> None:
+    (query,) = heads(normal(1, sentences * width, 1, count * size), 1, count)
+    keys, values = heads(normal(2, sentences, length, 2 * count * size), 2, count)
+    if not packed:
+        keys, values = keys.contiguous(), values.contiguous()
+    mask = (torch.arange(length) <= torch.arange(sentences)[:, None] * 9)[:, None, None]
+    found = attend_source(query, keys, values, mask)
+    every = (tensor.repeat_interleave(width, 0) for tensor in (keys, values, mask))
+    torch.testing.assert_close(found, F.scaled_dot_product_attention(query, *every), rtol=1e-5, atol=1e-6)
+
+
+def same_gradients(found: Tensor, expected: Tensor, leaves: list[Tensor], doubles: list[Tensor]) -> None:
+    """`leaves` in float32 led to `found`, `doubles` in float64 to `expected`."""
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+    scale = normal(99, *found.shape)
+    slopes = torch.autograd.grad(expected, doubles, scale.double())
+    for one, other in zip(torch.autograd.grad(found, leaves, scale), slopes, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5)
+
+
+def leaf(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    return tensor.clone().requires_grad_(), tensor.double().requires_grad_()
+
+
+def padding(rows: int, length: int) -> Tensor:
+    """Every row has at least one place that is real."""
+    return (torch.arange(length) <= torch.arange(rows)[:, None] * 5 % length)[:, None, None]
+
+
+@pytest.mark.parametrize(("rows", "count", "size", "length"), [(1, 1, 16, 1), (3, 2, 32, 13), (2, 1, 64, 33), (1, 1, 128, 100)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_to_itself(rows: int, count: int, size: int, length: int, causal: bool) -> None:
+    packed, double = leaf(normal(1, rows, length, 3 * count * size))
+    mask = None if causal else padding(rows, length)
+    expected = F.scaled_dot_product_attention(*heads(double, 3, count), attn_mask=mask, is_causal=causal)
+    found = attend_self(packed, count, mask, causal)
+    same_gradients(found, expected.transpose(1, 2).flatten(2), [packed], [double])
+
+
+@pytest.mark.parametrize(("rows", "count", "size", "length", "source"), [(2, 2, 16, 3, 40), (3, 1, 32, 33, 16), (1, 2, 64, 1, 1)])
+def test_attention_to_a_source(rows: int, count: int, size: int, length: int, source: int) -> None:
+    query, double_query = leaf(normal(1, rows, length, count * size))
+    packed, double = leaf(normal(2, rows, source, 2 * count * size))
+    mask = padding(rows, source)
+    parts = (*heads(double_query, 1, count), *heads(double, 2, count))
+    expected = F.scaled_dot_product_attention(*parts, attn_mask=mask).transpose(1, 2).flatten(2)
+    found = attend_cross(*heads(query, 1, count), *heads(packed, 2, count), mask)
+    same_gradients(found, expected, [query, packed], [double_query, double])
