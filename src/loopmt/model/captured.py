@@ -155,7 +155,7 @@ class CapturedDecoder:
         first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
         position = torch.zeros((), dtype=torch.long, device=device)
         memory = self._read(source, hypotheses.width)
-        cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0])
+        cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0], moving=hypotheses.width > 1)
 
         def read() -> None:
             fresh = self._read(source, hypotheses.width)
@@ -170,18 +170,16 @@ class CapturedDecoder:
             for name, tensor in search.state(hypotheses).items():
                 setattr(hypotheses, name, fixed[name].copy_(tensor))
             if parents is not None:
-                for tensor in (*cache.keys, *cache.values):
-                    tensor.copy_(tensor[parents])
+                self.transformer.reorder(cache, parents, position)
             position.add_(1)
 
         return _Shape(source, first, hypotheses, memory, cache, position, self.recorder(read), self.recorder(step))
 
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
-        memory = self.transformer.memory(self.weights, states, source_BS[None])
-        memory.keys = [key.repeat_interleave(width, 0).contiguous() for key in memory.keys]
-        memory.values = [value.repeat_interleave(width, 0).contiguous() for value in memory.values]
-        memory.mask = memory.mask.repeat_interleave(width, 0).contiguous()
+        memory = self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
+        memory.keys = [key.contiguous() for key in memory.keys]
+        memory.values = [value.contiguous() for value in memory.values]
         return memory
 
 

@@ -15,7 +15,7 @@ from loopmt.errors import PathError
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Speaker
 from loopmt.model.foreign import Foreign
-from loopmt.model.fused import Fused, can_fuse
+from loopmt.model.fused import fastest
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import PAD, UNK, Layout
 from loopmt.path import Hop
@@ -71,7 +71,7 @@ class Translators:
 
     @cached_property
     def transformer(self) -> Transformer:
-        kind = Fused if self.fused and can_fuse(self.device) else Transformer
+        kind = fastest(self.model, self.device, self.fused)
         return kind(self.model, self.vocab.joint)
 
     # -- weights ---------------------------------------------------------------------------------------------

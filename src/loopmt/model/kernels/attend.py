@@ -230,6 +230,7 @@ def attend_cross(query_RHTK: Tensor, keys_RHSK: Tensor, values_RHSK: Tensor, mas
     return out
 
 
-def fits(longest: int, size: int) -> bool:
-    """Whether a program can hold a row of this length and head size."""
-    return longest <= LONGEST and size in SIZES
+def fits(longest: int, size: int, dtype: torch.dtype) -> bool:
+    """Whether a program can hold a row of this length and head size; float32 has no matrix units to help it."""
+    most = LONGEST if dtype == torch.bfloat16 else 32
+    return longest <= most and size in SIZES and size <= most

@@ -19,10 +19,22 @@ _PAD = tl.constexpr(PAD)
 
 
 @triton.jit
-def _forward(logits, bias, target, losses, lse, rows, smoothing, V: tl.constexpr, BIAS: tl.constexpr, BLOCK: tl.constexpr):
+def _forward(
+    logits,
+    bias,
+    target,
+    losses,
+    lse,
+    bias_stride,
+    rows,
+    smoothing,
+    V: tl.constexpr,
+    BIAS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     row = tl.program_id(0)
     logits += row.to(tl.int64) * V
-    bias += row // rows * V
+    bias += (row // rows).to(tl.int64) * bias_stride
     columns = tl.arange(0, BLOCK)
     right = tl.load(target + row)
     largest = -float("inf")
@@ -54,6 +66,7 @@ def _backward(
     lse,
     gradient,
     bias_parts,
+    bias_stride,
     rows,
     smoothing,
     V: tl.constexpr,
@@ -67,7 +80,9 @@ def _backward(
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     shift = tl.zeros((1, BLOCK), tl.float32)
     if BIAS:
-        shift += tl.load(bias + network * V + columns, mask=columns < V, other=0.0).to(tl.float32)
+        shift += tl.load(bias + network.to(tl.int64) * bias_stride + columns, mask=columns < V, other=0.0).to(
+            tl.float32
+        )
     summed = tl.zeros((TILE, BLOCK), tl.float32)
     for start in range(0, ROWS, TILE):
         place = part * ROWS + start + tl.arange(0, TILE)[:, None]
@@ -96,7 +111,8 @@ class _CrossEntropy(torch.autograd.Function):
         networks = 1 if bias is None else bias.shape[0]
         block = min(4096, triton.next_power_of_2(size))
         _forward[(rows,)](
-            logits, logits if bias is None else bias, target, losses, lse, rows // networks, smoothing,
+            logits, logits if bias is None else bias, target, losses, lse,
+            0 if bias is None else bias.stride(0), rows // networks, smoothing,
             V=size, BIAS=bias is not None, BLOCK=block, num_warps=8 if block > 2048 else 4,
         )  # fmt: skip
         ctx.save_for_backward(logits, bias, target, lse)
@@ -112,8 +128,9 @@ class _CrossEntropy(torch.autograd.Function):
         parts = triton.cdiv(rows, span)
         bias_parts = lse if bias is None else lse.new_empty(networks, parts, size)
         _backward[(triton.cdiv(size, block), parts, networks)](
-            logits, logits if bias is None else bias, target, lse, gradient.contiguous(), bias_parts, rows,
-            ctx.smoothing, V=size, BIAS=bias is not None, ROWS=span, TILE=4, BLOCK=block, num_warps=4,
+            logits, logits if bias is None else bias, target, lse, gradient.contiguous(), bias_parts,
+            0 if bias is None else bias.stride(0), rows, ctx.smoothing,
+            V=size, BIAS=bias is not None, ROWS=span, TILE=4, BLOCK=block, num_warps=4,
         )  # fmt: skip
         return logits, None if bias is None else bias_parts.sum(1).to(bias.dtype), None, None
 
