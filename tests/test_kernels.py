@@ -67,7 +67,7 @@ def test_cross_entropy(networks: int, rows: int, size: int, smoothing: float, bi
 
 def heads(packed: Tensor, parts: int, count: int) -> Any:
     """(R, T, parts*D) to `parts` views (R, H, T, K), as the network makes them."""
-    return tuple(part.unflatten(-1, (count, -1)).transpose(1, 2) for part in packed.chunk(parts, -1))
+    return [part.reshape(*part.shape[:2], count, -1).transpose(1, 2) for part in packed.chunk(parts, -1)]
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,11 @@ def test_one_query_attends_to_its_past(rows: int, count: int, size: int, length:
     caches = normal(1, 2, rows, count, length, size)
     draw = torch.Generator().manual_seed(4)
     ancestors = torch.randint(rows, (rows, length), generator=draw, dtype=torch.int32) if beams else None
+    new: Any
     for position in sorted({0, length // 2, length - 1}):
         new = heads(normal(position + 2, rows, 1, 3 * count * size), 3, count)
         keys, values = caches.clone()
-        found = attend_past(*new, keys, values, torch.tensor(position), ancestors)
+        found = attend_past(new[0], new[1], new[2], keys, values, torch.tensor(position), ancestors)
         for cache, old, fresh in zip((keys, values), caches, new[1:], strict=True):
             old[:, :, position] = fresh[:, :, 0]
             assert torch.equal(cache, old)
@@ -109,8 +110,9 @@ def test_one_query_attends_to_the_source(
         keys, values = keys.contiguous(), values.contiguous()
     mask = (torch.arange(length) <= torch.arange(sentences)[:, None] * 9)[:, None, None]
     found = attend_source(query, keys, values, mask)
-    every = (tensor.repeat_interleave(width, 0) for tensor in (keys, values, mask))
-    torch.testing.assert_close(found, F.scaled_dot_product_attention(query, *every), rtol=1e-5, atol=1e-6)
+    every: Any = [tensor.repeat_interleave(width, 0) for tensor in (keys, values, mask)]
+    expected = F.scaled_dot_product_attention(query, every[0], every[1], every[2])
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def same_gradients(found: Tensor, expected: Tensor, leaves: list[Tensor], doubles: list[Tensor]) -> None:
@@ -138,7 +140,8 @@ def padding(rows: int, length: int) -> Tensor:
 def test_attention_to_itself(rows: int, count: int, size: int, length: int, causal: bool) -> None:
     packed, double = leaf(normal(1, rows, length, 3 * count * size))
     mask = None if causal else padding(rows, length)
-    expected = F.scaled_dot_product_attention(*heads(double, 3, count), attn_mask=mask, is_causal=causal)
+    query, key, value = heads(double, 3, count)
+    expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
     found = attend_self(packed, count, mask, causal)
     same_gradients(found, expected.transpose(1, 2).flatten(2), [packed], [double])
 
@@ -150,9 +153,11 @@ def test_attention_to_a_source(rows: int, count: int, size: int, length: int, so
     query, double_query = leaf(normal(1, rows, length, count * size))
     packed, double = leaf(normal(2, rows, source, 2 * count * size))
     mask = padding(rows, source)
-    parts = (*heads(double_query, 1, count), *heads(double, 2, count))
-    expected = F.scaled_dot_product_attention(*parts, attn_mask=mask).transpose(1, 2).flatten(2)
-    found = attend_cross(*heads(query, 1, count), *heads(packed, 2, count), mask)
+    one, other = (
+        (*heads(pair[0], 1, count), *heads(pair[1], 2, count)) for pair in ((query, packed), (double_query, double))
+    )
+    expected = F.scaled_dot_product_attention(other[0], other[1], other[2], attn_mask=mask).transpose(1, 2).flatten(2)
+    found = attend_cross(one[0], one[1], one[2], mask)
     same_gradients(found, expected, [query, packed], [double_query, double])
 
 
@@ -163,7 +168,7 @@ def spread(weight: Tensor, like: Tensor) -> Tensor:
 @pytest.mark.parametrize(("networks", "rows", "width"), [(1, 1, 5), (3, 7, 32), (2, 300, 24), (1, 3, 600)])
 @pytest.mark.parametrize("parts", ["out bias norm", "out norm", "out bias", "norm"])
 def test_the_end_of_a_block(networks: int, rows: int, width: int, parts: str) -> None:
-    shapes = {"x": (networks, rows, width)}
+    shapes: dict[str, tuple[int, ...]] = {"x": (networks, rows, width)}
     shapes |= {"out": (networks, rows, width)} if "out" in parts else {}
     shapes |= {"bias": (networks, width)} if "bias" in parts else {}
     shapes |= {"scale": (networks, width), "shift": (networks, width)} if "norm" in parts else {}

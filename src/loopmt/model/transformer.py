@@ -148,8 +148,8 @@ class Transformer:
 
     def widen(self, memory: Memory, width: int) -> Memory:
         """The memory of sentences as `width` hypotheses of each will read it."""
-        spread = [[part.repeat_interleave(width, 0) for part in store] for store in (memory.keys, memory.values)]
-        return Memory(*spread, memory.mask.repeat_interleave(width, 0))
+        keys, values = ([part.repeat_interleave(width, 0) for part in store] for store in (memory.keys, memory.values))
+        return Memory(keys, values, memory.mask.repeat_interleave(width, 0))
 
     def losses(self, weights: Weights, states_NBTD: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
         """The label-smoothed loss of every token, in float32; 0 where there is none."""

@@ -51,8 +51,8 @@ def _forward(
     BLOCK: tl.constexpr,
 ):
     network = tl.program_id(2).to(tl.int64)
-    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = (row < M) & (columns < F)
     place = (network * M + row) * F + columns
     value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
@@ -82,12 +82,12 @@ def _backward(
     BLOCK: tl.constexpr,
 ):
     network = tl.program_id(2).to(tl.int64)
-    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     shift = tl.load(bias + network * stride + columns, mask=columns < F, other=0.0).to(tl.float32)
     summed = tl.zeros((ROWS, BLOCK), tl.float32)
     tile = 0
     while tile < tiles:
-        row = (tl.program_id(1) * tiles + tile) * ROWS + tl.arange(0, ROWS)[:, None]
+        row = (tl.program_id(0) * tiles + tile) * ROWS + tl.arange(0, ROWS)[:, None]
         inside = (row < M) & (columns < F)
         place = (network * M + row) * F + columns
         slope = tl.load(gradient + place, mask=inside, other=0.0).to(tl.float32)
@@ -99,7 +99,7 @@ def _backward(
         tl.store(x_slope + place, slope.to(x_slope.dtype.element_ty), mask=inside)
         summed += slope
         tile += 1
-    part = (network * tl.num_programs(1) + tl.program_id(1)) * F + columns
+    part = (network * tl.num_programs(0) + tl.program_id(0)) * F + columns
     tl.store(parts + part, tl.sum(summed, 0)[None, :], mask=columns < F)
 
 
@@ -109,7 +109,7 @@ class _BiasAct(torch.autograd.Function):
         networks, rows, width = x.shape
         seed = new_seed(x.device) if rate else x
         y = torch.empty_like(x)
-        grid = (triton.cdiv(width, _BLOCK), triton.cdiv(rows, _ROWS), networks)
+        grid = (triton.cdiv(rows, _ROWS), triton.cdiv(width, _BLOCK), networks)
         ctx.flags = {"ACTIVATION": activation, "DROP": rate > 0, "ROWS": _ROWS, "BLOCK": _BLOCK, "num_warps": 4}
         _forward[grid](x, bias, y, seed, bias.stride(0), rows, width, rate, **ctx.flags)
         ctx.save_for_backward(x, bias, seed)
@@ -117,7 +117,7 @@ class _BiasAct(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, bias, seed = ctx.saved_tensors
         networks, rows, width = x.shape
@@ -126,7 +126,7 @@ class _BiasAct(torch.autograd.Function):
         programs = triton.cdiv(count, tiles)
         parts = torch.empty(networks, programs, width, dtype=torch.float32, device=x.device)
         slope = torch.empty_like(x)
-        _backward[(columns, programs, networks)](
+        _backward[(programs, columns, networks)](
             x, bias, gradient.contiguous(), slope, parts, seed, bias.stride(0), rows, width, tiles, ctx.rate,
             **ctx.flags,
         )  # fmt: skip
@@ -136,5 +136,5 @@ class _BiasAct(torch.autograd.Function):
 def bias_act(x: Tensor, bias_NF: Tensor, activation: str, dropout: float = 0.0) -> Tensor:
     """dropout(activation(x + bias)) of x (N, ..., F); relu, gelu or swish."""
     flat = x.contiguous().flatten(1, -2)
-    y: Tensor = _BiasAct.apply(flat, bias_NF, activation, dropout)  # type: ignore[no-untyped-call]
+    y: Tensor = _BiasAct.apply(flat, bias_NF, activation, dropout)
     return y.view(x.shape)

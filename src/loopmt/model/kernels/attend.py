@@ -54,7 +54,7 @@ def _forward(
     o_time,
     T,
     S,
-    H: tl.constexpr,
+    H,
     K: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
@@ -102,7 +102,7 @@ def _backward(
     dk_time,
     T,
     S,
-    H: tl.constexpr,
+    H,
     K: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASKED: tl.constexpr,
@@ -187,7 +187,7 @@ class _Self(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         packed, mask = ctx.saved_tensors
         slope = torch.empty_like(packed)
@@ -207,7 +207,7 @@ class _Cross(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, keys, values, mask = ctx.saved_tensors
         rows, heads, length, size = query.shape
@@ -219,14 +219,14 @@ class _Cross(torch.autograd.Function):
 
 def attend_self(packed_RTD: Tensor, heads: int, mask_R11S: Tensor | None = None, causal: bool = False) -> Tensor:
     """Queries, keys and values side by side, (R, T, 3D), to what they attend to, (R, T, D)."""
-    out: Tensor = _Self.apply(packed_RTD.contiguous(), mask_R11S, heads, causal)  # type: ignore[no-untyped-call]
+    out: Tensor = _Self.apply(packed_RTD.contiguous(), mask_R11S, heads, causal)
     return out
 
 
 def attend_cross(query_RHTK: Tensor, keys_RHSK: Tensor, values_RHSK: Tensor, mask_R11S: Tensor) -> Tensor:
     """To (R, T, D). Keys and values are views with the same strides, the last of them 1."""
     assert keys_RHSK.stride() == values_RHSK.stride() and query_RHTK.stride(3) == keys_RHSK.stride(3) == 1
-    out: Tensor = _Cross.apply(query_RHTK, keys_RHSK, values_RHSK, mask_R11S)  # type: ignore[no-untyped-call]
+    out: Tensor = _Cross.apply(query_RHTK, keys_RHSK, values_RHSK, mask_R11S)
     return out
 
 

@@ -40,12 +40,12 @@ def _past(
     scale,
     row_stride,
     T,
-    H: tl.constexpr,
+    H,
     K: tl.constexpr,
     BEAMS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    row, head = tl.program_id(0), tl.program_id(1)
+    row, head = tl.program_id(0) // H, tl.program_id(0) % H
     now = tl.load(position).to(tl.int32)
     size = tl.arange(0, K)
     new = row.to(tl.int64) * row_stride + head * K + size
@@ -88,11 +88,11 @@ def _source(
     time_stride,
     width,
     S,
-    H: tl.constexpr,
+    H,
     K: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    row, head = tl.program_id(0), tl.program_id(1)
+    row, head = tl.program_id(0) // H, tl.program_id(0) % H
     sentence = (row // width).to(tl.int64)
     size = tl.arange(0, K)
     q = tl.load(query + row.to(tl.int64) * query_stride + head * K + size).to(tl.float32) * scale
@@ -130,7 +130,7 @@ def attend_past(
     assert keys_RHTK.is_contiguous() and values_RHTK.is_contiguous()
     out = query_RH1K.new_empty(rows, 1, heads, size)
     table = position if ancestors_RT is None else ancestors_RT
-    _past[(rows, heads)](
+    _past[(rows * heads,)](
         query_RH1K, key_RH1K, value_RH1K, keys_RHTK, values_RHTK, table, position, out, size**-0.5,
         query_RH1K.stride(0), length, H=heads, K=size, BEAMS=ancestors_RT is not None, BLOCK=_TILE // size, num_warps=1,
     )  # fmt: skip
@@ -143,7 +143,7 @@ def attend_source(query_RH1K: Tensor, keys_BHSK: Tensor, values_BHSK: Tensor, ma
     assert keys_BHSK.stride() == values_BHSK.stride() and keys_BHSK.stride(3) == 1 and query_RH1K.stride(1) == size
     out = query_RH1K.new_empty(rows, 1, heads, size)
     mask = mask_B11S.contiguous().view(torch.uint8)
-    _source[(rows, heads)](
+    _source[(rows * heads,)](
         query_RH1K, keys_BHSK, values_BHSK, mask, out, size**-0.5, query_RH1K.stride(0), *keys_BHSK.stride()[:3],
         rows // sentences, length, H=heads, K=size, BLOCK=_TILE // size, num_warps=1,
     )  # fmt: skip

@@ -120,7 +120,7 @@ class _CrossEntropy(torch.autograd.Function):
         return losses
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         logits, bias, target, lse = ctx.saved_tensors
         (total, size), networks = logits.shape, 1 if bias is None else bias.shape[0]
@@ -140,5 +140,5 @@ def cross_entropy(logits_RV: Tensor, target_R: Tensor, smoothing: float, bias_NV
 
     The backward pass writes the gradient over the logits, which must be of no further use, and can run only once.
     """
-    losses: Tensor = _CrossEntropy.apply(logits_RV.contiguous(), bias_NV, target_R.contiguous(), smoothing)  # type: ignore[no-untyped-call]
+    losses: Tensor = _CrossEntropy.apply(logits_RV.contiguous(), bias_NV, target_R.contiguous(), smoothing)
     return losses

@@ -180,7 +180,7 @@ class _Residual(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, out, bias, scale, seed = ctx.saved_tensors
         networks, rows, width = x.shape
@@ -222,5 +222,5 @@ def residual_norm(
     scale, shift = norm_ND or (None, None)
     flat = x.contiguous().flatten(1, -2)
     added = None if out is None else out.contiguous().view(flat.shape)
-    y: Tensor = _Residual.apply(flat, added, bias_ND, scale, shift, dropout)  # type: ignore[no-untyped-call]
+    y: Tensor = _Residual.apply(flat, added, bias_ND, scale, shift, dropout)
     return y.view(x.shape)
