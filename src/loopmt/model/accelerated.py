@@ -56,11 +56,14 @@ class Accelerated(Transformer):
         return cache
 
     def reorder(self, cache: Cache, parents: Tensor, position: Tensor) -> None:
-        """Only the table of who holds what changes; keys and values stay where they were written."""
+        """Keys and values stay where they were written; the table says how many rows away that is.
+
+        So a sentence can be moved with all its rows, and the table stays right.
+        """
         assert cache.ancestors is not None, "the cache was made for rows that move"
-        own = torch.arange(len(parents), dtype=torch.int32, device=parents.device)
-        cache.ancestors.index_copy_(1, position.view(1), own[:, None])
-        cache.ancestors.copy_(cache.ancestors[parents])
+        away = (parents - torch.arange(len(parents), device=parents.device)).int()[:, None]
+        cache.ancestors.index_fill_(1, position.view(1), 0)
+        cache.ancestors.copy_(cache.ancestors[parents] + away)
 
     def widen(self, memory: Memory, width: int) -> Memory:
         """Hypotheses of a sentence read the same memory."""

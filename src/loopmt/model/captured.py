@@ -58,8 +58,10 @@ class _Shape:
         return self.cache.keys[0].shape[2]
 
     def by_row(self) -> list[Tensor]:
-        """What belongs to each hypothesis beside the search."""
-        return [self.memory.mask, *self.memory.keys, *self.memory.values, *self.cache.keys, *self.cache.values]
+        """What belongs to each sentence or each of its hypotheses, beside the search."""
+        past = [*self.cache.keys, *self.cache.values]
+        past += [] if self.cache.ancestors is None else [self.cache.ancestors]
+        return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
     def ended(self, rows: int) -> None:
         """Places beyond `rows` hold no sentence: they are at their limit from the start."""
@@ -124,7 +126,8 @@ class CapturedDecoder:
             tensor[: len(left[name])] = left[name]
         to.ended(len(keep))
         for old, new in zip(shape.by_row(), to.by_row(), strict=True):
-            new[: len(wide)] = old[wide]
+            chosen = wide if len(old) > shape.rows else keep
+            new[: len(chosen)] = old[chosen]
         to.position.copy_(shape.position)
         return to
 

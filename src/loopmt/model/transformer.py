@@ -55,7 +55,7 @@ class Cache:
 
     keys: list[Tensor]
     values: list[Tensor]
-    ancestors: Tensor | None = None  # (N*B, T), whose row holds each position, where rows stay and hypotheses move
+    ancestors: Tensor | None = None  # (N*B, T), how many rows away each position is, where rows stay
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Translators:
         return Speaker(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
-        kind = "fused" if isinstance(self.transformer, Fused) else "eager"
+        kind = type(self.transformer).__name__
         key = (kind, self.layout.model.model_dump_json(), tuple(self.layout.sizes), precision, self.device)
         if key not in _DECODERS:
             _DECODERS[key] = CapturedDecoder(self.transformer, self.layout, precision, self.device)

@@ -63,7 +63,7 @@ def _past(
         time = start + tl.arange(0, BLOCK)
         seen = time < now
         if BEAMS:
-            holder = tl.load(ancestors + row * T + time, mask=seen, other=0).to(tl.int64)
+            holder = row + tl.load(ancestors + row * T + time, mask=seen, other=0).to(tl.int64)
         else:
             holder = tl.zeros((BLOCK,), tl.int64) + row
         place = (((holder * H + head) * T + time) * K)[:, None] + size[None, :]
@@ -122,7 +122,7 @@ def attend_past(
 ) -> Tensor:
     """Write the new key and value at `position` of the cache, and attend to everything up to it.
 
-    With `ancestors` a row's past lies in other rows: position t of row r is in row `ancestors[r, t]` (int32).
+    With `ancestors` a row's past lies in other rows: position t of row r is in row `r + ancestors[r, t]` (int32).
     The three new tensors are slices of one projection.
     """
     rows, heads, length, size = keys_RHTK.shape
