@@ -10,7 +10,7 @@ import torch
 
 from loopmt.config import Model
 from loopmt.model.fused import Fused
-from loopmt.model.losses import shifted, summed
+from loopmt.model.losses import shifted
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
 
@@ -32,8 +32,7 @@ def loss_and_gradient(transformer: Transformer, layout: Layout, rows: int, lengt
     ids[:, :, 0, length // 2 :] = 0
     states = transformer.encode(weights, ids[0], NO_DROPOUT)
     memory = transformer.memory(weights, states, ids[0])
-    logits = transformer.logits(weights, transformer.decode(weights, memory, shifted(ids[1])))
-    losses, _ = transformer.fuse(summed)(logits, ids[1], 0.1)
+    losses = transformer.losses(weights, transformer.decode(weights, memory, shifted(ids[1])), ids[1], 0.1)
     (gradient,) = torch.autograd.grad(losses.sum(), flat)
     return float(losses.detach().sum()), gradient
 

@@ -14,7 +14,8 @@ from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Limits, Speaker, decode
-from loopmt.model.transformer import Transformer
+from loopmt.model.losses import row_losses
+from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
 from loopmt.processes import Processes
 from loopmt.text.batch import Batch, Shape
@@ -42,11 +43,11 @@ class Stack:
         pass
 
 
-def stack(networks: int, **model: object) -> Stack:
+def stack(networks: int, kind: type[Transformer] = Transformer, **model: object) -> Stack:
     settings = Model.model_validate({"preset": "small", "dropout": 0.0, **model})
     layout = Layout(settings, SIZE, SIZE, True)
     flat = layout.initial(*((number, "weights") for number in range(networks))).to(DEVICE)
-    return Stack(settings, layout, Transformer(settings, True), flat)
+    return Stack(settings, layout, kind(settings, True), flat)
 
 
 def batch(shape: Shape, networks: int, seed: int) -> Batch:
@@ -58,8 +59,14 @@ def batch(shape: Shape, networks: int, seed: int) -> Batch:
     return Batch(shape, tables[0], tables[1], paths, paths - 1)
 
 
-def losses(kind: type[Learner], precision: str, updates: int = 12) -> list[float]:
-    networks = stack(3)
+def losses(
+    kind: type[Learner],
+    precision: str,
+    updates: int = 12,
+    transformer: type[Transformer] = Transformer,
+    **model: object,
+) -> list[float]:
+    networks = stack(3, transformer, **model)
     train = Train.model_validate({"precision": precision, "learning_rate": 1e-3, "warmup": 1})
     learner = kind(networks, train, 1, Processes())  # type: ignore[arg-type]
     found = []
@@ -78,6 +85,64 @@ def test_captured_learning_equals_eager_learning() -> None:
 
 def test_bfloat16_learns_alike() -> None:
     np.testing.assert_allclose(losses(CapturedLearner, "bfloat16"), losses(Learner, "float32"), rtol=2e-2)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 2e-2)])
+def test_networks_of_kernels_learn_alike(norm: str, precision: str, tolerance: float) -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    found = losses(CapturedLearner, precision, transformer=accelerated, norm=norm)
+    np.testing.assert_allclose(found, losses(Learner, "float32", norm=norm), rtol=tolerance)
+
+
+def test_dropout_of_kernels_is_drawn_anew_in_every_replay() -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    networks = stack(2, accelerated, dropout=0.3, activation_dropout=0.1)
+    train = Train.model_validate({"learning_rate": 1e-9, "warmup": 1})
+    learner = CapturedLearner(networks, train, 1, Processes())  # type: ignore[arg-type]
+    found = set()
+    for number in range(4):
+        learner.update(batch(Shape(16, 12), 2, 1), number + 1, 0.0)
+        found.add(float(learner.tally.loss.sum()))
+        learner.tally.clear()
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("networks", "rows", "length"), [(1, 5, 7), (3, 4, 32), (2, 3, 100)])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+def test_gradients_of_kernels(dtype: torch.dtype, networks: int, rows: int, length: int, activation: str) -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    gradients = []
+    for kind, precision in ((Transformer, torch.float64), (Transformer, dtype), (accelerated, dtype)):
+        models = stack(networks, kind, activation=activation)
+        work = batch(Shape(rows, length), networks, 1)
+        flat = models.live.to(precision).requires_grad_()
+        source, target = (torch.from_numpy(table).to(DEVICE) for table in (work.source_NBL, work.target_NBL))
+        found, _ = row_losses(models, flat, source, target, 0.1, NO_DROPOUT, precision)  # type: ignore[arg-type]
+        gradients.append(torch.autograd.grad(found.sum(), flat)[0].double())
+    exact, eager, kernels = gradients
+    noise = (eager - exact).norm() / exact.norm()
+    assert (kernels - exact).norm() / exact.norm() < 1.5 * noise + 1e-5, "no further from the truth than eager"
+
+
+@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_kernels_decode_alike(how: Generate, norm: str) -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    networks = stack(1, norm=norm)
+    silent = torch.zeros(SIZE, device=DEVICE)
+    silent[0] = -torch.inf
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=100)]
+    said = []
+    for kind in (Transformer, accelerated):
+        captured = CapturedDecoder(kind(networks.model, True), networks.layout, torch.float32, DEVICE)
+        speaker = Speaker(
+            networks.transformer, networks.layout, networks.live * 2, silent, torch.float32, captured=captured
+        )
+        said.append([output.ids for output in decode(speaker, sources, how, Limits(longest=40))])
+    assert np.mean([one == other for one, other in zip(*said, strict=True)]) > 0.95  # ties are broken by rounding
 
 
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])

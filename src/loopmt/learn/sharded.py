@@ -21,10 +21,10 @@ from torch.distributed.tensor import DTensor, Shard
 
 from loopmt.config import Train
 from loopmt.learn.learner import Learner, group_weights, precision
-from loopmt.model.losses import shifted, summed
+from loopmt.model.losses import shifted
 from loopmt.model.transformer import Dropout, Transformer, source_mask
 from loopmt.model.translators import Translators
-from loopmt.model.weights import Weights
+from loopmt.model.weights import PAD, Weights
 from loopmt.processes import Processes
 
 
@@ -87,8 +87,8 @@ class Network(Part):
         x = transformer.embed(weights, "target_embed", shifted(target), 0, dropout)
         for layer in self._side("decoder"):
             x = layer(x, states, mask, dropout)
-        logits = transformer.logits(weights, transformer.final(weights, "decoder", x))
-        return summed(logits, target, label_smoothing)
+        losses = transformer.losses(weights, transformer.final(weights, "decoder", x), target, label_smoothing)
+        return losses.sum(-1), (target != PAD).sum(-1)
 
     def _side(self, side: str) -> Iterator[nn.Module]:
         return (layer for prefix, layer in self.layers.items() if prefix.startswith(side))

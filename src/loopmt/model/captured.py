@@ -58,8 +58,10 @@ class _Shape:
         return self.cache.keys[0].shape[2]
 
     def by_row(self) -> list[Tensor]:
-        """What belongs to each hypothesis beside the search."""
-        return [self.memory.mask, *self.memory.keys, *self.memory.values, *self.cache.keys, *self.cache.values]
+        """What belongs to each sentence or each of its hypotheses, beside the search."""
+        past = [*self.cache.keys, *self.cache.values]
+        past += [] if self.cache.ancestors is None else [self.cache.ancestors]
+        return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
     def ended(self, rows: int) -> None:
         """Places beyond `rows` hold no sentence: they are at their limit from the start."""
@@ -124,7 +126,8 @@ class CapturedDecoder:
             tensor[: len(left[name])] = left[name]
         to.ended(len(keep))
         for old, new in zip(shape.by_row(), to.by_row(), strict=True):
-            new[: len(wide)] = old[wide]
+            chosen = wide if len(old) > shape.rows else keep
+            new[: len(chosen)] = old[chosen]
         to.position.copy_(shape.position)
         return to
 
@@ -155,7 +158,7 @@ class CapturedDecoder:
         first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
         position = torch.zeros((), dtype=torch.long, device=device)
         memory = self._read(source, hypotheses.width)
-        cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0])
+        cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0], moving=hypotheses.width > 1)
 
         def read() -> None:
             fresh = self._read(source, hypotheses.width)
@@ -170,18 +173,16 @@ class CapturedDecoder:
             for name, tensor in search.state(hypotheses).items():
                 setattr(hypotheses, name, fixed[name].copy_(tensor))
             if parents is not None:
-                for tensor in (*cache.keys, *cache.values):
-                    tensor.copy_(tensor[parents])
+                self.transformer.reorder(cache, parents, position)
             position.add_(1)
 
         return _Shape(source, first, hypotheses, memory, cache, position, self.recorder(read), self.recorder(step))
 
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
-        memory = self.transformer.memory(self.weights, states, source_BS[None])
-        memory.keys = [key.repeat_interleave(width, 0).contiguous() for key in memory.keys]
-        memory.values = [value.repeat_interleave(width, 0).contiguous() for value in memory.values]
-        memory.mask = memory.mask.repeat_interleave(width, 0).contiguous()
+        memory = self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
+        memory.keys = [key.contiguous() for key in memory.keys]
+        memory.values = [value.contiguous() for value in memory.values]
         return memory
 
 

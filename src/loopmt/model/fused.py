@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from loopmt.config import Model
 from loopmt.model.transformer import Transformer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,6 +24,17 @@ def can_fuse(device: torch.device) -> bool:
     """Whether the compiler finds what it needs here."""
     compiler = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
     return device.type == "cuda" and compiler and find_spec("triton") is not None
+
+
+def fastest(model: Model, device: torch.device, compiled: bool) -> type[Transformer]:
+    """The transformer to use on a device: of kernels where it can, or `compiled` if that is wanted."""
+    if not can_fuse(device):
+        return Transformer
+    if compiled:
+        return Fused
+    from loopmt.model.accelerated import Accelerated, suits  # needs triton
+
+    return Accelerated if suits(model) else Transformer
 
 
 @lru_cache(maxsize=64)

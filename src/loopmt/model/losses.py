@@ -28,18 +28,11 @@ def row_losses(
     transformer = translators.transformer
     states = transformer.encode(weights, source_NBL, dropout)
     memory = transformer.memory(weights, states, source_NBL)
-    logits = transformer.logits(weights, transformer.decode(weights, memory, shifted(target_NBL), dropout))
-    return transformer.fuse(summed)(logits, target_NBL, label_smoothing)
+    states = transformer.decode(weights, memory, shifted(target_NBL), dropout)
+    losses = transformer.losses(weights, states, target_NBL, label_smoothing)
+    return losses.sum(-1), (target_NBL != PAD).sum(-1)
 
 
 def shifted(target_NBL: Tensor) -> Tensor:
     """What the decoder is given when it must say `target_NBL`; it starts from padding."""
     return F.pad(target_NBL[..., :-1], (1, 0), value=PAD)
-
-
-def summed(logits: Tensor, target_NBL: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
-    real = target_NBL != PAD
-    losses = F.cross_entropy(
-        logits.flatten(0, -2).float(), target_NBL.flatten(), reduction="none", label_smoothing=label_smoothing
-    ).view_as(target_NBL)
-    return losses.masked_fill(~real, 0.0).sum(-1), real.sum(-1)

@@ -55,6 +55,7 @@ class Cache:
 
     keys: list[Tensor]
     values: list[Tensor]
+    ancestors: Tensor | None = None  # (N*B, T), how many rows away each position is, where rows stay
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,8 @@ class Transformer:
         return self.final(weights, "encoder", x)
 
     def encoder_layer(self, layer: Layer, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-        query, key, value = self._project_self(layer, x)
-        attended = self._merge(attention(query, key, value, mask, dropout.attention), x)
-        x = self._leave(layer, "self", x, linear(layer, "self.out", attended), dropout)
+        packed = linear(layer, "self.qkv", self._enter(layer, "self", x))
+        x = self._leave(layer, "self.out", x, self.attend_self(packed, mask, dropout.attention), dropout)
         return self._feed_forward(layer, x, dropout)
 
     def memory(self, weights: Weights, states_NBSD: Tensor, source_NBS: Tensor) -> Memory:
@@ -100,9 +100,9 @@ class Transformer:
         self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
     ) -> Tensor:
         """`keys` and `values` are the source's."""
-        query, key, value = self._project_self(layer, x)
-        attended = self._merge(attention(query, key, value, None, dropout.attention, causal=True), x)
-        x = self._leave(layer, "self", x, linear(layer, "self.out", attended), dropout)
+        packed = linear(layer, "self.qkv", self._enter(layer, "self", x))
+        attended = self.attend_self(packed, None, dropout.attention)
+        x = self._leave(layer, "self.out", x, attended, dropout)
         x = self._cross(layer, x, keys, values, mask, dropout)
         return self._feed_forward(layer, x, dropout)
 
@@ -111,7 +111,8 @@ class Transformer:
         x = self.embed(weights, "target_embed", tokens_NB[..., None], position, NO_DROPOUT)
         for number, layer in enumerate(self._decoder(weights)):
             source = (memory.keys[number], memory.values[number], memory.mask)
-            x = self.step_layer(layer, x, *source, cache.keys[number], cache.values[number], position)
+            past = (cache.keys[number], cache.values[number], cache.ancestors)
+            x = self.step_layer(layer, x, *source, *past, position)
         return self.logits(weights, self.final(weights, "decoder", x)[..., 0, :])
 
     def step_layer(
@@ -123,22 +124,36 @@ class Transformer:
         mask: Tensor,
         past_keys: Tensor,
         past_values: Tensor,
+        ancestors: Tensor | None,
         position: int | Tensor,
     ) -> Tensor:
         """One position; its key and value join the past."""
-        query, key, value = self._project_self(layer, x)
-        past = extend(past_keys, past_values, key, value, position)
-        x = self._leave(
-            layer, "self", x, linear(layer, "self.out", self._merge(attention(query, *past), x)), NO_DROPOUT
-        )
+        packed = linear(layer, "self.qkv", self._enter(layer, "self", x))
+        attended = self.attend_past(packed, past_keys, past_values, ancestors, position)
+        x = self._leave(layer, "self.out", x, attended, NO_DROPOUT)
         x = self._cross(layer, x, keys, values, mask, NO_DROPOUT)
         return self._feed_forward(layer, x, NO_DROPOUT)
 
-    def new_cache(self, rows: int, length: int, like: Tensor) -> Cache:
+    def new_cache(self, rows: int, length: int, like: Tensor, moving: bool = False) -> Cache:
+        """Empty; `moving` rows will be reordered (a beam)."""
         heads, size = self.model.heads, self.model.width // self.model.heads
         shape = (rows, heads, length, size)
         layers = range(self.model.num_decoder_layers)
         return Cache([like.new_zeros(shape) for _ in layers], [like.new_zeros(shape) for _ in layers])
+
+    def reorder(self, cache: Cache, parents: Tensor, position: Tensor) -> None:
+        """Give every row the past of the row it continues, up to `position`; shapes stay fixed, for graphs."""
+        for tensor in (*cache.keys, *cache.values):
+            tensor.copy_(tensor[parents])
+
+    def widen(self, memory: Memory, width: int) -> Memory:
+        """The memory of sentences as `width` hypotheses of each will read it."""
+        keys, values = ([part.repeat_interleave(width, 0) for part in store] for store in (memory.keys, memory.values))
+        return Memory(keys, values, memory.mask.repeat_interleave(width, 0))
+
+    def losses(self, weights: Weights, states_NBTD: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
+        """The label-smoothed loss of every token, in float32; 0 where there is none."""
+        return self.fuse(token_losses)(self.logits(weights, states_NBTD), target_NBT, smoothing)
 
     def logits(self, weights: Weights, states: Tensor) -> Tensor:
         table = weights["embed" if self.joint else "target_embed"]
@@ -163,19 +178,32 @@ class Transformer:
             x = F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
         return drop(x * math.sqrt(width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
 
-    def _project_self(self, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        query, key, value = linear(layer, "self.qkv", self._enter(layer, "self", x)).chunk(3, -1)
-        return self._heads(query), self._heads(key), self._heads(value)
+    def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        """What every place of a sentence finds in it, (N, B, T, 3D) to (N, B, T, D); without a mask, to its left."""
+        query, key, value = (self._heads(part) for part in packed.chunk(3, -1))
+        return self._merge(attention(query, key, value, mask, dropout, causal=mask is None), packed)
+
+    def attend_cross(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        return self._merge(attention(self._heads(query), keys, values, mask, dropout), query)
+
+    def attend_past(
+        self, packed: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor | None, position: int | Tensor
+    ) -> Tensor:
+        """One position, which joins the past; rows lie where they belong, so `ancestors` is for others."""
+        query, key, value = (self._heads(part) for part in packed.chunk(3, -1))
+        return self._merge(attention(query, *extend(keys, values, key, value, position)), packed)
 
     def _cross(self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-        query = self._heads(linear(layer, "cross.q", self._enter(layer, "cross", x)))
-        attended = self._merge(attention(query, keys, values, mask, dropout.attention), x)
-        return self._leave(layer, "cross", x, linear(layer, "cross.out", attended), dropout)
+        query = linear(layer, "cross.q", self._enter(layer, "cross", x))
+        attended = self.attend_cross(query, keys, values, mask, dropout.attention)
+        return self._leave(layer, "cross.out", x, attended, dropout)
 
     def _feed_forward(self, layer: Layer, x: Tensor, dropout: Dropout) -> Tensor:
-        inner = linear(layer, "ffn.up", self._enter(layer, "ffn", x))
-        inner = drop(_ACTIVATIONS[self.model.activation](inner), dropout.activation)
-        return self._leave(layer, "ffn", x, linear(layer, "ffn.down", inner), dropout)
+        inner = self._activate(layer, "ffn.up", self._enter(layer, "ffn", x), dropout)
+        return self._leave(layer, "ffn.down", x, inner, dropout)
+
+    def _activate(self, layer: Layer, name: str, x: Tensor, dropout: Dropout) -> Tensor:
+        return drop(_ACTIVATIONS[self.model.activation](linear(layer, name, x)), dropout.activation)
 
     def _heads(self, x_NBTD: Tensor) -> Tensor:
         """(N, B, T, D) to (N*B, H, T, K)."""
@@ -185,14 +213,15 @@ class Transformer:
 
     def _merge(self, attended: Tensor, like: Tensor) -> Tensor:
         """(N*B, H, T, K) to (N, B, T, D)."""
-        return attended.transpose(1, 2).reshape(like.shape)
+        return attended.transpose(1, 2).reshape(*like.shape[:-1], -1)
 
-    def _enter(self, weights: Layer, name: str, x: Tensor) -> Tensor:
-        return norm(weights, f"{name}.norm", x) if self.model.norm == "pre" else x
+    def _enter(self, layer: Layer, block: str, x: Tensor) -> Tensor:
+        return norm(layer, f"{block}.norm", x) if self.model.norm == "pre" else x
 
-    def _leave(self, weights: Layer, name: str, x: Tensor, out: Tensor, dropout: Dropout) -> Tensor:
-        x = x + drop(out, dropout.state)
-        return norm(weights, f"{name}.norm", x) if self.model.norm == "post" else x
+    def _leave(self, layer: Layer, name: str, x: Tensor, inner: Tensor, dropout: Dropout) -> Tensor:
+        """A block's last projection, `name`, joins the residual."""
+        x = x + drop(linear(layer, name, inner), dropout.state)
+        return norm(layer, f"{name.partition('.')[0]}.norm", x) if self.model.norm == "post" else x
 
     def final(self, weights: Layer, name: str, x: Tensor) -> Tensor:
         return norm(weights, f"{name}.norm", x) if self.model.norm == "pre" else x
@@ -225,8 +254,14 @@ def matmul(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor) -> Tensor:
     """x (N, ..., I) times each network's own matrix, plus its bias."""
     if x.shape[0] == 1:
         return F.linear(x, weight_NOI[0], bias_NO[0])
-    out = torch.bmm(x.flatten(1, -2), weight_NOI.transpose(1, 2)) + bias_NO[:, None]
-    return out.view(*x.shape[:-1], weight_NOI.shape[1])
+    spread = (-1, *([1] * (x.dim() - 2)), bias_NO.shape[1])
+    return product(x, weight_NOI) + bias_NO.view(spread)
+
+
+def product(x: Tensor, weight_NOI: Tensor) -> Tensor:
+    if x.shape[0] == 1:
+        return F.linear(x, weight_NOI[0])
+    return torch.bmm(x.flatten(1, -2), weight_NOI.transpose(1, 2)).view(*x.shape[:-1], weight_NOI.shape[1])
 
 
 def norm(weights: Layer, name: str, x: Tensor) -> Tensor:
@@ -239,6 +274,13 @@ def norm(weights: Layer, name: str, x: Tensor) -> Tensor:
 
 def drop(x: Tensor, rate: float) -> Tensor:
     return F.dropout(x, rate) if rate else x
+
+
+def token_losses(logits: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
+    losses = F.cross_entropy(
+        logits.flatten(0, -2).float(), target_NBT.flatten(), reduction="none", label_smoothing=smoothing
+    ).view_as(target_NBT)
+    return losses.masked_fill(target_NBT == PAD, 0.0)
 
 
 def source_mask(source_NBS: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from loopmt.errors import PathError
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Speaker
 from loopmt.model.foreign import Foreign
-from loopmt.model.fused import Fused, can_fuse
+from loopmt.model.fused import fastest
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import PAD, UNK, Layout
 from loopmt.path import Hop
@@ -71,7 +71,7 @@ class Translators:
 
     @cached_property
     def transformer(self) -> Transformer:
-        kind = Fused if self.fused and can_fuse(self.device) else Transformer
+        kind = fastest(self.model, self.device, self.fused)
         return kind(self.model, self.vocab.joint)
 
     # -- weights ---------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Translators:
         return Speaker(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
-        kind = "fused" if isinstance(self.transformer, Fused) else "eager"
+        kind = type(self.transformer).__name__
         key = (kind, self.layout.model.model_dump_json(), tuple(self.layout.sizes), precision, self.device)
         if key not in _DECODERS:
             _DECODERS[key] = CapturedDecoder(self.transformer, self.layout, precision, self.device)

@@ -1,0 +1,96 @@
+"""The same network on CUDA, its small operations as hand-written kernels (`model.kernels`).
+
+Each method takes the place of the one it overrides and computes the same, in fewer passes over memory; what a kernel
+does not cover (attention dropout, long sequences) is left to the eager network.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Model
+from loopmt.model.kernels.activate import bias_act
+from loopmt.model.kernels.attend import SIZES, attend_cross, attend_self, fits
+from loopmt.model.kernels.decode import attend_past, attend_source
+from loopmt.model.kernels.loss import cross_entropy
+from loopmt.model.kernels.residual import residual_norm
+from loopmt.model.transformer import Cache, Dropout, Layer, Memory, Transformer, linear, product
+from loopmt.model.weights import Weights
+
+
+def suits(model: Model) -> bool:
+    """Whether the kernels were written for heads of this size."""
+    return model.width // model.heads in SIZES
+
+
+class Accelerated(Transformer):
+    """A transformer made of kernels, for a model that `suits`."""
+
+    def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        length, heads = packed.shape[2], self.model.heads
+        if dropout or not fits(length, self.model.width // heads, packed.dtype):
+            return super().attend_self(packed, mask, dropout)
+        return attend_self(packed.flatten(0, 1), heads, mask, causal=mask is None).view(*packed.shape[:-1], -1)
+
+    def attend_cross(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        longest, size = max(query.shape[2], keys.shape[2]), keys.shape[3]
+        if query.shape[2] == 1 and not torch.is_grad_enabled():
+            return self._merge(attend_source(self._heads(query), keys, values, mask), query)
+        if dropout or not fits(longest, size, query.dtype):
+            return super().attend_cross(query, keys, values, mask, dropout)
+        return attend_cross(self._heads(query), keys, values, mask).view(query.shape)
+
+    def attend_past(
+        self, packed: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor | None, position: int | Tensor
+    ) -> Tensor:
+        if isinstance(position, int):
+            return super().attend_past(packed, keys, values, ancestors, position)
+        query, key, value = (self._heads(part) for part in packed.chunk(3, -1))
+        return self._merge(attend_past(query, key, value, keys, values, position, ancestors), packed)
+
+    def new_cache(self, rows: int, length: int, like: Tensor, moving: bool = False) -> Cache:
+        cache = super().new_cache(rows, length, like)
+        if moving:
+            cache.ancestors = torch.zeros(rows, length, dtype=torch.int32, device=like.device)
+        return cache
+
+    def reorder(self, cache: Cache, parents: Tensor, position: Tensor) -> None:
+        """Keys and values stay where they were written; the table says how many rows away that is.
+
+        So a sentence can be moved with all its rows, and the table stays right.
+        """
+        assert cache.ancestors is not None, "the cache was made for rows that move"
+        away = (parents - torch.arange(len(parents), device=parents.device)).int()[:, None]
+        cache.ancestors.index_fill_(1, position.view(1), 0)
+        cache.ancestors.copy_(cache.ancestors[parents] + away)
+
+    def widen(self, memory: Memory, width: int) -> Memory:
+        """Hypotheses of a sentence read the same memory."""
+        return memory
+
+    def losses(self, weights: Weights, states_NBTD: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
+        logits = product(states_NBTD, weights["embed" if self.joint else "target_embed"])
+        bias = weights["output_bias"]
+        return cross_entropy(logits.flatten(0, -2), target_NBT.flatten(), smoothing, bias).view(target_NBT.shape)
+
+    def _activate(self, layer: Layer, name: str, x: Tensor, dropout: Dropout) -> Tensor:
+        if x.shape[0] == 1:  # the matrix product adds the bias by itself
+            return super()._activate(layer, name, x, dropout)
+        inner = product(x, layer[f"{name}.weight"])
+        return bias_act(inner, layer[f"{name}.bias"], self.model.activation, dropout.activation)
+
+    def _enter(self, layer: Layer, block: str, x: Tensor) -> Tensor:
+        return residual_norm(x, None, None, _norm(layer, block)) if self.model.norm == "pre" else x
+
+    def _leave(self, layer: Layer, name: str, x: Tensor, inner: Tensor, dropout: Dropout) -> Tensor:
+        if x.shape[0] == 1:
+            out, bias = linear(layer, name, inner), None
+        else:
+            out, bias = product(inner, layer[f"{name}.weight"]), layer[f"{name}.bias"]
+        norm = _norm(layer, name.partition(".")[0]) if self.model.norm == "post" else None
+        return residual_norm(x, out, bias, norm, dropout.state)
+
+
+def _norm(layer: Layer, block: str) -> tuple[Tensor, Tensor]:
+    return layer[f"{block}.norm.weight"], layer[f"{block}.norm.bias"]

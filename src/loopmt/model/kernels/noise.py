@@ -1,0 +1,36 @@
+"""Dropout inside kernels: what is kept is a function of a seed and a place, so that it need not be remembered."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+def new_seed(device: torch.device) -> Tensor:
+    """A number from the device's default generator, on the device: a replayed graph draws a new one each time."""
+    return torch.randint(2**62, (1,), device=device)
+
+
+@triton.jit
+def _mixed(h):
+    """A permutation of 32-bit numbers in which every bit depends on every bit."""
+    h = h ^ (h >> 16)
+    h = h * 0x7FEB352D
+    h = h ^ (h >> 15)
+    h = h * 0x846CA68B
+    return h ^ (h >> 16)
+
+
+@triton.jit
+def kept(seed, place, rate):
+    """1 / (1 - rate) where a place is kept, 0 where it is dropped.
+
+    Two rounds of mixing, keyed by the halves of the seed: a fraction of the cost of a counter-based generator, which
+    would be most of a kernel that otherwise only moves memory.
+    """
+    low, high = (seed & 0xFFFFFFFF).to(tl.uint32), (seed >> 32).to(tl.uint32)
+    bits = _mixed(_mixed(place.to(tl.uint32) ^ low) + high)
+    uniform = (bits >> 8).to(tl.float32) * (1.0 / 16777216.0)
+    return tl.where(uniform < rate, 0.0, 1.0 / (1.0 - rate))
