@@ -161,6 +161,9 @@ class Continued(Section):
     schedule: Literal["inverse_sqrt", "constant"] = Field("constant", description="after the warmup")
 
 
+Fuse = Literal["no", "kernels", "compile"]
+
+
 class Train(Schedule):
     """Training; any key may be overridden in a stage (`train = { ... }`)."""
 
@@ -180,9 +183,10 @@ class Train(Schedule):
     ema: float = Field(0.999, gt=0, lt=1, description='decay of the averaged weights behind `by = "ema"`')
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: bfloat16 on CUDA only")
     compile: bool = Field(True, description="updates as captured graphs on CUDA; the CPU is always eager")
-    fuse: bool = Field(
-        False,
-        description="on CUDA, compile the layers too: fewer kernels, for a minute or two at the start; for long runs",
+    fuse: Fuse = Field(
+        "no",
+        description="on CUDA, fewer passes over memory: by hand-written kernels, or layers compiled, which takes a "
+        "minute or two at the start",
     )
     shard: bool = Field(False, description="FSDP2 under torchrun: one large shared network spread over the processes")
     continued: Continued = Field(Continued(), description="learning rate of a stage with `from`")

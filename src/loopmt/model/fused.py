@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from loopmt.config import Model
+from loopmt.config import Fuse, Model
 from loopmt.model.transformer import Transformer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,11 +26,11 @@ def can_fuse(device: torch.device) -> bool:
     return device.type == "cuda" and compiler and find_spec("triton") is not None
 
 
-def fastest(model: Model, device: torch.device, compiled: bool) -> type[Transformer]:
-    """The transformer to use on a device: of kernels where it can, or `compiled` if that is wanted."""
-    if not can_fuse(device):
+def transformer_kind(model: Model, device: torch.device, fuse: Fuse) -> type[Transformer]:
+    """The transformer as the experiment wants it fused, where the device can."""
+    if fuse == "no" or not can_fuse(device):
         return Transformer
-    if compiled:
+    if fuse == "compile":
         return Fused
     from loopmt.model.accelerated import Accelerated, suits  # needs triton
 

@@ -10,12 +10,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from loopmt.config import Model
+from loopmt.config import Fuse, Model
 from loopmt.errors import PathError
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Speaker
 from loopmt.model.foreign import Foreign
-from loopmt.model.fused import fastest
+from loopmt.model.fused import transformer_kind
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import PAD, UNK, Layout
 from loopmt.path import Hop
@@ -34,7 +34,7 @@ class Translators:
     vocab: Vocab
     hops: tuple[Hop, ...]
     device: torch.device
-    fused: bool = False  # compiled layers, where the device can
+    fuse: Fuse = "no"
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
     foreign: dict[Hop, Foreign] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
@@ -71,7 +71,7 @@ class Translators:
 
     @cached_property
     def transformer(self) -> Transformer:
-        kind = fastest(self.model, self.device, self.fused)
+        kind = transformer_kind(self.model, self.device, self.fuse)
         return kind(self.model, self.vocab.joint)
 
     # -- weights ---------------------------------------------------------------------------------------------

@@ -99,8 +99,8 @@ class Site:
 
     def translators(self, stage: Stage) -> Translators:
         """Translators of a stage without any weights yet."""
-        fused = self.experiment.training(stage).fuse
-        translators = Translators(self.experiment.model, self.vocab, self.hops(stage), self.device, fused)
+        fuse = self.experiment.training(stage).fuse
+        translators = Translators(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse)
         translators.foreign.update(generators(self.experiment, self.run, self.device))
         return translators
 
