@@ -28,6 +28,7 @@ from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Side, Store, row_indices
 
+_SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
 _FEWEST_KEPT = 0.25  # a generator that keeps fewer is not made up for by generating still more
 
@@ -147,7 +148,7 @@ class Gatherer:
 
     def _mean_places(self, route: Route) -> float:
         """Places that a row of the route takes in a batch, on average, padding included."""
-        lengths = np.maximum(*(side.lengths[:100_000] for side in self._sides(route.path))) + 1
+        lengths = np.maximum(*(side.lengths(_SAMPLE) for side in self._sides(route.path))) + 1
         fitting = lengths[lengths <= self.shapes[-1].length]
         bounds = np.array([shape.length for shape in self.shapes])
         return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])

@@ -244,9 +244,9 @@ def shapes_of(site: Site, translators: Translators, train: Train, unit: int = 1)
 def _places(site: Site, hop: Hop) -> Ints:
     sides = []
     if site.store.has_bitext(hop.source, hop.target):
-        sides.append(np.maximum(*(side.lengths[:_SAMPLE] for side in site.store.bitext(hop.source, hop.target))))
+        sides.append(np.maximum(*(side.lengths(_SAMPLE) for side in site.store.bitext(hop.source, hop.target))))
     if site.store.has_mono(hop.target):
-        sides.append(site.store.mono(hop.target).lengths[:_SAMPLE])
+        sides.append(site.store.mono(hop.target).lengths(_SAMPLE))
     return np.concatenate([np.asarray(side, dtype=np.int64) + 1 for side in sides] or [np.zeros(0, np.int64)])
 
 
