@@ -180,7 +180,7 @@ class Gatherer:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self._sides(route.path)
         rows = row_indices(len(starts), start, count, *self.key, "rows", str(route.path))
-        fit = np.maximum(starts.lengths[rows], ends.lengths[rows]) < self.shapes[-1].length - 2
+        fit = np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) < self.shapes[-1].length - 2
         rows = np.repeat(rows[fit], route.entry.samples)
         first = starts.take(rows)
         return first, first if route.path.closed else ends.take(rows)

@@ -52,6 +52,10 @@ class Side:
         offsets = self._offsets if most is None else self._offsets[: most + 1]
         return np.diff(offsets).astype(np.int32)
 
+    def lengths_of(self, indices: Indices) -> Indices:
+        found: Indices = self._offsets[indices + 1] - self._offsets[indices]
+        return found
+
     def take(self, indices: Indices) -> Ragged:
         """The tokens of these rows, read in one go."""
         return Ragged(self._tokens, self._offsets).take(indices)  # type: ignore[arg-type]
