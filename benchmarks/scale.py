@@ -22,9 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from benchmarks.scale_text import BYTES_PER_LINE, write_corpora
 from benchmarks.watching import Watched, cpu_of, watch
 
+from loopmt.config import Model
+from loopmt.model.weights import Layout
+from loopmt.run import Checkpoint, read_checkpoint, write_checkpoint
 from loopmt.text.manifest import Manifest
 from loopmt.text.store import Store, row_indices
 
@@ -77,6 +81,7 @@ def main() -> None:
     try:
         for corpus in corpora:
             report.add("prepare", corpus.prepare())
+        report.add("checkpoint", checkpoint(options.scratch))
         for _ in range(options.repeats):
             report.add("import_torch", import_torch())
             for corpus in corpora:
@@ -205,6 +210,31 @@ class _Clock:
 def import_torch() -> Json:
     watched = watch([sys.executable, "-c", "import torch"])
     return {"seconds": round(watched.seconds, 2), "cpu_seconds": round(watched.cpu_seconds, 2)}
+
+
+def checkpoint(folder: Path, repeats: int = 3) -> Json:
+    """Seconds to write and to read the resume point of one shared network of preset base, checksums included."""
+    layout = Layout(Model(preset="base"), 32_000, 32_000, True)
+    rows = [torch.randn(1, layout.num_places) for _ in range(3)]
+    weights = {name: view[0] for name, view in layout.unpack(rows[0]).items()}
+    point = Checkpoint(1, {"weights": weights, "optimizer": {"first": rows[1], "second": rows[2]}}, {})
+    size = 12 * layout.num_places / 1e6
+    took = []
+    for _ in range(repeats):
+        began, cpu = time.perf_counter(), time.process_time()
+        write_checkpoint(folder / "checkpoint", point, {})
+        written, written_cpu = time.perf_counter(), time.process_time()
+        read_checkpoint(folder / "checkpoint", ("weights", "optimizer"))
+        took.append((written - began, written_cpu - cpu, time.perf_counter() - written))
+    shutil.rmtree(folder / "checkpoint")
+    write, write_cpu, read = np.median(np.array(took), axis=0)
+    return {
+        "megabytes": round(size),
+        "write_seconds": [round(one[0], 2) for one in took],
+        "write_cpu_seconds": round(float(write_cpu), 2),
+        "write_megabytes_per_second": round(size / write),
+        "read_megabytes_per_second": round(size / read),
+    }
 
 
 def memory(watched: Watched) -> Json:
