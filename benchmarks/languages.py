@@ -30,7 +30,8 @@ from loopmt.workflow.stages import Site, Stopper, assemble, routes_of
 
 Json = dict[str, Any]
 
-MIXES = {"X>Y>X": '"X>Y>X"', "X>Y>Z>X": '"X>Y>X", { path = "X>Y>Z>X", per_round = 1 }'}
+DUAL = '{ path = "X>Y>X", generate = { how = "greedy" } }'
+MIXES = {"X>Y>X": DUAL, "X>Y>Z>X": DUAL + ', { path = "X>Y>Z>X", generate = { how = "greedy" }, per_round = 1 }'}
 EXPERIMENT = """languages = [{languages}]
 [data]
 bitext = {{ {bitext} }}
@@ -47,13 +48,13 @@ heads = 2
 sharing = "all"
 [train]
 tokens = 8
-max_length = 32
-round = 4
+max_length = 24
+round = 1
 validate_sentences = 4
 [[stage]]
 name = "loops"
 mix = ["X>Y", {loops}]
-updates = 4
+updates = 1
 """
 
 
@@ -122,7 +123,7 @@ class Watch:
 
 
 def measure(number: int, loops: str, scratch: Path) -> Json:
-    """In a fresh process: all that `loopmt train` does for a stage of four updates."""
+    """In a fresh process: all that `loopmt train` does for a stage of one update."""
     torch.set_num_threads(1)
     folder = scratch / f"{number}-{len(loops)}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -139,7 +140,7 @@ def measure(number: int, loops: str, scratch: Path) -> Json:
     trainer = assemble(site, stage, kept, Stopper(), lambda record: None)
     watch.lap("set the stage up")
     trainer.run()
-    watch.lap("one round of four updates, validation, checkpoints")
+    watch.lap("one round, one update, validation, checkpoints")
     return {
         "languages": number,
         "loops": loops,
