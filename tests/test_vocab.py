@@ -157,6 +157,14 @@ def test_a_sample_is_drawn_from_the_whole_text(tmp_path: Path) -> None:
     assert texts["en"].given <= 1000
 
 
+def test_what_is_forgotten_is_said_again_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vocab = learn(tmp_path)
+    lines = ["the cat sees the dog", "the  dog", "", "\u2581 x", "the cat sees the dog"]
+    said = vocab.encode(lines, "en")
+    monkeypatch.setattr("loopmt.text.vocab._REMEMBERED", 0)
+    assert [vocab.encode([line], "en")[0] for line in lines] == said
+
+
 def test_more_pieces_than_the_text_offers(tmp_path: Path) -> None:
     for kind in ("bpe", "unigram"):
         vocab = learn(tmp_path / kind, kind=kind, size=5000)
