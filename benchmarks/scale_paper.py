@@ -32,8 +32,8 @@ class Rate:
 
 
 STATED = {
-    "training_base": Rate(551_000, "stated: design sketch, one H200, bf16, compiled"),
-    "sampling_base": Rate(689_000, "stated: design sketch, one H200, 4,096 sentences"),
+    "training_base": Rate(551_000, "stated: a sketch of the same network, one H200, bf16, compiled"),
+    "sampling_base": Rate(689_000, "stated: the same sketch, 4,096 sentences at once"),
     "tokens_per_row": Rate(30.0, "stated"),
     "lines_per_cpu_second": Rate(20_000, "stated"),
     "checkpoint_megabytes_per_second": Rate(500, "stated"),
@@ -119,11 +119,15 @@ def memory(experiment: Experiment, gpus: int, networks: int) -> tuple[float, flo
     return weights, networks * train.tokens / gpus / train.accumulate * place
 
 
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def report(cost: Cost) -> list[str]:
     experiment, found = cost.experiment, cost.rates
     rows = 2 * MONO + 2 * PAIRS
     lines = ["| parameter | value | from |", "|---|---|---|"]
-    lines += [f"| `{name}` | {rate.value:,.4g} | {rate.source} |" for name, rate in found.items()]
+    lines += [f"| `{name}` | {_shown(rate.value)} | {rate.source} |" for name, rate in found.items()]
     lines += [f"| big on one GPU, by weights | {cost.big('training_base'):,.0f} tokens/s learnt, "]
     lines[-1] += f"{cost.big('sampling_base'):,.0f} sampled | from the two rates of base |"
     lines += ["", f"| stage | updates | tokens learnt | generated | hours on {cost.gpus} GPUs | of them generating |"]
