@@ -18,7 +18,7 @@ from loopmt.errors import PathError
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[A-Z]")
-_MOST_PATHS = 50_000
+_MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops, which is slow and works
 _HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 
