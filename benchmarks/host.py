@@ -116,7 +116,7 @@ def trainer_of(translators: Translators, store: Store, paths: Sequence[str], tra
     routes = [
         Route(number, Walk.parse(str(walk)), entry, entries.index(entry)) for number, (entry, walk) in enumerate(found)
     ]
-    histogram = np.bincount(np.maximum(*(side.lengths for side in store.bitext("en", "fr"))) + 1)
+    histogram = np.bincount(np.maximum(*(side.lengths() for side in store.bitext("en", "fr"))) + 1)
     shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens, 8)
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
     sieve = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))

@@ -86,7 +86,7 @@ def fetching(folder: Path, directions: int = 6, tokens: int = 4096) -> dict[str,
     """Both sides of the rows of one update: so many target tokens for each of six directions."""
     store = Store.open(folder / "store")
     source, target = store.bitext("en", "fr")
-    rows = directions * round(tokens / target.lengths.mean())
+    rows = directions * round(tokens / target.lengths().mean())
     took: list[tuple[float, float]] = []
     for update in range(50):
         began = time.perf_counter()

@@ -83,7 +83,7 @@ def test_a_pattern_that_would_not_end() -> None:
     """Twelve languages in nine places are 80 million paths."""
     end = said(["paths", "A>B>C>D>E>F>G>H>I", "--languages", ",".join(f"l{number}" for number in range(12))])
     assert end.code == 2
-    assert "stands for 79,833,600 paths over 12 languages; at most 50,000. Name some of its languages" in end.err
+    assert "stands for 79,833,600 paths over 12 languages; at most 1,000,000. Name some of its languages" in end.err
 
 
 @pytest.mark.parametrize(

@@ -194,3 +194,13 @@ def test_what_is_refused(texts: list[str], known: list[str], supply: Supply, sen
     with pytest.raises(PathError) as caught:
         expanded(texts, known, supply)
     assert str(caught.value) == sentence
+
+
+def test_many_languages_share_their_hops() -> None:
+    """A star of thirty languages: pairs with English teach 58 directions, loops of three hops all the others."""
+    codes = ["en", *(f"l{number}" for number in range(29))]
+    star = Supply.of([("en", code) for code in codes[1:]], codes)
+    pairs, loops = expand_fed([Pattern.parse("X>Y"), Pattern.parse("X>Y>Z>X")], codes, star)
+    assert len(pairs.paths) == 58 and len(pairs.left_out) == 30 * 29 - 58
+    assert len(loops.paths) == 30 * 29 * 28 and not loops.left_out
+    assert len({id(hop) for path in loops.paths for hop in path.hops}) == 30 * 29

@@ -104,8 +104,8 @@ def test_the_manifest_counts(corpora: Path) -> None:
     assert (bitext.rows, bitext.kept, set(bitext.removed.values())) == (300, 300, {0})
     assert bitext.words == {"en": 300 * 13, "fr": 300 * 13}
     english = store.bitext("en", "fr")[0]
-    assert bitext.tokens["en"] == int(english.lengths.sum())
-    assert bitext.lengths["en"] == np.bincount(english.lengths, minlength=513).tolist()
+    assert bitext.tokens["en"] == int(english.lengths().sum())
+    assert bitext.lengths["en"] == np.bincount(english.lengths(), minlength=513).tolist()
     mono = manifest.mono("fr")
     assert mono is not None and mono.references == ["mono"] and mono.kept == 200
     assert manifest.mono("es") is None

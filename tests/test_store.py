@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopmt.errors import DamagedError, DataError
-from loopmt.text.store import LONGEST, Store, StoreWriter, flatten, row_indices
+from loopmt.text.store import LONGEST, Lengths, Store, StoreWriter, Tokens, joined, row_indices
 
 ROWS = st.lists(st.lists(st.integers(0, 65535), max_size=9), min_size=1, max_size=30)
+
+
+def flat(rows: list[list[int]]) -> tuple[Tokens, Lengths]:
+    return joined([np.array(row, dtype="<u2").tobytes() for row in rows])
 
 
 def write(folder: Path, corpora: dict[str, list[list[list[int]]]]) -> Store:
@@ -23,7 +27,7 @@ def write(folder: Path, corpora: dict[str, list[list[list[int]]]]) -> Store:
         with writer.sides(name, name.split("-")) as writers:
             for side, rows in zip(writers, sides, strict=True):
                 for start in range(0, len(rows), 7):
-                    side.append(*flatten(rows[start : start + 7]))
+                    side.append(*flat(rows[start : start + 7]))
     writer.add_set("valid", "", {"en": ["One.", "", "\x85 \u2028"], "fr": ["Un.", "x", "y"]})
     writer.add_set("news", "fr-en", {"fr": ["Deux."], "en": ["Two."]})
     writer.add_set("news", "de-en", {"de": ["Drei."], "en": ["Three."]})
@@ -42,7 +46,9 @@ def test_rows_come_back(
     indices = data.draw(st.lists(st.integers(0, len(english) - 1)))
     for side, rows in ((source, french), (target, english)):
         assert len(side) == len(rows)
-        assert side.lengths.tolist() == list(map(len, rows))
+        assert side.lengths().tolist() == list(map(len, rows))
+        assert side.lengths(2).tolist() == list(map(len, rows[:2]))
+        assert side.lengths_of(np.arange(len(rows))[::-1]).tolist() == list(map(len, rows[::-1]))
         assert [row.tolist() for row in side.rows(np.array(indices, dtype=np.int64))] == [rows[i] for i in indices]
     assert [row.tolist() for row in store.mono("es").rows(np.arange(len(mono)))] == mono
     store.verify()
@@ -75,7 +81,7 @@ def test_sets(tmp_path: Path) -> None:
 def test_lengths_are_counted(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path / "store")
     with writer.sides("en", ["en"]) as [side]:
-        side.append(*flatten([[7] * 3, [], [7] * 3, [7] * LONGEST, [7] * 2000]))
+        side.append(*flat([[7] * 3, [], [7] * 3, [7] * LONGEST, [7] * 2000]))
     counts = {length: int(rows) for length, rows in enumerate(side.histogram) if rows}
     assert counts == {0: 1, 3: 2, LONGEST: 2} and len(side.histogram) == LONGEST + 1
 

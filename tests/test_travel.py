@@ -147,6 +147,20 @@ def test_languages_tags_and_networks(site: Site, english: Ragged) -> None:
         shared.network(Hop("en", "de"))
 
 
+def test_a_shared_network_speaks_for_all_directions_at_once(site: Site, english: Ragged) -> None:
+    model = site.experiment.model.model_copy(update={"sharing": "all"})
+    shared = Translators(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
+    shared.start_fresh(3)
+    routes = ("en>fr>en", "en>es>en", "en>fr>es>en")
+    together = [walk(route, english, *[GREEDY] * (route.count(">") - 1)) for route in routes]
+    walked(shared, *together)
+    for route, one in zip(routes, together, strict=True):
+        alone = walk(route, english, *[GREEDY] * (route.count(">") - 1))
+        walked(shared, alone)
+        assert [text.flat.tolist() for text in one.trace] == [text.flat.tolist() for text in alone.trace]
+        assert [record.hop for record in one.records] == list(one.path.generating)
+
+
 def test_silence(translators: Translators) -> None:
     vocab = translators.vocab
     silent = translators.silent("fr")

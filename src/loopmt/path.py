@@ -12,13 +12,13 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 
 from loopmt.errors import PathError
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[A-Z]")
-_MOST_PATHS = 50_000
+_MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops, which is slow and works
 _HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 
@@ -41,6 +41,9 @@ class Hop:
         return Hop(self.target, self.source)
 
 
+_hop = cache(Hop)  # a hundred languages have a million walks of three hops, and ten thousand hops
+
+
 @dataclass(frozen=True, order=True)
 class Path:
     """A walk through languages whose two ends are known text."""
@@ -59,7 +62,7 @@ class Path:
 
     @cached_property
     def hops(self) -> tuple[Hop, ...]:
-        return tuple(itertools.starmap(Hop, itertools.pairwise(self.languages)))
+        return tuple(itertools.starmap(_hop, itertools.pairwise(self.languages)))
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -122,11 +125,10 @@ class Pattern:
                 f"path {self} stands for {count:,} paths over {len(languages)} languages; at most {_MOST_PATHS:,}. "
                 "Name some of its languages, or shorten it."
             )
+        words = (*self.variables, *self.named)
+        where = [words.index(place) for place in self.places]
         bindings = itertools.permutations(free, len(self.variables))
-        return [self._bind(dict(zip(self.variables, binding, strict=True))) for binding in bindings]
-
-    def _bind(self, binding: dict[str, str]) -> Path:
-        return Path(tuple(binding.get(place, place) for place in self.places))
+        return [Path(tuple(map((*binding, *self.named).__getitem__, where))) for binding in bindings]
 
 
 def check_language(name: str) -> None:
@@ -151,20 +153,26 @@ class Supply:
         hops = {hop for one, other in pairs for hop in (Hop(one, other), Hop(other, one))}
         return cls(frozenset(hops), frozenset(mono))
 
+    @cached_property
+    def _languages(self) -> str:
+        return ", ".join(sorted(self.mono)) or "none"
+
+    @cached_property
+    def _pairs(self) -> str:
+        return ", ".join(sorted({hop.pair for hop in self.bitext if hop.source < hop.target})) or "none"
+
     def lack(self, path: Path) -> str | None:
         """What the data lacks to feed the path's ends, as a clause; None if it feeds them."""
         start, end = path.ends
         if path.closed:
             if end in self.mono:
                 return None
-            known = ", ".join(sorted(self.mono)) or "none"
-            return f"is closed, so it needs monolingual {end}; the data has {known}. Add data.mono.{end}."
+            return f"is closed, so it needs monolingual {end}; the data has {self._languages}. Add data.mono.{end}."
         if Hop(start, end) in self.bitext:
             return None
-        known = ", ".join(sorted({hop.pair for hop in self.bitext if hop.source < hop.target})) or "none"
         close = Path((*path.languages, start))
         return (
-            f"is open, so it needs bitext {start}-{end}; the data has {known}. "
+            f"is open, so it needs bitext {start}-{end}; the data has {self._pairs}. "
             f"Close it ({close}) or add data.bitext.{start}-{end}."
         )
 
@@ -192,6 +200,13 @@ def expand_fed(
     (`trained`), or within it by a path that is kept for this reason itself. So two untrained translators
     cannot feed each other from nothing. A pattern without variables is a demand: if it is left out, it is refused.
     """
+    return list(_expand_fed(tuple(patterns), tuple(languages), supply, frozenset(trained)))
+
+
+@lru_cache(maxsize=32)  # a stage is asked for its paths again and again
+def _expand_fed(
+    patterns: tuple[Pattern, ...], languages: tuple[str, ...], supply: Supply, trained: frozenset[Hop]
+) -> tuple[Expansion, ...]:
     candidates = [pattern.expand(languages) for pattern in patterns]
     fed = [path for paths in candidates for path in paths if supply.lack(path) is None]
     kept = _reachable(fed, set(trained))
@@ -199,7 +214,7 @@ def expand_fed(
     for pattern, expansion in zip(patterns, expansions, strict=True):
         if not expansion.paths:
             raise PathError(_refusal(pattern, expansion, languages))
-    return expansions
+    return tuple(expansions)
 
 
 def _reachable(fed: list[Path], trained: set[Hop]) -> set[Path]:

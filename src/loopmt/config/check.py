@@ -147,7 +147,7 @@ def trained_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
 
 def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
     settings = entry.hop_settings(len(expansion.paths[0].generating))
-    for path in expansion.paths:
+    for path in expansion.paths if any(setting.by == "frozen" for setting in settings) else ():
         for hop, setting in zip(path.generating, settings, strict=True):
             if setting.by == "frozen" and hop not in trained:
                 raise ConfigError(
@@ -161,9 +161,10 @@ def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: f
 def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
     """A direction that is only imported has no weights of its own to generate with."""
     settings = entry.hop_settings(len(expansion.paths[0].generating))
-    for path in expansion.paths:
+    strange = {hop for path in expansion.paths for hop in path.generating} - own
+    for path in expansion.paths if strange else ():
         for hop, setting in zip(path.generating, settings, strict=True):
-            if setting.by != "frozen" and hop not in own:
+            if setting.by != "frozen" and hop in strange:
                 raise ConfigError(
                     f'stage "{stage.name}": path {path} generates {hop} by = "{setting.by}", but nothing trains {hop}: '
                     'it is an imported generator. Set by = "frozen" on that hop.'

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -28,6 +28,7 @@ from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Side, Store, row_indices
 
+_SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
 _FEWEST_KEPT = 0.25  # a generator that keeps fewer is not made up for by generating still more
 
@@ -52,7 +53,13 @@ class Route:
 
 def largest_group(routes: Sequence[Route]) -> int:
     """How many rows are combined at most."""
-    return max((route.entry.samples for route in routes if route.entry.combine == "logmeanexp"), default=1)
+    entries = [route.entry for route in one_by_entry(routes)]
+    return max((entry.samples for entry in entries if entry.combine == "logmeanexp"), default=1)
+
+
+def one_by_entry(routes: Sequence[Route]) -> Iterable[Route]:
+    """One of the routes for each entry of the mix: the others have its settings."""
+    return {route.entry_number: route for route in routes}.values()
 
 
 @dataclass
@@ -98,7 +105,8 @@ class Gatherer:
         self.processes = processes
         self.key = key
         self.limits = Limits.on(translators.device, train.max_length)
-        self._places = {route.number: self._mean_places(route) for route in routes}
+        places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
+        self._places = {route.number: places[route.path.ends] for route in routes}
         self._balance = self._balances()
 
     def round(self, number: int, weights: Mapping[int, float], streams: Mapping[int, Stream] | None = None) -> Gathered:
@@ -122,19 +130,16 @@ class Gatherer:
     def _drawn(self, number: int, weights: Mapping[int, float]) -> list[Route]:
         """Routes of this round: an entry with `per_round` draws so many of its paths to each direction."""
         active = [route for route in self.routes if weights.get(route.number, 0) > 0]
-        kept = []
+        rivals: dict[tuple[int, Hop], list[Route]] = {}
         for route in active:
-            rivals = [
-                other
-                for other in active
-                if other.entry_number == route.entry_number and other.path.taught == route.path.taught
-            ]
-            limit = route.entry.per_round or len(rivals)
-            generator = numpy_generator(*self.key, "draw", number, route.entry_number, str(route.path.taught))
-            chosen = generator.permutation(len(rivals))[:limit]
-            if rivals.index(route) in chosen:
-                kept.append(route)
-        return kept
+            if route.entry.per_round:
+                rivals.setdefault((route.entry_number, route.path.taught), []).append(route)
+        out: set[int] = set()
+        for (entry, taught), routes in rivals.items():
+            generator = numpy_generator(*self.key, "draw", number, entry, str(taught))
+            order = generator.permutation(len(routes))[routes[0].entry.per_round :]
+            out.update(routes[place].number for place in order)
+        return [route for route in active if route.number not in out]
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -145,9 +150,9 @@ class Gatherer:
             return self.store.mono(start), self.store.mono(start)
         return self.store.bitext(start, end)
 
-    def _mean_places(self, route: Route) -> float:
-        """Places that a row of the route takes in a batch, on average, padding included."""
-        lengths = np.maximum(*(side.lengths[:100_000] for side in self._sides(route.path))) + 1
+    def _mean_places(self, path: Path) -> float:
+        """Places that a row of real text at the path's ends takes in a batch, on average, padding included."""
+        lengths = np.maximum(*(side.lengths(_SAMPLE) for side in self._sides(path))) + 1
         fitting = lengths[lengths <= self.shapes[-1].length]
         bounds = np.array([shape.length for shape in self.shapes])
         return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])
@@ -163,7 +168,8 @@ class Gatherer:
         fewest = min(known.values(), default=1)  # stands in for the pairs of a direction that has none
         power = self.train.balance if self.translators.shared else 0.0
         sizes = {hop: known.get(hop, fewest) ** power for hop in hops}
-        return {route.number: sizes[route.path.taught] * len(hops) / sum(sizes.values()) for route in self.routes}
+        total = sum(sizes.values())
+        return {route.number: sizes[route.path.taught] * len(hops) / total for route in self.routes}
 
     def _count(self, route: Route, share: float, stream: Stream) -> int:
         """Real rows that a round needs, as many more as the generators are expected to lose."""
@@ -174,7 +180,7 @@ class Gatherer:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self._sides(route.path)
         rows = row_indices(len(starts), start, count, *self.key, "rows", str(route.path))
-        fit = np.maximum(starts.lengths[rows], ends.lengths[rows]) < self.shapes[-1].length - 2
+        fit = np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) < self.shapes[-1].length - 2
         rows = np.repeat(rows[fit], route.entry.samples)
         first = starts.take(rows)
         return first, first if route.path.closed else ends.take(rows)
@@ -235,6 +241,11 @@ class Gatherer:
         mine = [route for route in routes if self.translators.network(route.path.taught) == network]
         parts = [rows[route.number] for route in mine]
         return interleave(parts, [shares[route.number] for route in mine]).up_to(self.shapes[-1].length)
+
+
+def _one_by_ends(routes: Sequence[Route]) -> Iterable[Route]:
+    """One of the routes for each pair of ends: what depends on the ends alone need not be found for every route."""
+    return {route.path.ends: route for route in routes}.values()
 
 
 def _shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, float]:

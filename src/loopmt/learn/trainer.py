@@ -179,13 +179,13 @@ class Trainer:
         places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
         tokens = np.concatenate([batch.row_tokens.ravel() for batch in batches])
         spent = [np.bincount(places, weights, len(self.routes) + 1).astype(int) for weights in (None, tokens)]
-        for route in self.routes:
-            entry = self.progress.spent.setdefault(str(route.path), {"rows": 0, "target_tokens": 0, "real_rows": 0})
-            if stream := gathered.streams.get(route.number):
-                entry["real_rows"] += stream.read - streams.get(str(route.number), {"read": 0})["read"]
-                streams[str(route.number)] = asdict(stream)
-            entry["rows"] += int(spent[0][route.number + 1])
-            entry["target_tokens"] += int(spent[1][route.number + 1])
+        for number, stream in gathered.streams.items():
+            path = str(self.routes[number].path)
+            entry = self.progress.spent.setdefault(path, {"rows": 0, "target_tokens": 0, "real_rows": 0})
+            entry["real_rows"] += stream.read - streams.get(str(number), {"read": 0})["read"]
+            streams[str(number)] = asdict(stream)
+            entry["rows"] += int(spent[0][number + 1])
+            entry["target_tokens"] += int(spent[1][number + 1])
 
     def _log(self) -> None:
         self._check_finite()

@@ -54,9 +54,13 @@ class Translators:
 
     def network(self, hop: Hop) -> int:
         """The row of the weights that serves a direction."""
-        if hop not in self.hops:
+        if hop not in self._rows:
             raise PathError(f"there is no translator {hop}; there are {', '.join(map(str, self.hops))}.")
-        return 0 if self.shared else self.hops.index(hop)
+        return self._rows[hop]
+
+    @cached_property
+    def _rows(self) -> dict[Hop, int]:
+        return {hop: 0 if self.shared else row for row, hop in enumerate(self.hops)}
 
     def names(self) -> list[str]:
         """A name for each network, as files and logs call it."""

@@ -1,8 +1,8 @@
 """Walk paths, generating on every hop but the last.
 
-All paths that are walked together take their hops together, so that a direction decodes the rows of every path that
-needs it in one go. A walk ends with the generated sources of the last hop, which rows to keep, and the reasons for
-those that were dropped.
+All paths that are walked together take their hops together, so that a network decodes the rows of every path that
+needs it in one go: those of one direction, or of all directions where they share one network. A walk ends with the
+generated sources of the last hop, which rows to keep, and the reasons for those that were dropped.
 """
 
 from __future__ import annotations
@@ -73,19 +73,29 @@ def travel(
     """Take every walk to its last hop; the number of tokens generated."""
     tokens = 0
     for number in range(max((len(walk.path.generating) for walk in walks), default=0)):
-        together: dict[tuple[Hop, str], list[Walk]] = {}
+        together: dict[tuple[str, str], list[Walk]] = {}
         for walk in walks:
             if number < len(walk.path.generating):
                 setting = walk.settings[number]
-                together.setdefault((walk.path.hops[number], setting.model_dump_json()), []).append(walk)
-        for (hop, _), company in together.items():
-            tokens += _take_hop(translators, hop, number, company, limits, precision, (*key, number, str(hop)), sieve)
+                who = _who(translators, walk.path.hops[number], setting)
+                together.setdefault((who, setting.model_dump_json()), []).append(walk)
+        for (who, _), company in together.items():
+            tokens += _take_hop(translators, number, company, limits, precision, (*key, number, who), sieve)
     return tokens
+
+
+def _who(translators: Translators, hop: Hop, setting: Generate) -> str:
+    """Who speaks on a hop: the network that all directions share, or the direction's own, or an imported one."""
+    own = not translators.shared or _is_foreign(translators, hop, setting)
+    return str(hop) if own else "all"
+
+
+def _is_foreign(translators: Translators, hop: Hop, setting: Generate) -> bool:
+    return setting.by == "frozen" and hop in translators.foreign
 
 
 def _take_hop(
     translators: Translators,
-    hop: Hop,
     number: int,
     walks: Sequence[Walk],
     limits: Limits,
@@ -93,21 +103,22 @@ def _take_hop(
     key: tuple[str | int, ...],
     sieve: Sieve | None,
 ) -> int:
-    setting = walks[0].settings[number]
-    sources = Ragged.join([walk.trace[-1] for walk in walks])
+    setting, hop = walks[0].settings[number], walks[0].path.hops[number]
     # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
     drawn = (*key, setting.model_dump_json())
-    if setting.by == "frozen" and hop in translators.foreign:
+    if _is_foreign(translators, hop, setting):
+        sources = Ragged.join([walk.trace[-1] for walk in walks])
         said = speak(translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn))
     else:
         speaker = translators.speaker(hop, setting.by, precision)
         generator = torch_generator(translators.device, *drawn)
-        said = say(speaker, translators.addressed(sources, hop), setting, limits, generator)
+        sources = Ragged.join([translators.addressed(walk.trace[-1], walk.path.hops[number]) for walk in walks])
+        said = say(speaker, sources, setting, limits, generator)
     start = 0
     for walk in walks:
         own = said.take(np.arange(start, start + len(walk.texts)))
         walk.scores += own.scores
-        _arrive(walk, hop, own.ids, own.ended, sieve)
+        _arrive(walk, walk.path.hops[number], own.ids, own.ended, sieve)
         start += len(walk.texts)
     return len(said.ids.flat) + len(said.ids)
 

@@ -16,7 +16,7 @@ from loopmt.text.clean import Cleaned, Cleaner
 from loopmt.text.corpus import Block, Reading, Row, Source, blocks, grouped
 from loopmt.text.duplicates import Partitions
 from loopmt.text.parallel import ordered_map
-from loopmt.text.store import Lengths, StoreWriter, Tokens, flatten
+from loopmt.text.store import Lengths, StoreWriter, Tokens, joined
 from loopmt.text.vocab import Vocab
 
 _CHUNK = 2**20
@@ -149,7 +149,7 @@ class Encoder:
         texts = block.texts()
         ids = [self.vocab.encode_normal(side, language) for side, language in zip(texts, block.languages, strict=True)]
         words = [sum(len(text.split()) for text in side) for side in texts]
-        return Encoded(block.corpus, [flatten(side) for side in ids], words)
+        return Encoded(block.corpus, [joined(side) for side in ids], words)
 
 
 @dataclass(frozen=True)

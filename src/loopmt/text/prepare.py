@@ -153,6 +153,9 @@ class _Lines:
         self._texts = [text for text in texts if language in text.corpus.languages]
         self._language = language
 
+    def __len__(self) -> int:
+        return sum(text.kept for text in self._texts)
+
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(text.lines(self._language) for text in self._texts)
 

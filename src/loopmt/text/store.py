@@ -7,8 +7,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,9 +47,14 @@ class Side:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    @cached_property
-    def lengths(self) -> Lengths:
-        return np.diff(self._offsets).astype(np.int32)
+    def lengths(self, most: int | None = None) -> Lengths:
+        """Tokens of each row, or of the first `most` alone: of a large corpus all are much to read."""
+        offsets = self._offsets if most is None else self._offsets[: most + 1]
+        return np.diff(offsets).astype(np.int32)
+
+    def lengths_of(self, indices: Indices) -> Indices:
+        found: Indices = self._offsets[indices + 1] - self._offsets[indices]
+        return found
 
     def take(self, indices: Indices) -> Ragged:
         """The tokens of these rows, read in one go."""
@@ -260,8 +263,7 @@ class StoreWriter:
             output.finish()
 
 
-def flatten(rows: Sequence[Sequence[int]]) -> tuple[Tokens, Lengths]:
-    """Rows of ids as flat tokens and lengths."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows))
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.uint16, count=int(lengths.sum()))
-    return flat, lengths
+def joined(rows: Sequence[bytes]) -> tuple[Tokens, Lengths]:
+    """Rows of ids, two bytes each, as flat tokens and lengths."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int32, count=len(rows)) // 2
+    return np.frombuffer(b"".join(rows), dtype="<u2"), lengths

@@ -11,11 +11,12 @@ import hashlib
 import io
 import json
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, repeat, takewhile
 from pathlib import Path
-from typing import Any, SupportsInt
+from typing import Any, Protocol, SupportsInt
 
 import numpy as np
 import sentencepiece
@@ -34,8 +35,16 @@ _FIRST_TAG = 3
 _SPACE = "\u2581"
 _STAND_IN = "\U0010fffd"  # sentencepiece spells a space as U+2581, so a real U+2581 travels as this private character
 _LONGEST = 4096
-_REMEMBERED, _WORTH_REMEMBERING = 2**17, 32
+_REMEMBERED = 2**21  # characters of words, some 60 MB
 _THREADS = 8  # the result may depend on the number, so it is not the machine's
+
+
+class Lines(Protocol):
+    """Lines of text whose number is known."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
 
 
 class Vocab:
@@ -67,14 +76,14 @@ class Vocab:
     def learn(
         cls,
         folder: Path,
-        texts: Mapping[str, Iterable[str]],
+        texts: Mapping[str, Lines],
         config: Config,
         languages: Sequence[str],
         seed: int,
         form: Form,
     ) -> Vocab:
-        """Learn from training text by language, in its form already; each iterable is gone through twice or more."""
-        counts = {language: sum(1 for _ in texts[language]) for language in languages}
+        """Learn from training text by language, in its form already; it is gone through more than once."""
+        counts = {language: len(texts[language]) for language in languages}
         for language, count in counts.items():
             if not count:
                 raise DataError(f"language {language} has no text to learn a vocabulary from.")
@@ -128,13 +137,14 @@ class Vocab:
 
     def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
         """Ids of lines of text, without an end."""
-        return self.encode_normal(self.normalise(texts, language), language)
+        rows = self.encode_normal(self.normalise(texts, language), language)
+        return [np.frombuffer(row, dtype="<u2").tolist() for row in rows]
 
-    def encode_normal(self, texts: Iterable[str], language: str) -> list[list[int]]:
-        """The same for text that `normalise` has seen."""
-        words = self._words[language]
-        lines = (text.replace(_SPACE, _STAND_IN) for text in texts)
-        return [list(chain.from_iterable(map(words.__getitem__, line.split(" ")))) if line else [] for line in lines]
+    def encode_normal(self, texts: Iterable[str], language: str) -> list[bytes]:
+        """The same for text that `normalise` has seen, each line as the store keeps it: two bytes an id."""
+        lines = [text.replace(_SPACE, _STAND_IN).split(" ") if text else [] for text in texts]
+        ids = self._words[language].all_of(lines)
+        return [b"".join(map(ids.__getitem__, line)) for line in lines]
 
     def decode(self, ids: Iterable[Iterable[SupportsInt]], language: str) -> list[str]:
         """Lines of text: each stops at its first end, and what is not text is dropped."""
@@ -151,22 +161,31 @@ class Vocab:
         return moses.detokenize(line, language) if self.form.pretokenize else line
 
 
-class _Words(dict[str, list[int]]):
+class _Words:
     """Ids by word. No piece crosses a space, so a line is its words one after another, and most were met before."""
 
     def __init__(self, processor: Any) -> None:
         self._processor = processor
+        self._forget()
 
-    def __missing__(self, word: str) -> list[int]:
+    def all_of(self, lines: Iterable[Iterable[str]]) -> Mapping[str, bytes]:
+        """The ids of these words at least; those that are new are encoded in one call."""
+        if self._characters > _REMEMBERED:
+            self._forget()
+        new = list(set().union(*lines) - self._ids.keys())
+        self._ids.update(zip(new, map(_packed, self._processor.encode(new, num_threads=1)), strict=True))
+        self._characters += sum(map(len, new))
+        return self._ids
+
+    def _forget(self) -> None:
         """Sentencepiece puts a space before a line; nothing between two spaces is that space alone."""
-        ids: list[int] = self._processor.encode(word or " ")
-        if not word:
-            ids = ids[: len(ids) // 2]
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        if len(word) <= _WORTH_REMEMBERING:
-            self[word] = ids
-        return ids
+        ids: list[int] = self._processor.encode(" ")
+        self._ids = {"": _packed(ids[: len(ids) // 2])}
+        self._characters = 0
+
+
+def _packed(ids: list[int]) -> bytes:
+    return struct.pack(f"<{len(ids)}H", *ids)
 
 
 def without_surrogates(text: str) -> str:
@@ -178,7 +197,7 @@ def without_surrogates(text: str) -> str:
 
 
 def _sample(
-    texts: Mapping[str, Iterable[str]],
+    texts: Mapping[str, Lines],
     counts: Mapping[str, int],
     group: Sequence[str],
     most: int,
@@ -188,9 +207,9 @@ def _sample(
     wanted = min(most, max(counts[language] for language in group))
     for language in group:
         copies, rest = divmod(wanted, counts[language])
-        for lines in (*repeat(texts[language], copies), _draw(texts[language], counts[language], rest, seed, language)):
-            for line in lines:
-                yield line[:_LONGEST].replace(_SPACE, _STAND_IN)
+        again = chain.from_iterable(repeat(texts[language], copies))
+        for line in chain(again, _draw(texts[language], counts[language], rest, seed, language)):
+            yield line[:_LONGEST].replace(_SPACE, _STAND_IN)
 
 
 def _draw(lines: Iterable[str], count: int, wanted: int, seed: int, language: str) -> Iterator[str]:

@@ -31,6 +31,7 @@ from loopmt.workflow import stages
 from loopmt.workflow.train import Request
 
 _TIMED_UPDATES = 2
+_LISTED = 60  # paths of a pattern that are named
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
 
 
@@ -194,9 +195,12 @@ def _orphan(stage: Stage) -> Stage:
 
 
 def _paths(entry: MixEntry, expansion: Expansion) -> Iterator[str]:
-    listed = ", ".join(map(str, expansion.paths))
+    more = f" and {len(expansion.paths) - _LISTED:,} more" if len(expansion.paths) > _LISTED else ""
+    listed = ", ".join(map(str, expansion.paths[:_LISTED])) + more
     yield f"{entry.path}, weight {entry.weight:g}: {listed}{_generators(entry, expansion)}"
-    yield from (f"  left out: {out.path} {out.why}" for out in expansion.left_out)
+    yield from (f"  left out: {out.path} {out.why}" for out in expansion.left_out[:_LISTED])
+    if len(expansion.left_out) > _LISTED:
+        yield f"  left out: {len(expansion.left_out) - _LISTED:,} more"
 
 
 def _generators(entry: MixEntry, expansion: Expansion) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from loopmt.errors import ConfigError, DataError
 from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
-from loopmt.learn.gather import Gatherer, Route, largest_group
+from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
 from loopmt.learn.learner import Learner, precision
 from loopmt.learn.trainer import Hooks, Trainer, Validation
 from loopmt.model.sieve import LanguageFrequencies, Sieve
@@ -169,8 +170,9 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     train = site.experiment.training(stage)
     routes = routes_of(site.experiment, stage)
     translators = starting_point(site, stage)
+    generating = [setting for route in one_by_entry(routes) for setting in route.settings]
     for by in ("frozen", "ema"):
-        if any(setting.by == by for route in routes for setting in route.settings):
+        if any(setting.by == by for setting in generating):
             translators.copy("frozen" if by == "frozen" else "ema")
     shapes = shapes_of(site, translators, train, largest_group(routes))
     key = (site.experiment.seed, stage.name)
@@ -228,26 +230,34 @@ def starting_point(site: Site, stage: Stage) -> Translators:
 
 def shapes_of(site: Site, translators: Translators, train: Train, unit: int = 1) -> list[Shape]:
     """Batch shapes fitted to the lengths of the training text; each part holds groups of `unit` rows."""
-    lengths = np.concatenate([_places(site, hop) for hop in translators.hops] or [np.zeros(0, np.int64)])
     extra = 2 if translators.shared else 1  # tags
-    fitting = lengths[lengths + extra <= train.max_length] + extra
-    if not len(fitting):
+    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, translators.hops, train.max_length - extra)])
+    if not histogram.any():
         raise DataError(f"no row fits train.max_length = {train.max_length}.")
-    histogram = np.bincount(fitting, minlength=train.max_length + 1)
-    longest = -(-int(fitting.max() + 2) // 4) * 4
+    longest = -(-int(histogram.nonzero()[0][-1] + 2) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(translators.hops) if translators.shared else 1)
     multiple = int(np.lcm(8, site.processes.size * train.accumulate * unit))
     return make_shapes(chosen, tokens, multiple)
 
 
-def _places(site: Site, hop: Hop) -> Ints:
-    sides = []
-    if site.store.has_bitext(hop.source, hop.target):
-        sides.append(np.maximum(*(side.lengths[:_SAMPLE] for side in site.store.bitext(hop.source, hop.target))))
-    if site.store.has_mono(hop.target):
-        sides.append(site.store.mono(hop.target).lengths[:_SAMPLE])
-    return np.concatenate([np.asarray(side, dtype=np.int64) + 1 for side in sides] or [np.zeros(0, np.int64)])
+def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
+    """How many rows take 0 to `longest` places, among those that the directions learn from."""
+    histogram = np.zeros(longest + 1, dtype=np.int64)
+    for (start, end), hops_fed in Counter(ends for hop in hops for ends in _ends(hop)).items():
+        if start == end and site.store.has_mono(end):
+            lengths = site.store.mono(end).lengths(_SAMPLE) + 1
+        elif start != end and site.store.has_bitext(start, end):
+            lengths = np.maximum(*(side.lengths(_SAMPLE) for side in site.store.bitext(start, end))) + 1
+        else:
+            continue
+        histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
+    return histogram
+
+
+def _ends(hop: Hop) -> tuple[tuple[str, str], ...]:
+    """The text a direction learns from: pairs, and monolingual text of its target."""
+    return (hop.source, hop.target), (hop.target, hop.target)
 
 
 def frequencies_of(site: Site) -> LanguageFrequencies | None:
