@@ -54,7 +54,7 @@ PARTS: tuple[tuple[Any, str, str], ...] = (
     (Gatherer, "_read", "reading rows"),
     (Gatherer, "_mixed", "interleaving"),
     (Sieve, "__call__", "sieve"),
-    (travel_module, "decode", "decoding"),
+    (travel_module, "say", "decoding"),
     (Gatherer, "_walk", "walking"),
     (trainer_module, "pack", "packing"),
     (Trainer, "_account", "accounting"),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 from statistics import fmean
@@ -13,6 +12,7 @@ from loopmt.judge.score import multi_bleu
 from loopmt.path import Path as Walk
 from loopmt.progress import Silent
 from loopmt.run import Json, read_json, write_json
+from loopmt.sealed import read_sealed
 from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
 from loopmt.workflow.translate import load
 
@@ -120,7 +120,7 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
 
 def test_several_seeds(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    experiment = read_json(other / "experiment.json")
+    experiment = read_sealed(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "name": "again"})
     for direction in ("en-fr", "es-fr"):
         shutil.copy(other / "store/set1.fr.txt", other / f"stages/dual/translations/test/{direction}.txt")
@@ -139,7 +139,7 @@ def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
     with pytest.raises(RunError, match="the runs have the seeds 1, 1: runs judged together differ in seed"):
         evaluate([copied, other], QUICK, Silent())
-    experiment = json.loads((other / "experiment.json").read_text())
+    experiment = read_sealed(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "train": {**experiment["train"], "tokens": 99}})
     with pytest.raises(RunError, match="different experiments: only seed and name may differ"):
         evaluate([copied, other], QUICK, Silent())
@@ -159,7 +159,7 @@ def test_processes_find_the_same_scores(
 def test_what_cannot_be_evaluated(copied: Path) -> None:
     with pytest.raises(ConfigError, match="there is no stage 'duel'"):
         evaluate([copied], Wish(["duel"]), Silent())
-    manifest = read_json(copied / "manifest.json")
+    manifest = read_sealed(copied / "manifest.json", "")
     write_json(copied / "manifest.json", manifest | {"sets": manifest["sets"][:1]})
     with pytest.raises(DataError, match=r"has no test set\. Add data\.test"):
         evaluate([copied], QUICK, Silent())
@@ -185,7 +185,7 @@ def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
 
 def test_a_pivot_over_seeds(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    write_json(other / "experiment.json", read_json(other / "experiment.json") | {"seed": 2})
+    write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
     card = evaluate([copied, other], dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")]), Silent())
     alone = read_json(copied / "scorecard.json")["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
     both = card["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]

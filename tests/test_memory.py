@@ -70,7 +70,7 @@ while limited != "no":
     except (RuntimeError, MemoryError):
         more = more * 5 // 4
 if limited == "hard":
-    limit(more // 4)
+    limit(more // 4 + 2**21)  # what has been said must find its place, too
 learner.gradient.zero_()
 learner.tokens.zero_()
 said, refusal = None, None

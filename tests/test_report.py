@@ -26,6 +26,7 @@ from loopmt.path import Path as Walk
 from loopmt.path import Pattern
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json
+from loopmt.sealed import read_sealed
 from loopmt.workflow.analyze import Wish as AnalyzeWish
 from loopmt.workflow.analyze import analyze
 from loopmt.workflow.evaluate import Wish as EvaluateWish
@@ -94,7 +95,8 @@ def judged(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(tiny_run, folder)
     evaluate([folder], EvaluateWish(beam=1, samples=20), Silent())
     plan(folder, Question(sentences=12, beam=1), Silent())
-    analyze(folder, AnalyzeWish(thresholds=(10.0, 20.0, 50.0), beam=1, sentences=12), Silent())
+    planned = read_json(folder / "plan.json")["threshold"]
+    analyze(folder, AnalyzeWish(thresholds=(10.0, 20.0, planned), beam=1, sentences=12), Silent())
     report([folder], QUICK, Silent())
     return folder
 
@@ -160,7 +162,7 @@ def test_text_is_escaped(copied: Path) -> None:
             for hop in trip["hops"]:
                 hop["text"] = HOSTILE
     write_json(copied / "report.json", kept)
-    manifest = read_json(copied / "manifest.json")
+    manifest = read_sealed(copied / "manifest.json", "")
     manifest["sets"][1] |= {"name": HOSTILE, "reference": HOSTILE}
     manifest["corpora"][0]["references"] = [HOSTILE]
     write_json(copied / "manifest.json", manifest)
@@ -203,7 +205,7 @@ def test_a_run_that_has_not_begun(tiny_run: Path, tmp_path: Path) -> None:
 
 
 def test_runs_side_by_side(copied: Path, judged: Path, unfinished: Path, tmp_path: Path) -> None:
-    experiment = read_json(copied / "experiment.json")
+    experiment = read_sealed(copied / "experiment.json", "")
     write_json(copied / "experiment.json", experiment | {"seed": 2, "name": "again"})
     out, data = report([judged, copied], Wish(tmp_path / "new/both.html", sentences=0), Silent())
     found = read(out)
@@ -270,12 +272,15 @@ def test_the_paper_stands_beside_us(judged: Path) -> None:
 
 
 def test_overrides_are_part_of_the_command(copied: Path) -> None:
-    experiment = read_json(copied / "experiment.json")
+    experiment = read_sealed(copied / "experiment.json", "")
     experiment["train"]["tokens"] = 256
-    experiment["stage"][2]["updates"] = 8
+    for stage in experiment["stage"][1:3]:  # dual and its control, which must agree
+        stage["updates"] = 8
     write_json(copied / "experiment.json", experiment)
     again = collect(Run.open(copied))["again"]
-    assert again["command"].endswith("--set train.tokens=256 --set stage.dual.updates=8")
+    assert again["command"].endswith(
+        "--set train.tokens=256 --set stage.vanilla-longer.updates=8 --set stage.dual.updates=8"
+    )
     assert json.loads(again["resolved"]) == experiment
 
 

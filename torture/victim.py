@@ -56,14 +56,11 @@ class Victim:
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "TORTURE_STACKS": str(stacks),
         }
-        # A group of its own with a parent outside it: else the system would not let SIGTSTP stop it.
-        self.process = subprocess.Popen(
-            [sys.executable, *command],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=(stacks.parent / "said.txt").open("w"),
-            process_group=0,
-        )
+        with (stacks.parent / "said.txt").open("w", encoding="utf-8") as said:
+            # A group of its own with a parent outside it: else the system would not let SIGTSTP stop it.
+            self.process = subprocess.Popen(
+                [sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, stderr=said, process_group=0
+            )
 
     @property
     def said(self) -> str:

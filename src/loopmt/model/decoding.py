@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from loopmt.model.weights import EOS, PAD, Layout
 from loopmt.text.ragged import Ints, Ragged
 
 Ids = Sequence[int] | npt.NDArray[np.generic]
+Found = TypeVar("Found")
 _CHECK_EVERY = 8  # steps between two looks at which sentences are done
 
 
@@ -93,8 +95,8 @@ def say(
 ) -> Outputs:
     """Translate every source, in order; nothing here is done sentence by sentence."""
     parts, order = [], []
-    for numbers, hypotheses in _searches(speaker, sources, how, limits, generator, advance):
-        parts.append(hypotheses.best())
+    for numbers, found in _found(lambda search: search.best(), speaker, sources, how, limits, generator, advance):
+        parts.append(found)
         order.append(numbers)
     return Outputs.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
 
@@ -110,31 +112,33 @@ def decode_nbest(
 ) -> list[list[Output]]:
     """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
     outputs: list[list[Output]] = [[] for _ in sources]
-    for numbers, hypotheses in _searches(speaker, Ragged.of(sources), how, limits, generator, advance):
-        for number, candidates in zip(numbers.tolist(), hypotheses.outputs(), strict=True):
+    rows = Ragged.of(sources)
+    for numbers, found in _found(lambda search: search.outputs(), speaker, rows, how, limits, generator, advance):
+        for number, candidates in zip(numbers.tolist(), found, strict=True):
             outputs[number] = candidates[:nbest]
     return outputs
 
 
 @torch.no_grad()
-def _searches(
+def _found(
+    collect: Callable[[Search], Found],
     speaker: Speaker,
     sources: Ragged,
     how: Generate,
     limits: Limits,
     generator: torch.Generator | None,
     advance: Callable[[int], None] | None,
-) -> Iterator[tuple[Ints, Search]]:
-    """Searches that have ended, with the numbers of their sentences."""
+) -> Iterator[tuple[Ints, Found]]:
+    """What is collected of searches that have ended, with the numbers of their sentences."""
     decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
     decoder.load(speaker.flat, speaker.silent)
     width = how.beam if how.how == "beam" else 1
 
-    def work(rows: Ints) -> list[tuple[Ints, Search]]:
+    def work(rows: Ints) -> list[tuple[Ints, Found]]:
         lengths = sources.lengths[rows]
         source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(speaker.silent.device)
-        found = decoder.decode(source_BS, limits.lengths(lengths), how, generator)
-        return [(rows[hypotheses.rows.cpu().numpy()], hypotheses) for hypotheses in found]
+        searches = decoder.decode(source_BS, limits.lengths(lengths), how, generator)
+        return [(rows[search.rows.cpu().numpy()], collect(search)) for search in searches]
 
     for rows in batches(sources.lengths, limits, width):
         yield from by_halves(work, rows)
