@@ -43,7 +43,8 @@ def bash(home: Path, script: str, *arguments: str) -> str:
         "SHELL": "/bin/bash",
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
     }
-    command = [BASH or "", "--norc", "-c", script, "bash", *arguments]
+    # A last command after the script: else bash becomes what it runs, and no shell is left to be recognised.
+    command = [BASH or "", "--norc", "-c", f"set -e\n{script}\n:", "bash", *arguments]
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 
