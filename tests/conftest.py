@@ -23,10 +23,11 @@ from loopmt.workflow.train import Request, train
 
 torch.set_num_threads(1)  # matrices this small lose by more
 
-# A submission is judged on the same cases every time; anywhere else hypothesis looks for new ones.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# A submission is judged on the same cases every time; anywhere else hypothesis looks for new ones. A busy machine is
+# no failure, so no case has a deadline.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 WORDS = {  # nouns, adjectives, verbs, article and full stop, adverbs
     "en": "cat dog bird fish child king | red old small kind | sees hears likes finds | the . | today often never",
