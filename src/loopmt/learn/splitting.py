@@ -26,14 +26,14 @@ class Splitting:
                 return add(batch)
             except ERRORS as error:
                 if not exhausted(error) or not self._may_split(batch):
-                    raise self._explained(error, batch) from None
+                    raise self._explained(error, batch, "which cannot be halved") from None
             self.halved.add(batch.shape)
             torch.manual_seed(torch.initial_seed())  # the same dropout, however far the attempt came
         for part in range(2):
             try:
                 add(batch.part(part, 2))
             except ERRORS as error:
-                raise self._explained(error, batch) from None
+                raise self._explained(error, batch, "and on half of it") from None
         return None
 
     def _may_split(self, batch: Batch) -> bool:
@@ -44,13 +44,13 @@ class Splitting:
         across = (groups[:, rows // 2 - 1] == groups[:, rows // 2]) & (groups[:, rows // 2] >= 0)
         return not bool(across.any())
 
-    def _explained(self, error: Exception, batch: Batch) -> Exception:
+    def _explained(self, error: Exception, batch: Batch, tried: str) -> Exception:
         if not exhausted(error):
             return error
         train, shape = self.train, batch.shape
         parts, tokens = 4 * train.accumulate, max(8, train.tokens // 4)
         return ExhaustedError(
-            f"memory ran out on a batch of {shape.rows} rows of {shape.length} places, and on half of it. "
+            f"memory ran out on a batch of {shape.rows} rows of {shape.length} places, {tried}. "
             f"Set train.accumulate = {parts} (the same updates in smaller parts: the run goes on from its "
             f"last checkpoint), or train.tokens = {tokens} and give the stage another name."
         )
