@@ -175,3 +175,17 @@ def ask_for(tiny_experiment_file: Path, tiny_run: Path, tmp_path: Path) -> AskFo
         return Request(folder / "tiny.toml", folder / "run", overrides)
 
     return ask
+
+
+@pytest.fixture(scope="module")
+def references() -> dict[str, Request]:
+    return {}
+
+
+@pytest.fixture
+def reference(request: pytest.FixtureRequest, ask_for: AskFor, references: dict[str, Request]) -> Request:
+    """The STAGE of a module trained in one go, once for all its tests."""
+    if "whole" not in references:
+        references["whole"] = ask_for(request.module.STAGE)
+        assert train(references["whole"], Silent())
+    return references["whole"]

@@ -188,19 +188,6 @@ def assert_same_weights(request: Request, other: Request) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-@pytest.fixture(scope="module")
-def references() -> dict[str, Request]:
-    return {}
-
-
-@pytest.fixture
-def reference(ask_for: ASK, references: dict[str, Request]) -> Request:
-    if "whole" not in references:
-        references["whole"] = ask_for(STAGE)
-        assert train(references["whole"], Silent())
-    return references["whole"]
-
-
 @pytest.mark.parametrize(
     ("name", "warning"),
     [

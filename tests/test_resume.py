@@ -83,20 +83,6 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def references() -> dict[str, Request]:
-    return {}
-
-
-@pytest.fixture
-def reference(ask_for: ASK, references: dict[str, Request]) -> Request:
-    """The stage trained in one go, once for all tests here."""
-    if "whole" not in references:
-        references["whole"] = ask_for(STAGE)
-        assert train(references["whole"], Silent())
-    return references["whole"]
-
-
 def test_the_whole_stage_does_what_it_should(reference: Request) -> None:
     _, records = outcome(reference)
     kinds = [record["kind"] for record in records]
