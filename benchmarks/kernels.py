@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from loopmt.config import Model
+from loopmt.config import Generate, Model
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Layout
@@ -68,7 +68,7 @@ def losses() -> Iterator[Case]:
     from loopmt.model.kernels.loss import cross_entropy
 
     for networks, rows, size in ((6, 4096, 8000), (1, 16_384, 32_000)):
-        target = torch.randint(size, (networks * rows,), device="cuda")
+        target = torch.randint(1, size, (networks * rows,), device="cuda")
 
         def kernel(logits: Tensor, bias: Tensor, target: Tensor = target) -> Tensor:
             return cross_entropy(logits.flatten(0, 1), target, 0.1, bias)
@@ -169,6 +169,31 @@ def decoding(heads: int = 8, length: int = 64, size: int = 64) -> Iterator[Case]
         )
 
 
+def choices() -> Iterator[Case]:
+    from loopmt.model import search
+    from loopmt.model.kernels import choose
+
+    for rows, size in ((256, 32_000), (4096, 32_000), (1024, 8000)):
+        inputs = [numbers(rows, size, gradient=False), torch.zeros(size, device="cuda")]
+        for name, how in (
+            ("greedy", Generate(how="greedy")),
+            ("sampled", Generate(how="sample")),
+            ("top 10", Generate(how="sample", top_k=10)),
+        ):
+
+            def kernel(logits: Tensor, silent: Tensor, how: Generate = how) -> Tensor:
+                return choose.pick(logits, silent, how, None)[1]
+
+            def eager(logits: Tensor, silent: Tensor, how: Generate = how) -> Tensor:
+                return search.pick(logits, silent, how, None)[1]
+
+            yield Case(name, f"{rows}x{size}", kernel, eager, inputs, 2.0 * rows * size)
+        yield Case(
+            "likeliest 8", f"{rows}x{size}", lambda logits, silent: choose.likeliest(logits, silent, 8)[0],
+            lambda logits, silent: search.likeliest(logits, silent, 8)[0], inputs, 2.0 * rows * size,
+        )  # fmt: skip
+
+
 def networks() -> Iterator[Case]:
     """Loss and gradient of whole networks, with dropout."""
     from loopmt.model.accelerated import Accelerated
@@ -216,7 +241,7 @@ def microseconds(work: Callable[[], object], repeats: int = 10) -> float:
 def measured(case: Case) -> Json:
     row: Json = {"kernel": case.name, "shape": case.shape}
     try:
-        if " 0.1" not in case.name:  # with dropout the two draw differently
+        if not any(word in case.name for word in (" 0.1", "sampled", "top 10")):  # the two draw differently
             row["difference"] = case.difference()
         row["eager_us"] = microseconds(case.work(case.eager))
         row["kernel_us"] = microseconds(case.work(case.kernel))
@@ -238,7 +263,7 @@ def line(row: Json) -> str:
 def main() -> None:
     print(f"{'kernel':18s} {'shape':26s} {'eager us':>10s} {'kernel us':>10s} {'ratio':>6s} {'GB/s':>8s}  difference")
     rows, began = [], time.perf_counter()
-    for cases in (losses, decoding, networks, attentions, blocks):
+    for cases in (losses, choices, decoding, networks, attentions, blocks):
         for case in cases():
             if time.perf_counter() - began > _SECONDS:
                 break

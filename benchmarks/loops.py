@@ -121,7 +121,8 @@ def six_directions(plan: Plan, folder: Folder) -> list[Measurement]:
     paths = [f"{one}>{other}" for one in setting.languages for other in setting.languages if one != other]
 
     def work(captured: bool) -> Work:
-        return rounds(setting.build(folder, plan), store, paths, shapes, updates, plan, captured).run
+        translators = setting.build(folder, plan, fuse="kernels" if captured else "no")
+        return rounds(translators, store, paths, shapes, updates, plan, captured).run
 
     systems = {"loopmt, eager": partial(work, False)}
     if plan.cuda:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from benchmarks.timing import Plan
 
-from loopmt.config import Generate, Model, Train
+from loopmt.config import Fuse, Generate, Model, Train
 from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
@@ -41,10 +41,10 @@ class Setting:
     vocabulary: int
     languages: tuple[str, ...] = ("en", "fr")
 
-    def build(self, folder: Path, plan: Plan, hops: Sequence[Hop] | None = None) -> Translators:
+    def build(self, folder: Path, plan: Plan, hops: Sequence[Hop] | None = None, fuse: Fuse = "kernels") -> Translators:
         """Fresh translators of these directions, or of all; none of them ever ends a sentence by itself."""
         chosen = tuple(hops or (Hop(one, other) for one in self.languages for other in self.languages if one != other))
-        translators = Translators(self.model(plan), self.vocab(folder, plan), chosen, plan.device)
+        translators = Translators(self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse)
         translators.start_fresh(SEED)
         for language in self.languages:
             translators.silent(language)[EOS] = -torch.inf  # so that every system says the same number of tokens

@@ -35,15 +35,16 @@ def _measure(preset: str, vocabulary: int, rows: int, length: int, plan: Plan, f
     name = "training" if preset == "base" else f"training, preset {preset}"
     shape = f"preset {preset}, {translators.layout.target_size:,} subwords, {rows} x {length} tokens an update"
     measurement = Measurement(name, "target tokens/s", rows * length * updates, shape)
-    compare(measurement, _systems(translators, batch, updates, plan), plan)
+    plain = ours.Setting(preset, vocabulary).build(folder, plan, [_HOP], "no")
+    compare(measurement, _systems(translators, plain, batch, updates, plan), plan)
     if plan.cuda or plan.tiny:
         measurement.extra["peak"] = _shares(measurement, flops(translators, rows, length) / (rows * length), plan)
     return measurement
 
 
-def _systems(translators: Translators, batch: Batch, updates: int, plan: Plan) -> Systems:
+def _systems(translators: Translators, plain: Translators, batch: Batch, updates: int, plan: Plan) -> Systems:
     def our_work(captured: bool) -> Work:
-        learner, number = ours.learner(translators, plan, captured), count(1)
+        learner, number = ours.learner(translators if captured else plain, plan, captured), count(1)
         return _again(lambda: learner.update(batch, next(number), 1e-4), updates)
 
     def their_work(compiled: bool, pure: bool) -> Work:

@@ -22,11 +22,16 @@ if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("kernels run on a CPU only with TRITON_INTERPRET=1", allow_module_level=True)
 
 from loopmt.config import Generate, Model
+from loopmt.learn import learner
+from loopmt.model import search
 from loopmt.model.accelerated import Accelerated
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Limits, Speaker, decode_nbest
 from loopmt.model.kernels.activate import bias_act
+from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import attend_cross, attend_self
+from loopmt.model.kernels.bias import biased
+from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.loss import cross_entropy
 from loopmt.model.kernels.residual import residual_norm
@@ -258,3 +263,69 @@ def test_decoding_with_kernels_says_the_same(how: Generate, norm: str) -> None:
     ):
         assert [output.ids for output in one] == [output.ids for output in other]
         np.testing.assert_allclose([x.score for x in one], [x.score for x in other], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("networks", "rows", "width"), [(1, 1, 5), (2, 9, 40), (2, 1100, 3), (1, 3, 600)])
+@pytest.mark.parametrize("added", [False, True])
+def test_bias(networks: int, rows: int, width: int, added: bool) -> None:
+    (x, double_x), (bias, double_bias) = leaf(normal(1, networks, rows, width)), leaf(normal(2, networks, width))
+    product = x * 1 + (bias.detach()[:, None] if added else 0)
+    expected = double_x + spread(double_bias, double_x)
+    same_gradients(biased(product, bias, added), expected, [x, bias], [double_x, double_bias])
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 5), (3, 130), (2, 2048), (2, 8003)])
+@pytest.mark.parametrize("count", [1, 4, 10])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
+    """`coarse` numbers have many that are equal, and some tokens must not be said."""
+    logits = 3 * normal(1, rows, size)
+    logits = logits.mul(2).round().div(2) if coarse else logits
+    silent = torch.zeros(size)
+    silent[:2] = -torch.inf
+    found, tokens = likeliest(logits, silent, count)
+    expected, _ = search.likeliest(logits, silent, count)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    said = [row[scores > -torch.inf] for row, scores in zip(tokens, found, strict=True)]
+    assert all(len(set(row.tolist())) == len(row) for row in said)
+    logprobs = (logits + silent).log_softmax(-1)
+    for row, scores, places in zip(logprobs, found, tokens, strict=True):
+        real = scores > -torch.inf
+        torch.testing.assert_close(row[places][real], scores[real], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [5, 130, 2048, 8003])
+@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="sample", top_k=1)])
+def test_the_one_likeliest(size: int, how: Generate) -> None:
+    logits, silent = 3 * normal(1, 3, size), torch.zeros(size)
+    silent[0] = -torch.inf
+    for one, other in zip(pick(logits, silent, how, None), search.pick(logits, silent, how, None), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.6}])
+def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> None:
+    how, rows = Generate.model_validate({"how": "sample", **settings}), 4000
+    logits, silent = normal(3, 1, 24).expand(rows, -1).contiguous(), torch.zeros(24)
+    silent[0] = -torch.inf
+    tokens, scores = pick(logits, silent, how, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(scores, (logits[0] + silent).log_softmax(-1)[tokens])
+    other, _ = search.pick(logits, silent, how, torch.Generator().manual_seed(2))
+    counts = torch.stack([torch.bincount(draws, minlength=24) for draws in (tokens, other)])
+    often = counts.sum(0) > 20
+    pearson = ((counts[0] - counts[1])[often] ** 2 / counts.sum(0)[often]).sum()
+    assert float(pearson) < 2.2 * int(often.sum()), "as two samples of one law"
+    again, _ = pick(logits, silent, how, torch.Generator().manual_seed(1))
+    assert torch.equal(tokens, again)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_adam(decay: float) -> None:
+    adam, places = learner.Adam(0.9, 0.98, 1e-9, decay), 2100
+    states = [[normal(seed, 3, places).abs() for seed in range(4)] for _ in range(2)]
+    good, steps = torch.tensor([True, False, True]), torch.tensor([1.0, 4.0, 900.0])
+    for state, step in zip(states, (learner.adam_step, adam_step), strict=True):
+        state[3][1] = torch.nan  # what a network that is left out has come to
+        step(*state, torch.tensor([0.5, 1.0, 2.0]), good, steps, torch.tensor(1e-2), adam)  # type: ignore[arg-type,call-arg]
+    for one, other in zip(*states, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

@@ -184,9 +184,9 @@ class Train(Schedule):
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: bfloat16 on CUDA only")
     compile: bool = Field(True, description="updates as captured graphs on CUDA; the CPU is always eager")
     fuse: Fuse = Field(
-        "no",
+        "kernels",
         description="on CUDA, fewer passes over memory: by hand-written kernels, or layers compiled, which takes a "
-        "minute or two at the start",
+        "minute or two at the start; no: neither, which is also what happens where triton or a C compiler is missing",
     )
     shard: bool = Field(False, description="FSDP2 under torchrun: one large shared network spread over the processes")
     continued: Continued = Field(Continued(), description="learning rate of a stage with `from`")

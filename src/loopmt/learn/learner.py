@@ -104,7 +104,7 @@ class Learner:
         self.add_tensors(*(torch.from_numpy(table).to(device) for table in ids))
 
     def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
-        flat = self.weights.detach().requires_grad_()
+        flat = self.weights.detach().to(self.precision).requires_grad_()
         losses_NB, tokens_NB = row_losses(
             self.translators, flat, source, target, self.train.label_smoothing, self.dropout, self.precision
         )

@@ -187,7 +187,11 @@ class CapturedDecoder:
 
 
 def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
-    """Capture `work` after running it twice, as libraries set themselves up in a first run."""
+    """Capture `work` after running it twice, as libraries set themselves up in a first run.
+
+    Draws go on as if there had been no recording: when a shape was first met changes nothing.
+    """
+    chance = torch.cuda.get_rng_state()
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -197,6 +201,7 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         work()
+    torch.cuda.set_rng_state(chance)
     return graph
 
 

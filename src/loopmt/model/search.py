@@ -283,11 +283,12 @@ def pick(
 def _sampled(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
     if how.top_k and how.top_k < logits_BV.shape[-1]:
         best, places = logits_BV.topk(how.top_k, dim=-1)
-        return places.gather(-1, _drawn(best, how, generator)[:, None])[:, 0]
-    return _drawn(logits_BV, how, generator)
+        return places.gather(-1, drawn(best, how, generator)[:, None])[:, 0]
+    return drawn(logits_BV, how, generator)
 
 
-def _drawn(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
+def drawn(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
+    """A place of every row, by the softmax of its logits."""
     scaled = _nucleus(logits_BV / how.temperature, how.top_p)
     # The largest of logits + Gumbel noise is a draw from their softmax.
     noise = torch.empty_like(scaled).exponential_(generator=generator).clamp_min_(1e-30).log_()

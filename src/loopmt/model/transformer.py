@@ -76,7 +76,7 @@ class Transformer:
         return self.final(weights, "encoder", x)
 
     def encoder_layer(self, layer: Layer, x: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-        packed = linear(layer, "self.qkv", self._enter(layer, "self", x))
+        packed = self._linear(layer, "self.qkv", self._enter(layer, "self", x))
         x = self._leave(layer, "self.out", x, self.attend_self(packed, mask, dropout.attention), dropout)
         return self._feed_forward(layer, x, dropout)
 
@@ -86,7 +86,7 @@ class Transformer:
         return Memory([key for key, _ in layers], [value for _, value in layers], source_mask(source_NBS))
 
     def memory_layer(self, layer: Layer, states_NBSD: Tensor) -> tuple[Tensor, Tensor]:
-        key, value = linear(layer, "cross.kv", states_NBSD).chunk(2, dim=-1)
+        key, value = self._linear(layer, "cross.kv", states_NBSD).chunk(2, dim=-1)
         return self._heads(key), self._heads(value)
 
     def decode(self, weights: Weights, memory: Memory, inputs_NBT: Tensor, dropout: Dropout = NO_DROPOUT) -> Tensor:
@@ -100,7 +100,7 @@ class Transformer:
         self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout
     ) -> Tensor:
         """`keys` and `values` are the source's."""
-        packed = linear(layer, "self.qkv", self._enter(layer, "self", x))
+        packed = self._linear(layer, "self.qkv", self._enter(layer, "self", x))
         attended = self.attend_self(packed, None, dropout.attention)
         x = self._leave(layer, "self.out", x, attended, dropout)
         x = self._cross(layer, x, keys, values, mask, dropout)
@@ -128,7 +128,7 @@ class Transformer:
         position: int | Tensor,
     ) -> Tensor:
         """One position; its key and value join the past."""
-        packed = linear(layer, "self.qkv", self._enter(layer, "self", x))
+        packed = self._linear(layer, "self.qkv", self._enter(layer, "self", x))
         attended = self.attend_past(packed, past_keys, past_values, ancestors, position)
         x = self._leave(layer, "self.out", x, attended, NO_DROPOUT)
         x = self._cross(layer, x, keys, values, mask, NO_DROPOUT)
@@ -194,7 +194,7 @@ class Transformer:
         return self._merge(attention(query, *extend(keys, values, key, value, position)), packed)
 
     def _cross(self, layer: Layer, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: Dropout) -> Tensor:
-        query = linear(layer, "cross.q", self._enter(layer, "cross", x))
+        query = self._linear(layer, "cross.q", self._enter(layer, "cross", x))
         attended = self.attend_cross(query, keys, values, mask, dropout.attention)
         return self._leave(layer, "cross.out", x, attended, dropout)
 
@@ -203,7 +203,10 @@ class Transformer:
         return self._leave(layer, "ffn.down", x, inner, dropout)
 
     def _activate(self, layer: Layer, name: str, x: Tensor, dropout: Dropout) -> Tensor:
-        return drop(_ACTIVATIONS[self.model.activation](linear(layer, name, x)), dropout.activation)
+        return drop(_ACTIVATIONS[self.model.activation](self._linear(layer, name, x)), dropout.activation)
+
+    def _linear(self, layer: Layer, name: str, x: Tensor) -> Tensor:
+        return matmul(x, layer[f"{name}.weight"], layer[f"{name}.bias"])
 
     def _heads(self, x_NBTD: Tensor) -> Tensor:
         """(N, B, T, D) to (N*B, H, T, K)."""
@@ -220,7 +223,7 @@ class Transformer:
 
     def _leave(self, layer: Layer, name: str, x: Tensor, inner: Tensor, dropout: Dropout) -> Tensor:
         """A block's last projection, `name`, joins the residual."""
-        x = x + drop(linear(layer, name, inner), dropout.state)
+        x = x + drop(self._linear(layer, name, inner), dropout.state)
         return norm(layer, f"{name.partition('.')[0]}.norm", x) if self.model.norm == "post" else x
 
     def final(self, weights: Layer, name: str, x: Tensor) -> Tensor:
@@ -244,10 +247,6 @@ def extend(
     values.index_copy_(2, position.view(1), value)
     mask = torch.arange(keys.shape[2], device=keys.device) <= position
     return keys, values, mask.view(1, 1, 1, -1)
-
-
-def linear(weights: Layer, name: str, x: Tensor) -> Tensor:
-    return matmul(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
 def matmul(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor) -> Tensor:

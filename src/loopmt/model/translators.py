@@ -34,7 +34,7 @@ class Translators:
     vocab: Vocab
     hops: tuple[Hop, ...]
     device: torch.device
-    fuse: Fuse = "no"
+    fuse: Fuse = "kernels"
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
     foreign: dict[Hop, Foreign] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`

@@ -1,4 +1,4 @@
-"""Dropout inside kernels: what is kept is a function of a seed and a place, so that it need not be remembered."""
+"""Chance inside kernels: a function of a seed and a place, so that what was dropped need not be remembered."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import triton.language as tl
 from torch import Tensor
 
 
-def new_seed(device: torch.device) -> Tensor:
-    """A number from the device's default generator, on the device: a replayed graph draws a new one each time."""
-    return torch.randint(2**62, (1,), device=device)
+def new_seed(device: torch.device, generator: torch.Generator | None = None) -> Tensor:
+    """A number from a generator of the device, on the device: a replayed graph draws a new one each time."""
+    return torch.randint(2**62, (1,), device=device, generator=generator)
 
 
 @triton.jit
@@ -24,13 +24,27 @@ def _mixed(h):
 
 
 @triton.jit
-def kept(seed, place, rate):
-    """1 / (1 - rate) where a place is kept, 0 where it is dropped.
-
-    Two rounds of mixing, keyed by the halves of the seed: a fraction of the cost of a counter-based generator, which
-    would be most of a kernel that otherwise only moves memory.
+def _bits(seed, place):
+    """Two rounds of mixing, keyed by the halves of the seed: a fraction of the cost of a counter-based generator,
+    which would be most of a kernel that otherwise only moves memory.
     """
     low, high = (seed & 0xFFFFFFFF).to(tl.uint32), (seed >> 32).to(tl.uint32)
-    bits = _mixed(_mixed(place.to(tl.uint32) ^ low) + high)
-    uniform = (bits >> 8).to(tl.float32) * (1.0 / 16777216.0)
+    return _mixed(_mixed(place.to(tl.uint32) ^ low) + high)
+
+
+@triton.jit
+def kept(seed, place, rate):
+    """1 / (1 - rate) where a place is kept, 0 where it is dropped."""
+    uniform = (_bits(seed, place) >> 8).to(tl.float32) * (1.0 / 16777216.0)
     return tl.where(uniform < rate, 0.0, 1.0 / (1.0 - rate))
+
+
+@triton.jit
+def gumbel(seed, place):
+    """The largest of numbers with this noise added is a draw from their softmax.
+
+    Of interest is the noise that is large, -log of an exponential variable near 0: that is where it is exact.
+    """
+    uniform = (_bits(seed, place).to(tl.float32) + 0.5) * (1.0 / 4294967296.0)
+    waiting = tl.where(uniform < 1e-3, uniform * (1.0 + 0.5 * uniform), -tl.log(1.0 - uniform))
+    return -tl.log(waiting)

@@ -1,0 +1,76 @@
+"""Adam's step in one pass over the weights.
+
+Shapes: N networks, P weights of each.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_BLOCK = 2048
+
+
+class Constants(Protocol):
+    @property
+    def beta1(self) -> float: ...
+    @property
+    def beta2(self) -> float: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+
+
+@triton.jit
+def _step(
+    weights, first, second, gradient, scale, good, size, unbias, decay,
+    P, follow1, follow2, epsilon, DECAY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    network = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < P
+    place = network * P + columns
+    g = tl.load(gradient + place, mask=inside, other=0.0)
+    tl.store(gradient + place, tl.zeros((BLOCK,), tl.float32), mask=inside)
+    if tl.load(good + network) != 0:
+        g *= tl.load(scale + network)
+        m = tl.load(first + place, mask=inside, other=0.0)
+        v = tl.load(second + place, mask=inside, other=0.0)
+        w = tl.load(weights + place, mask=inside, other=0.0)
+        m += follow1 * (g - m)
+        v += follow2 * (g * g - v)
+        root = tl.sqrt(v) * tl.load(unbias + network) + epsilon
+        if DECAY:
+            w *= tl.load(decay + network)
+        w -= m * tl.load(size + network) / root
+        tl.store(first + place, m, mask=inside)
+        tl.store(second + place, v, mask=inside)
+        tl.store(weights + place, w, mask=inside)
+
+
+def adam_step(
+    weights: Tensor,
+    first: Tensor,
+    second: Tensor,
+    gradient: Tensor,
+    scale_N: Tensor,
+    good_N: Tensor,
+    steps_N: Tensor,
+    rate: Tensor,
+    adam: Constants,
+) -> None:
+    """As `learner.adam_step`."""
+    steps = steps_N.clamp_min(1)
+    size = rate / (1 - adam.beta1**steps)
+    unbias = (1 - adam.beta2**steps).rsqrt()
+    decay = (1 - rate * adam.weight_decay).expand_as(size).contiguous()
+    networks, places = weights.shape
+    _step[(triton.cdiv(places, _BLOCK), networks)](
+        weights, first, second, gradient, scale_N, good_N.int(), size, unbias, decay,
+        places, 1 - adam.beta1, 1 - adam.beta2, adam.epsilon,
+        DECAY=adam.weight_decay > 0, BLOCK=_BLOCK, num_warps=8,
+    )  # fmt: skip
