@@ -16,8 +16,8 @@ from loopmt.config import Fuse, Generate, Model, Train
 from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import Limits, decode
-from loopmt.model.search import Output
+from loopmt.model.decoding import Limits, say
+from loopmt.model.search import Outputs
 from loopmt.model.translators import Translators
 from loopmt.model.weights import EOS
 from loopmt.path import Hop
@@ -25,7 +25,7 @@ from loopmt.processes import Processes
 from loopmt.rng import numpy_generator, torch_generator
 from loopmt.text.batch import Batch, Shape
 from loopmt.text.clean import Form
-from loopmt.text.ragged import Ints
+from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
 
@@ -113,9 +113,9 @@ def learner(translators: Translators, plan: Plan, captured: bool, paths: int = 1
 
 def speak(
     translators: Translators, hop: Hop, sources: Sequence[Sequence[int]], how: Generate, length: int, plan: Plan
-) -> Callable[[], list[Output]]:
-    """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself."""
+) -> Callable[[], Outputs]:
+    """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself; arrays in and out."""
     limits = replace(Limits.on(plan.device), growth=0.0, extra=length)
     speaker = translators.speaker(hop, "live", plan.precision)
     generator = torch_generator(plan.device, "benchmark", "sampling")
-    return partial(decode, speaker, sources, how, limits, generator)
+    return partial(say, speaker, Ragged.of(sources), how, limits, generator)

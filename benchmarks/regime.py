@@ -17,18 +17,18 @@ HOW = "{ top_k = 10, temperature = 0.7 }"  # what `mix = "auto"` uses by default
 class Sizes:
     """Budgets: of the first stage, of every later one, and of the texts that are decoded."""
 
-    vanilla: int = 560
-    later: int = 170
-    tokens: int = 384
+    vanilla: int = 1200
+    later: int = 400
+    tokens: int = 512
     valid: int = 300
-    test: int = 400
+    test: int = 500
     pilot: int | None = 48  # updates; None: plans without one
     text: float = 1.0  # share of the regime's text
 
 
 FULL = Sizes()
-FOUR = Sizes(later=120, tokens=256, valid=150, test=250, pilot=None)  # twelve networks
-LETTER = Sizes(pilot=None)
+FOUR = Sizes(vanilla=560, later=120, tokens=256, valid=150, test=250, pilot=None)  # twelve networks
+LETTER = Sizes(vanilla=560, later=170, tokens=384, test=400, pilot=None)
 QUICK = Sizes(vanilla=16, later=8, tokens=64, valid=20, test=20, pilot=4, text=0.1)
 
 

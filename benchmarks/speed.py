@@ -2,7 +2,8 @@
 
     python3 -m benchmarks.speed --device cuda [--only training ...] [--quick]
 
-Each line is printed and the JSON file written anew after every measurement, so a run that is cut off keeps what it has.
+Each is a process of its own, so that no peer meets what another left behind (compiled graphs free memory that they
+share with those of others). The JSON file is written anew after every one: a run that is cut off keeps what it has.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -47,6 +49,20 @@ def measure(plan: Plan, names: Sequence[str], out: Path) -> bool:
     return not any("failed" in system for one in found for system in one["systems"].values())
 
 
+def apart(plan: Plan, names: Sequence[str], out: Path) -> bool:
+    """This command again for each of the measurements, and what they wrote in one file; False if a system failed."""
+    together: Json = {"machine": describe(plan), "measurements": []}
+    good = True
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "benchmarks.speed", *sys.argv[1:], "--only", name, "--out", folder]
+            good &= subprocess.run(command, check=False).returncode == 0
+            for file in Path(folder).glob("*.json"):
+                together["measurements"] += json.loads(file.read_text(encoding="utf-8"))["measurements"]
+                _write(out, together)
+    return good
+
+
 def _write(out: Path, content: Json) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -79,7 +95,8 @@ def main() -> None:
     plan = Plan(torch.device(options.device), repeats, options.tiny, options.threads, options.joey)
     everything = list(MEASUREMENTS) if plan.cuda or plan.tiny else _CPU
     name = "-".join([options.device, *(options.only or [])])
-    good = measure(plan, options.only or everything, options.out / f"{name}.json")
+    names, out = options.only or everything, options.out / f"{name}.json"
+    good = measure(plan, names, out) if len(names) == 1 else apart(plan, names, out)
     sys.exit(0 if good else 1)
 
 

@@ -80,7 +80,7 @@ def _note(one: Json) -> str:
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results/bench")
     contents = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
-    found = [table(content) for content in merged(contents)]
+    found = [table(content) for content in merged([one for one in contents if "measurements" in one])]
     (folder / "table.md").write_text("\n".join(found), encoding="utf-8")
     print("\n".join(found))
 

@@ -37,7 +37,7 @@ def sources(translators: Translators) -> list[list[int]]:
 def test_every_sentence_gets_the_stated_number_of_tokens(
     translators: Translators, sources: list[list[int]], how: Generate
 ) -> None:
-    said = ours.speak(translators, HOP, sources, how, 7, PLAN)()
+    said = ours.speak(translators, HOP, sources, how, 7, PLAN)().each()
     assert [len(output.ids) for output in said] == [7, 7, 7]
 
 
@@ -46,7 +46,7 @@ def test_hugging_face_says_what_we_say(translators: Translators, sources: list[l
     pytest.importorskip("transformers")
     from benchmarks import hugging_face
 
-    said = [output.ids for output in ours.speak(translators, HOP, sources, how, 7, PLAN)()]
+    said = [output.ids for output in ours.speak(translators, HOP, sources, how, 7, PLAN)().each()]
     found = hugging_face.generation(translators, sources, how, 7, PLAN)()
     assert found[:, 1:].tolist() == said
 
@@ -56,7 +56,7 @@ def test_ctranslate2_says_what_we_say(translators: Translators, sources: list[li
     from benchmarks import ctranslate
 
     found = ctranslate.greedy(translators, sources, 7, PLAN, "float32", tmp_path)()
-    said = [output.ids for output in ours.speak(translators, HOP, sources, GREEDY, 7, PLAN)()]
+    said = [output.ids for output in ours.speak(translators, HOP, sources, GREEDY, 7, PLAN)().each()]
     pieces = {piece: number for number, piece in enumerate(ctranslate.pieces_of(translators))}
     assert [[pieces[piece] for piece in one.hypotheses[0]] for one in found] == said
 

@@ -30,9 +30,9 @@ from loopmt.model.decoding import Limits, Speaker, decode_nbest
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import attend_cross, attend_self
-from loopmt.model.kernels.bias import biased
 from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
+from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
 from loopmt.model.kernels.residual import residual_norm
 from loopmt.model.losses import shifted
@@ -266,12 +266,13 @@ def test_decoding_with_kernels_says_the_same(how: Generate, norm: str) -> None:
 
 
 @pytest.mark.parametrize(("networks", "rows", "width"), [(1, 1, 5), (2, 9, 40), (2, 1100, 3), (1, 3, 600)])
-@pytest.mark.parametrize("added", [False, True])
-def test_bias(networks: int, rows: int, width: int, added: bool) -> None:
-    (x, double_x), (bias, double_bias) = leaf(normal(1, networks, rows, width)), leaf(normal(2, networks, width))
-    product = x * 1 + (bias.detach()[:, None] if added else 0)
-    expected = double_x + spread(double_bias, double_x)
-    same_gradients(biased(product, bias, added), expected, [x, bias], [double_x, double_bias])
+@pytest.mark.parametrize("biased", [False, True])
+def test_projection(networks: int, rows: int, width: int, biased: bool) -> None:
+    shapes = [(networks, 2, rows, 7), (networks, width, 7), *([(networks, width)] if biased else [])]
+    pairs = [leaf(normal(number, *shape)) for number, shape in enumerate(shapes)]
+    (leaves, (x, weight, *bias)) = ([pair[side] for pair in pairs] for side in (0, 1))
+    expected = torch.einsum("nbri,noi->nbro", x, weight) + (bias[0][:, None, None] if biased else 0)
+    same_gradients(linear(*leaves), expected, leaves, [x, weight, *bias])
 
 
 @pytest.mark.parametrize(("rows", "size"), [(1, 5), (3, 130), (2, 2048), (2, 8003)])

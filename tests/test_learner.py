@@ -13,7 +13,16 @@ import torch
 
 from loopmt.config import Model, Train
 from loopmt.errors import DivergedError
-from loopmt.learn.learner import Learner, Tally, group_weights, learning_rate, precision
+from loopmt.learn.learner import (
+    Adam,
+    Learner,
+    Tally,
+    adam_step,
+    fused_adam_step,
+    group_weights,
+    learning_rate,
+    precision,
+)
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.model.translators import Translators
@@ -94,6 +103,18 @@ def test_an_update_is_adam_on_the_mean_over_target_tokens(vocab: Vocab) -> None:
     for number in range(3):
         one.update(given, number + 1, 0.01)
     assert torch.allclose(found.live, torch.cat(expected).detach(), atol=2e-5)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_the_kernel_of_the_cpu_takes_the_same_step(decay: float) -> None:
+    states = [list(torch.rand(4, 3, 500, generator=torch.Generator().manual_seed(1))) for _ in range(2)]
+    good, steps = torch.tensor([True, False, True]), torch.tensor([1.0, 4.0, 900.0])
+    for (weights, first, second, gradient), step in zip(states, (adam_step, fused_adam_step), strict=True):
+        gradient[1] = torch.nan  # what a network that is left out has come to
+        scale, rate = torch.tensor([0.5, 1.0, 2.0]), torch.tensor(1e-2)
+        step(weights, first, second, gradient, scale, good, steps, rate, Adam(0.9, 0.98, 1e-9, decay))
+    for one, other in zip(*states, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_every_network_is_clipped_by_itself(vocab: Vocab) -> None:

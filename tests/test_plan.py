@@ -320,6 +320,14 @@ def test_only_loops_that_the_control_lacks_are_judged() -> None:
     assert (row["planned_on"], row["pilot_updates"]) == ("vanilla", 8)
 
 
+def test_a_plan_says_nothing_about_stages_that_do_not_come_from_its_translators() -> None:
+    experiment = loads(EXPERIMENT)
+    loop = {"loop": "en>fr>en", "verdict": "helps", "pilot": {"predicted": [0.1, 0.0, 0.2]}}
+    planned = {**HEAD, "stage": "dual", "directions": {"en>fr": {"loops": [loop], "pivots": []}}}
+    gain = {"after": "dual", "control": "vanilla-longer", "set": "test", "rule": "exact", "loop": "en>fr>en"}
+    assert not predicted_rows(experiment, planned, {"beyond_placebo": [{**gain, "values": {"gain": [0.1, 0.0, 0.2]}}]})
+
+
 def test_beside_a_control_with_loops_the_plan_on_pivots_counts() -> None:
     longer = """
 [[stage]]

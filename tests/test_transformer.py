@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer, positions
+from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer, drop, positions
 from loopmt.model.weights import EOS, PAD, Layout
 
 SIZE = 37
@@ -284,3 +284,18 @@ def test_sinusoids() -> None:
     assert table[3, 5] == pytest.approx(math.cos(3 / 10000 ** (2 / 8)))
     assert torch.equal(positions(300, 2, like), positions(0, 302, like)[300:])
     assert torch.equal(positions(torch.tensor(300), 1, like), positions(300, 1, like))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+@pytest.mark.parametrize("shape", [(3,), (7, 501), (2, 3, 64, 32)])
+def test_dropout_keeps_its_share_and_the_mean(rate: float, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    x = torch.ones(shape, requires_grad=True)
+    many = torch.stack([drop(x, rate) for _ in range(40_000 // x.numel() + 1)])
+    kept = many.detach() != 0
+    assert torch.allclose(many[kept], torch.tensor(1 / (1 - rate)), rtol=1e-4)
+    assert float(kept.float().mean()) == pytest.approx(1 - rate, abs=0.01)
+    quarters = kept.flatten()[:40_000].view(-1, 4).float().mean(0)  # four places come from one number
+    assert quarters.tolist() == pytest.approx([1 - rate] * 4, abs=0.02)
+    (slope,) = torch.autograd.grad(many[0].sum(), x)
+    assert torch.equal(slope, many[0].detach())

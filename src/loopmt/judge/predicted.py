@@ -19,17 +19,25 @@ Json = Mapping[str, Any]
 
 
 def predicted_rows(experiment: Experiment, plan: Json, analysis: Json) -> list[Row]:
-    """One row for every comparison, test set and direction in which the stage has loops that its control lacks."""
+    """One row for every comparison, test set and direction in which the stage has loops that its control lacks.
+
+    Only stages that came from the translators that the plan was made on: of others it says nothing.
+    """
     gains = {
         (row["after"], row["control"], row["set"], Path.parse(row["loop"]).hops[0]): row["values"]["gain"]
         for row in analysis["beyond_placebo"]
-        if row["rule"] == plan["rule"]
+        if row["rule"] == plan["rule"] and _comes_from(experiment, row["after"], plan["stage"])
     }
     return [
         {"planned_on": plan["stage"], "pilot_updates": plan["pilot_updates"], **_row(experiment, *where, loop, gain)}
         for where, gain in gains.items()
         if (loop := _added(experiment, where[0], where[1], where[3], plan))
     ]
+
+
+def _comes_from(experiment: Experiment, stage: str, ancestor: str) -> bool:
+    parent = experiment.stage(stage).from_
+    return parent is not None and (parent == ancestor or _comes_from(experiment, parent, ancestor))
 
 
 def _added(experiment: Experiment, of: str, against: str, direction: Hop, plan: Json) -> Json | None:

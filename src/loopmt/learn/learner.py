@@ -129,7 +129,7 @@ class Learner:
         good = finite & (self.tokens > 0)
         self.steps += good
         scale = self.train.clip / norm.clamp_min(self.train.clip) / tokens if self.train.clip else 1 / tokens
-        step = self.translators.transformer.fuse(adam_step)
+        step = fused_adam_step if self.weights.is_cpu else self.translators.transformer.fuse(adam_step)
         step(self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
@@ -197,6 +197,27 @@ def adam_step(
     if adam.weight_decay:
         weights.mul_((1 - rate * adam.weight_decay * good_N)[:, None])
     weights.sub_(torch.mul(first, size).div_(root))
+    gradient.zero_()
+
+
+def fused_adam_step(
+    weights: Tensor,
+    first: Tensor,
+    second: Tensor,
+    gradient: Tensor,
+    scale_N: Tensor,
+    good_N: Tensor,
+    steps_N: Tensor,
+    rate: Tensor,
+    adam: Adam,
+) -> None:
+    """The same by torch's kernel for CPUs, in one pass; which networks are good must be known here."""
+    for row in good_N.nonzero()[:, 0].tolist():
+        torch._fused_adamw_(
+            [weights[row]], [gradient[row]], [first[row]], [second[row]], [], [steps_N[row]], lr=float(rate),
+            beta1=adam.beta1, beta2=adam.beta2, eps=adam.epsilon, weight_decay=adam.weight_decay,
+            amsgrad=False, maximize=False, grad_scale=1 / scale_N[row],
+        )  # fmt: skip
     gradient.zero_()
 
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import SIZES, attend_cross, attend_self, fits
-from loopmt.model.kernels.bias import biased
 from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
+from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
 from loopmt.model.kernels.residual import residual_norm
-from loopmt.model.transformer import Cache, Dropout, Function, Layer, Memory, Transformer, product
+from loopmt.model.transformer import Cache, Dropout, Function, Layer, Memory, Transformer
 from loopmt.model.weights import Weights
 
 _INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, likeliest, pick)}
@@ -79,7 +78,7 @@ class Accelerated(Transformer):
         return memory
 
     def losses(self, weights: Weights, states_NBTD: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
-        logits = product(states_NBTD, weights["embed" if self.joint else "target_embed"])
+        logits = linear(states_NBTD, weights["embed" if self.joint else "target_embed"])
         bias = weights["output_bias"]
         return cross_entropy(logits.flatten(0, -2), target_NBT.flatten(), smoothing, bias).view(target_NBT.shape)
 
@@ -87,23 +86,17 @@ class Accelerated(Transformer):
         return cast(Function, _INSTEAD.get(function.__name__, function))
 
     def _linear(self, layer: Layer, name: str, x: Tensor) -> Tensor:
-        """For one network the matrix product adds the bias by itself."""
-        rows, weight, bias = x.flatten(1, -2), layer[f"{name}.weight"], layer[f"{name}.bias"]
-        if len(rows) > 1:
-            y = biased(torch.bmm(rows, weight.transpose(1, 2)), bias)
-        else:
-            y = biased(F.linear(rows, weight[0], bias[0].detach()), bias, added=True)
-        return y.view(*x.shape[:-1], -1)
+        return linear(x, layer[f"{name}.weight"], layer[f"{name}.bias"])
 
     def _activate(self, layer: Layer, name: str, x: Tensor, dropout: Dropout) -> Tensor:
-        inner = product(x, layer[f"{name}.weight"])
+        inner = linear(x, layer[f"{name}.weight"])
         return bias_act(inner, layer[f"{name}.bias"], self.model.activation, dropout.activation)
 
     def _enter(self, layer: Layer, block: str, x: Tensor) -> Tensor:
         return residual_norm(x, None, None, _norm(layer, block)) if self.model.norm == "pre" else x
 
     def _leave(self, layer: Layer, name: str, x: Tensor, inner: Tensor, dropout: Dropout) -> Tensor:
-        out, bias = product(inner, layer[f"{name}.weight"]), layer[f"{name}.bias"]
+        out, bias = linear(inner, layer[f"{name}.weight"]), layer[f"{name}.bias"]
         norm = _norm(layer, name.partition(".")[0]) if self.model.norm == "post" else None
         return residual_norm(x, out, bias, norm, dropout.state)
 

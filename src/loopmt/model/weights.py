@@ -75,6 +75,12 @@ class Layout:
         """Places taken by each weight, alignment included."""
         return [-(-math.prod(shape) // _ALIGN) * _ALIGN for shape in self.shapes.values()]
 
+    @cached_property
+    def _cuts(self) -> list[int]:
+        """Each weight, and the unused places after it: cut off together, as every cut more is a pass of autograd."""
+        numbers = [math.prod(shape) for shape in self.shapes.values()]
+        return [cut for number, size in zip(numbers, self.sizes, strict=True) for cut in (number, size - number)]
+
     @property
     def num_places(self) -> int:
         return sum(self.sizes)
@@ -85,10 +91,9 @@ class Layout:
 
     def unpack(self, flat_NP: Tensor) -> Weights:
         """Named views of flat rows, each with the leading N; the gradient of all of them is one concatenation."""
-        parts = torch.split(flat_NP, self.sizes, dim=1)
+        parts = torch.split(flat_NP, self._cuts, dim=1)[::2]
         return Weights(
-            (name, part[:, : math.prod(shape)].view(-1, *shape))
-            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+            (name, part.view(-1, *shape)) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         )
 
     def initial(self, *keys: tuple[str | int, ...]) -> Tensor:

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from loopmt.model.kernels import sums
 from loopmt.model.kernels.noise import kept, new_seed
 
 _BLOCK, _ROWS, _PROGRAMS = 512, 4, 1024
@@ -130,7 +131,7 @@ class _BiasAct(torch.autograd.Function):
             x, bias, gradient.contiguous(), slope, parts, seed, bias.stride(0), rows, width, tiles, ctx.rate,
             **ctx.flags,
         )  # fmt: skip
-        return slope, parts.sum(1).to(bias.dtype), None, None
+        return slope, sums.of_parts(parts, bias.dtype), None, None
 
 
 def bias_act(x: Tensor, bias_NF: Tensor, activation: str, dropout: float = 0.0) -> Tensor:

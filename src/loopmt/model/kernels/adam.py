@@ -34,22 +34,24 @@ def _step(
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < P
     place = network * P + columns
+    # All loads first: what is loaded together is waited for once.
     g = tl.load(gradient + place, mask=inside, other=0.0)
+    m = tl.load(first + place, mask=inside, other=0.0)
+    v = tl.load(second + place, mask=inside, other=0.0)
+    w = tl.load(weights + place, mask=inside, other=0.0)
+    learns = tl.load(good + network) != 0
+    g *= tl.load(scale + network)
+    new_m = m + follow1 * (g - m)
+    new_v = v + follow2 * (g * g - v)
+    root = tl.sqrt(new_v) * tl.load(unbias + network) + epsilon
+    new_w = w
+    if DECAY:
+        new_w *= tl.load(decay + network)
+    new_w -= new_m * tl.load(size + network) / root
+    tl.store(first + place, tl.where(learns, new_m, m), mask=inside)
+    tl.store(second + place, tl.where(learns, new_v, v), mask=inside)
+    tl.store(weights + place, tl.where(learns, new_w, w), mask=inside)
     tl.store(gradient + place, tl.zeros((BLOCK,), tl.float32), mask=inside)
-    if tl.load(good + network) != 0:
-        g *= tl.load(scale + network)
-        m = tl.load(first + place, mask=inside, other=0.0)
-        v = tl.load(second + place, mask=inside, other=0.0)
-        w = tl.load(weights + place, mask=inside, other=0.0)
-        m += follow1 * (g - m)
-        v += follow2 * (g * g - v)
-        root = tl.sqrt(v) * tl.load(unbias + network) + epsilon
-        if DECAY:
-            w *= tl.load(decay + network)
-        w -= m * tl.load(size + network) / root
-        tl.store(first + place, m, mask=inside)
-        tl.store(second + place, v, mask=inside)
-        tl.store(weights + place, w, mask=inside)
 
 
 def adam_step(

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from loopmt.model.kernels import sums
 from loopmt.model.weights import PAD
 
 _PAD = tl.constexpr(PAD)
@@ -132,7 +133,7 @@ class _CrossEntropy(torch.autograd.Function):
             0 if bias is None else bias.stride(0), rows, ctx.smoothing,
             V=size, BIAS=bias is not None, ROWS=span, TILE=4, BLOCK=block, num_warps=4,
         )  # fmt: skip
-        return logits, None if bias is None else bias_parts.sum(1).to(bias.dtype), None, None
+        return logits, None if bias is None else sums.of_parts(bias_parts, bias.dtype), None, None
 
 
 def cross_entropy(logits_RV: Tensor, target_R: Tensor, smoothing: float, bias_NV: Tensor | None = None) -> Tensor:

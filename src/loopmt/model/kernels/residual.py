@@ -13,11 +13,12 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from loopmt.model.kernels import sums
 from loopmt.model.kernels.noise import kept, new_seed
 
 _EPSILON = tl.constexpr(1e-5)
-_TILE = 1024  # numbers of each tensor that a program holds at once
-_PROGRAMS = 1024  # about as many as the device runs at once
+_WARP = 256  # numbers of a row that a warp holds: no more, or registers run out; no less, or warps must meet
+_WARPS = 2640  # of the backward pass: as many as the device runs at once
 
 
 @triton.jit
@@ -165,15 +166,14 @@ class _Residual(torch.autograd.Function):
         networks, rows, width = x.shape
         seed = new_seed(x.device) if rate else None
         block = triton.next_power_of_2(width)
-        tile = max(1, _TILE // block)
         flags = {
             "D": width, "OUT": out is not None, "BIAS": bias is not None, "DROP": rate > 0, "NORM": scale is not None,
-            "ROWS": tile, "BLOCK": block, "num_warps": 4,
+            "BLOCK": block, "num_warps": min(16, max(1, block // _WARP)),
         }  # fmt: skip
         y = torch.empty_like(x)
-        _forward[(triton.cdiv(rows, tile), networks)](
+        _forward[(triton.cdiv(rows, 2), networks)](
             x, _or(out, x), _or(bias, x), _or(scale, x), _or(shift, x), y, _or(seed, x), _apart(bias), _apart(scale),
-            rows, rate, **flags,
+            rows, rate, ROWS=2, **flags,
         )  # fmt: skip
         ctx.save_for_backward(x, out, bias, scale, seed)
         ctx.rate, ctx.flags = rate, flags
@@ -184,19 +184,18 @@ class _Residual(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, out, bias, scale, seed = ctx.saved_tensors
         networks, rows, width = x.shape
-        count = triton.cdiv(rows, ctx.flags["ROWS"])
-        tiles = max(1, count * networks // _PROGRAMS)
-        programs = triton.cdiv(count, tiles)
+        tiles = triton.cdiv(rows * networks * ctx.flags["num_warps"], _WARPS)
+        programs = triton.cdiv(rows, tiles)
         parts = torch.empty(networks, programs, 3, width, dtype=torch.float32, device=x.device)
         x_slope = torch.empty_like(x)
         out_slope = torch.empty_like(x) if ctx.rate and out is not None else x_slope
         _backward[(programs, networks)](
             x, _or(out, x), _or(bias, x), _or(scale, x), gradient.contiguous(), x_slope, out_slope, parts,
-            _or(seed, x), _apart(bias), _apart(scale), rows, tiles, ctx.rate, **ctx.flags,
+            _or(seed, x), _apart(bias), _apart(scale), rows, tiles, ctx.rate, ROWS=1, **ctx.flags,
         )  # fmt: skip
-        sums = parts.sum(1).to(x.dtype).unbind(1)
-        normed = (None, None) if scale is None else sums[1:]
-        return x_slope, None if out is None else out_slope, None if bias is None else sums[0], *normed, None
+        found = sums.of_parts(parts.flatten(2), x.dtype).view(networks, 3, width).unbind(1)
+        normed = (None, None) if scale is None else found[1:]
+        return x_slope, None if out is None else out_slope, None if bias is None else found[0], *normed, None
 
 
 def _or(tensor: Tensor | None, instead: Tensor) -> Tensor:
