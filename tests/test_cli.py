@@ -100,6 +100,17 @@ def test_many_lines_come_out_one_for_one(cli: Cli, tiny_run: Path) -> None:
     assert len(set(found)) == 2
 
 
+def test_translate_by_ctranslate2(cli: Cli, tiny_run: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    given = f"{SENTENCE}\n\n{SENTENCE}\n"
+    ours = cli("translate", tiny_run, "en>fr>es", stdin=given)
+    options = ("--backend", "ctranslate2", "--type", "float32")
+    theirs = cli("translate", tiny_run, "en>fr>es", *options, stdin=given)
+    assert (theirs.code, theirs.out) == (0, ours.out)
+    refused = cli("translate", tiny_run, "en>fr", *options, "--sample", stdin=given)
+    assert refused.code == 2 and "Sample with --backend loopmt" in refused.err
+
+
 def test_nbest_and_sampling(cli: Cli, tiny_run: Path) -> None:
     done = cli("translate", tiny_run, "en>fr", "--nbest", 3, stdin=f"{SENTENCE}\n\n{SENTENCE}")
     cells = [line.split("\t") for line in done.out.splitlines()]

@@ -93,8 +93,8 @@ def test_nothing_is_translated_to_nothing(client: httpx.Client) -> None:
 
 def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    fast = load_engine(Order(tiny_run), tmp_path, Silent())
-    assert (fast.backend, engine.backend) == ("CTranslate2", "loopmt on cpu")
+    fast = load_engine(Order(tiny_run, kind="float32"), tmp_path, Silent())
+    assert (fast.backend, engine.backend) == ("CTranslate2 float32", "loopmt on cpu")
     lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:20], "", "xyz " * 60]
     for hop in (Hop("en", "fr"), Hop("es", "en")):
         ours, theirs = engine.say(lines, hop, 1), fast.say(lines, hop, 1)
@@ -105,6 +105,18 @@ def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_
             one == pytest.approx(other, abs=1e-2) for (one, other), equal in zip(scores, same, strict=True) if equal
         )
     assert len(fast.say(lines[:1], Hop("en", "fr"), 6)[0]) == 6
+
+
+def test_rounded_numbers_are_the_default_and_say_nearly_the_same(
+    tiny_run: Path, engine: LoadedEngine, tmp_path: Path
+) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    fast = load_engine(Order(tiny_run), tmp_path, Silent())
+    assert fast.backend == "CTranslate2 int8"
+    lines = Store.open(tiny_run / "store").texts("valid", "en")[:20]
+    said = zip(engine.say(lines, Hop("en", "fr"), 1), fast.say(lines, Hop("en", "fr"), 1), strict=True)
+    same = [one[0].text == other[0].text for one, other in said]
+    assert sum(same) >= len(lines) * 0.7
 
 
 def test_ctranslate2_is_done_without(

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loopmt.errors import ConfigError
+
+
+class Backend(StrEnum):
+    auto = "auto"
+    ctranslate2 = "ctranslate2"
+    loopmt = "loopmt"
+
+
+class Numbers(StrEnum):
+    int8 = "int8"
+    float32 = "float32"
 
 
 def complete_stage(context: typer.Context, incomplete: str) -> list[str]:
@@ -28,6 +40,7 @@ StageOption = Annotated[
     str | None,
     typer.Option("--stage", help="The stage; default: the last finished one.", autocompletion=complete_stage),
 ]
+NumbersOption = Annotated[Numbers, typer.Option("--type", help="Of CTranslate2's numbers.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import RunFolder, StageOption
-
-
-class Backend(StrEnum):
-    auto = "auto"
-    ctranslate2 = "ctranslate2"
-    loopmt = "loopmt"
+from loopmt.cli.options import Backend, Numbers, NumbersOption, RunFolder, StageOption
 
 
 def serve(
@@ -25,6 +18,7 @@ def serve(
     backend: Annotated[
         Backend, typer.Option("--backend", help="What decodes; auto: CTranslate2 if it is installed, on a CPU.")
     ] = Backend.auto,
+    kind: NumbersOption = Numbers.int8,
     characters: Annotated[int, typer.Option("--max-length", min=1, help="Characters of a text.")] = 2000,
     texts: Annotated[int, typer.Option("--max-texts", min=1, help="Texts of a request.")] = 64,
     queue: Annotated[int, typer.Option("--max-queue", min=1, help="Texts times hops waiting or under way.")] = 2048,
@@ -47,4 +41,4 @@ def serve(
     from loopmt.workflow.serving import serve as run_serve
 
     limits = Limits(characters, texts, queue=queue, seconds=seconds, rate=usual_rate(host) if rate is None else rate)
-    run_serve(Order(run, stage, host, port, beam, backend.value, limits), standard())
+    run_serve(Order(run, stage, host, port, beam, backend.value, kind.value, limits), standard())

@@ -1,4 +1,7 @@
-"""`loopmt serve`: a run's translators on a socket, decoded by CTranslate2 where that is installed."""
+"""`loopmt serve`: a run's translators on a socket, decoded by CTranslate2 where that is installed.
+
+`loopmt translate` can have the same engine.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from typing import Any, Literal
 import torch
 
 from loopmt.config import Generate
-from loopmt.errors import LoopmtError, MissingExtraError
-from loopmt.export.ct2 import check_installed
+from loopmt.errors import LoopmtError, MissingExtraError, RunError
+from loopmt.export.ct2 import Type, check_installed
 from loopmt.export.tokenizer import Subwords
 from loopmt.learn.learner import precision
 from loopmt.model.translators import Translators
@@ -29,7 +32,7 @@ from loopmt.workflow.samples import Samples
 from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
-_CHECKED = 20  # sentences a direction that CTranslate2 must say as we do
+_CHECKED = 20  # sentences a direction that CTranslate2 must say as we do, before it rounds
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Order:
     port: int = 8000
     beam: int = 4
     backend: Backend = "auto"
+    kind: Type = "int8"  # of CTranslate2's numbers
     limits: Limits = field(default_factory=Limits)
 
 
@@ -109,19 +113,20 @@ class LoadedEngine:
 class ExportedTranslator(Translator):
     """The same translator; what it says is decoded by CTranslate2."""
 
-    def __init__(self, translators: Translators, longest: int, exported: FilePath) -> None:
+    def __init__(self, translators: Translators, longest: int, exported: FilePath, kind: Type) -> None:
         super().__init__(translators, torch.float32, longest)
         translators.live = translators.live.new_empty(0)  # CTranslate2 has its own copy of the weights
         folders = {
             hop: exported / ("all" if translators.shared else f"{hop.source}-{hop.target}") for hop in translators.hops
         }
-        models = {folder: _Model(folder) for folder in set(folders.values())}
+        models = {folder: _Model(folder, kind) for folder in set(folders.values())}
         self._models = {hop: models[folder] for hop, folder in folders.items()}
 
     def _decode(
         self, hop: Hop, pieces: list[list[int]], how: Generate, n: int, key: tuple[str | int, ...]
     ) -> list[list[Candidate]]:
-        assert how.how != "sample", "the server searches"
+        if how.how == "sample":
+            raise RunError("CTranslate2 is used for searching only. Sample with --backend loopmt.")
         rows = [row.tolist() for row in self._translators.addressed(Ragged.of(pieces), hop).rows()]
         longest = [self._limits.length(len(row)) for row in rows]
         found = self._models[hop].say(rows, how, n, longest, self._limits.batch_tokens)
@@ -133,11 +138,11 @@ class ExportedTranslator(Translator):
 class _Model:
     """One exported network, ids in and out."""
 
-    def __init__(self, folder: FilePath) -> None:
+    def __init__(self, folder: FilePath, kind: Type) -> None:
         import ctranslate2
 
         threads = torch.get_num_threads()
-        self._network: Any = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=threads)
+        self._network: Any = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads)
         self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
 
     def say(
@@ -179,9 +184,9 @@ def load_engine(order: Order, place: FilePath, progress: Progress) -> LoadedEngi
         try:
             check_installed()
             exported = place / stage.name
-            export(order.run, Wish("ct2", exported, stage.name, sentences=_CHECKED), progress)
-            fast = ExportedTranslator(translators, train.max_length, exported)
-            return LoadedEngine(fast, stage.name, "CTranslate2", order.beam)
+            export(order.run, Wish("ct2", exported, stage.name, order.kind, _CHECKED), progress)
+            fast = ExportedTranslator(translators, train.max_length, exported, order.kind)
+            return LoadedEngine(fast, stage.name, f"CTranslate2 {order.kind}", order.beam)
         except LoopmtError as error:
             if order.backend == "ctranslate2":
                 raise
