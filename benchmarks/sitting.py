@@ -108,7 +108,10 @@ class Sitting:
         """Each on all stages that are finished; the plan is that of the first."""
         options = self.options
         more = {
-            "evaluate": [word for path in options.path for word in ("--path", path)],
+            "evaluate": [
+                *("--samples", str(options.samples)),
+                *(word for path in options.path for word in ("--path", path)),
+            ],
             "analyze": ["--sentences", str(options.sentences), *["--against-plan"] * ("plan" in options.judge)],
         }
         common = (str(options.run), "--beam", str(options.beam))
@@ -224,6 +227,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--judging", type=float, default=6.0, help="minutes of the sitting kept for judging")
     parser.add_argument("--judge", nargs="*", default=JUDGES, choices=JUDGES)
     parser.add_argument("--path", action="append", default=[], help='also decode through others, as in "fr>en>es"')
+    parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap; at home there can be more")
     parser.add_argument("--sentences", type=int, default=300, help="rows of each test set that loops are analysed on")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--seed", type=int)

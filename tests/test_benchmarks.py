@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks import host, ours, speed, table, training
+from benchmarks import agreement, host, ours, speed, table, training
 from benchmarks.loops import dual, rounds, six_directions
 from benchmarks.machine import matrix_peak
 from benchmarks.timing import Json, Measurement, Plan, Work, compare, summary
@@ -143,3 +143,9 @@ def test_the_hosts_time_is_divided_among_its_parts(tmp_path: Path) -> None:
         own = [spent for part, spent in parts.items() if part not in ("host", "decoding")]
         assert sum(own) == pytest.approx(parts["host"], abs=1)
     assert found["fetching rows against a CPU update of preset tiny"]["share"] > 0
+
+
+def test_all_ways_to_compute_agree(tiny_run: Path) -> None:
+    rows = list(agreement.compared(tiny_run, None, "valid", 5, torch.device("cpu")))
+    assert [row["search"] for row in rows] == ["greedy", "beam 4"]
+    assert all(row["float32 eager float32 kernels"] == 1.0 and row["sentences"] >= 10 for row in rows)

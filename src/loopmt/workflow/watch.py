@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from loopmt.config import Stage
 from loopmt.progress import Progress
-from loopmt.run import Json
+from loopmt.run import Json, Run
 from loopmt.workflow.display import Display
 from loopmt.workflow.report import write_report
 from loopmt.workflow.stages import Site
 from loopmt.workflow.tensorboard import curves
 
+_SHARE = 0.05  # of the time that the report may take
 
-def _rewrite_report(site: Site, record: Json) -> None:
-    if record["kind"] == "valid":
-        write_report(site.run.folder)
+
+@dataclass
+class _Reporter:
+    """Rewrites the report at validations, as often as its share of the time allows, and at the end."""
+
+    run: Run
+    due: float = 0.0
+    behind: bool = False
+
+    def __call__(self, record: Json) -> None:
+        self.behind |= record["kind"] == "valid"
+        if time.monotonic() >= self.due:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        if self.behind:
+            began = time.monotonic()
+            write_report(self.run.folder)
+            self.due, self.behind = began + (time.monotonic() - began) / _SHARE, False
 
 
 @contextmanager
@@ -31,7 +49,9 @@ def watched(site: Site, stage: Stage, progress: Progress, tensorboard: bool) -> 
         if tensorboard and site.processes.first:
             viewers.append(stack.enter_context(curves(site.run.stage(stage.name), site.run.folder)))
         if site.processes.first and find_spec("matplotlib") and find_spec("jinja2"):
-            viewers.append(partial(_rewrite_report, site))
+            reporter = _Reporter(site.run)
+            viewers.append(reporter)
+            stack.callback(reporter.catch_up)
 
         def show(record: Json) -> None:
             for viewer in viewers:
