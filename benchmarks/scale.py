@@ -222,7 +222,7 @@ def checkpoint(folder: Path, repeats: int = 3) -> Json:
     took = []
     for _ in range(repeats):
         began, cpu = time.perf_counter(), time.process_time()
-        write_checkpoint(folder / "checkpoint", point, {})
+        write_checkpoint(folder / "checkpoint", point)
         written, written_cpu = time.perf_counter(), time.process_time()
         read_checkpoint(folder / "checkpoint", ("weights", "optimizer"))
         took.append((written - began, written_cpu - cpu, time.perf_counter() - written))

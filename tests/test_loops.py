@@ -241,9 +241,7 @@ def break_generator(request: Request, *hops: str) -> None:
         key: torch.zeros_like(tensor) if key.partition("/")[0] in hops else tensor
         for key, tensor in result.tensors["weights"].items()
     }
-    write_checkpoint(
-        parent.folder / "result", Checkpoint(result.update, {"weights": weights}, result.state), result.state
-    )
+    write_checkpoint(parent.folder / "result", Checkpoint(result.update, {"weights": weights}, result.state))
 
 
 def broken(ask_for: ASK, on_collapse: str) -> Request:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from loopmt.errors import DamagedError, LockedError, RunError
+from loopmt.learn.saving import Saver
 from loopmt.run import Checkpoint, Run, StageFolder, read_json, write_checkpoint, write_json
 
 HOLD = """
@@ -47,7 +48,7 @@ def filled(folder: Path, updates: int = 2) -> StageFolder:
 def test_a_checkpoint_comes_back_as_it_went(tmp_path: Path) -> None:
     stage = filled(tmp_path)
     stage.log({"kind": "train"})
-    stage.save(checkpoint(30, 3.5), keep={30})
+    stage.save(stage.stamped(checkpoint(30, 3.5)), keep={30})
     newest = stage.newest()
     assert newest is not None
     assert newest.update == 30
@@ -184,7 +185,7 @@ def test_a_result_replaces_checkpoints(tmp_path: Path) -> None:
 def test_writing_over_a_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     for value in (1.0, 2.0):
-        write_checkpoint(folder, checkpoint(5, value), {})
+        write_checkpoint(folder, checkpoint(5, value))
     stored = StageFolder(tmp_path)
     stored.checkpoints = tmp_path
     assert torch.equal(_weights(folder)["en>fr/embed"], torch.full((3, 2), 2.0))
@@ -289,3 +290,31 @@ def test_json_is_written_whole(tmp_path: Path) -> None:
     write_json(file, {"text": "é"})
     assert json.loads(file.read_text(encoding="utf-8")) == {"text": "é"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_checkpoints_are_written_in_the_background_as_they_were(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path / "stage")
+    stage.begin({"seed": 1})
+    saver, weights = Saver(stage, background=True), torch.zeros(3)
+    for update in (10, 20):
+        saver.save(
+            Checkpoint(update, {"weights": {"w": weights}, "optimizer": {"first": weights}}, {"at": update}),
+            {update},
+            0,
+        )
+        weights += 1  # training goes on
+        stage.log({"kind": "train", "update": update})
+    saver.wait()
+    assert [float(stage.at(update).tensors["weights"]["w"][0]) for update in (10, 20)] == [0.0, 1.0]
+    assert stage.at(10).state["metrics_bytes"] == 0 < stage.at(20).state["metrics_bytes"]
+
+
+def test_what_goes_wrong_in_the_background_is_raised(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path / "stage")
+    (tmp_path / "stage").mkdir()
+    (tmp_path / "stage" / "checkpoints").write_text("in the way")
+    saver = Saver(stage, background=True)
+    saver.save(Checkpoint(10, {"weights": {}}, {}), {10}, 0)
+    with pytest.raises((RunError, OSError)):
+        saver.wait()
+    saver.wait()  # once

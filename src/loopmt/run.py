@@ -18,7 +18,7 @@ import shutil
 import warnings
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -170,10 +170,14 @@ class StageFolder:
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 
+    def stamped(self, checkpoint: Checkpoint) -> Checkpoint:
+        """With the length of the log as it is now, to which a resumed stage cuts it."""
+        length = self.metrics.stat().st_size if self.metrics.exists() else 0
+        return replace(checkpoint, state={**checkpoint.state, "metrics_bytes": length})
+
     def save(self, checkpoint: Checkpoint, keep: Collection[int | None], whole: int | None = None) -> None:
         """Write a checkpoint; older ones but `whole` lose their optimizer, and those not in `keep` go."""
-        state = {**checkpoint.state, "metrics_bytes": self.metrics.stat().st_size if self.metrics.exists() else 0}
-        write_checkpoint(self.place(checkpoint.update), checkpoint, state)
+        write_checkpoint(self.place(checkpoint.update), checkpoint)
         for update in self.updates():
             if update > checkpoint.update:  # of a future that was damaged, or taken back
                 shutil.rmtree(self.place(update))
@@ -212,7 +216,7 @@ class StageFolder:
 
     def finish(self, checkpoint: Checkpoint) -> None:
         """Write the stage's result; its checkpoints have done their work."""
-        write_checkpoint(self.folder / "result", checkpoint, checkpoint.state)
+        write_checkpoint(self.folder / "result", checkpoint)
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def result(self) -> Checkpoint:
@@ -290,7 +294,7 @@ def _short(value: Any) -> str:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft, old = folder.with_name(f".{folder.name}.draft"), folder.with_name(f".{folder.name}.old")
     for left_behind in (draft, old):  # by a process that was killed
@@ -303,7 +307,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, state: Json) -> None:
             save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, file)
             _sync(file)
             digests[file.name] = digest(file)
-        body = {"update": checkpoint.update, "state": state, "sha256": digests}
+        body = {"update": checkpoint.update, "state": checkpoint.state, "sha256": digests}
         write_json(draft / "state.json", seal(body))
         if folder.exists():
             folder.rename(old)

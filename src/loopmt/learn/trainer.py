@@ -19,6 +19,7 @@ from loopmt.errors import CollapseError, DivergedError
 from loopmt.learn.gather import Gathered, Gatherer, Route, Stream, largest_group
 from loopmt.learn.guards import Alarm, Guard
 from loopmt.learn.learner import Learner, learning_rate
+from loopmt.learn.saving import Saver
 from loopmt.learn.standing import Progress, Window
 from loopmt.model.translators import Translators
 from loopmt.processes import Processes, settle
@@ -83,11 +84,18 @@ class Trainer:
         self.progress = Progress()
         self.guard = Guard(routes)
         self._window = Window()
+        self.saver = Saver(folder, background=translators.device.type == "cuda")
 
     # -- the loop --------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
         """Train to the end of the stage; False if it was asked to stop before."""
+        try:
+            return self._run()
+        finally:
+            self.saver.wait()
+
+    def _run(self) -> bool:
         began = time.perf_counter()
         self._resume()
         while not self._ended():
@@ -272,6 +280,7 @@ class Trainer:
 
     def _roll_back(self, routes: Sequence[int]) -> None:
         """Back to the last validation, without the routes that collapsed."""
+        self.saver.wait()
         dropped = sorted({*self.progress.dropped, *routes})
         self._restore(self.folder.at(self._safe_update()))
         self.progress.dropped = dropped
@@ -292,7 +301,7 @@ class Trainer:
             tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
             checkpoint = Checkpoint(self.progress.update, tensors, asdict(self.progress))
-            self.folder.save(checkpoint, keep, self._safe_update())
+            self.saver.save(checkpoint, keep, self._safe_update())
         self.processes.wait()
 
     def _tally_tensors(self) -> dict[str, torch.Tensor]:
@@ -331,6 +340,7 @@ class Trainer:
         if self.progress.update not in self.progress.validated:
             self._validate()
             self._save()
+        self.saver.wait()
         best = self.progress.best_update
         averaged, bleu = self._average(), None
         if averaged is not None:
