@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,10 @@ from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
 from loopmt.processes import Processes
+from loopmt.progress import Silent
+from loopmt.run import Run
 from loopmt.text.batch import Batch, Shape
+from loopmt.workflow.train import Request, train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 DEVICE = torch.device("cuda")
@@ -220,3 +224,48 @@ def test_captured_updates_are_faster() -> None:
                 times[kind.__name__] = (time.perf_counter() - started) / 20
     print({name: f"{seconds * 1000:.2f} ms" for name, seconds in times.items()})
     assert times["CapturedLearner"] < times["Learner"]
+
+
+EXPERIMENT = """
+languages = ["en", "fr"]
+[data.world]
+size = "tiny"
+pairs = { "en-fr" = 400 }
+mono = { en = 800, fr = 800 }
+valid = 20
+test = 20
+[vocab]
+size = 400
+[model]
+preset = "tiny"
+width = 64
+feed_forward = 128
+[train]
+tokens = 512
+validate_every = 40
+validate_sentences = 10
+average = 2
+[[stage]]
+name = "vanilla"
+mix = ["X>Y"]
+updates = 200
+[[stage]]
+name = "dual"
+from = "vanilla"
+mix = ["X>Y", { path = "X>Y>X", generate = { top_k = 10 } }]
+updates = 200
+"""
+
+
+def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_weights(tmp_path: Path) -> None:
+    """Checkpoints are written in the background here, and graphs recorded anew after every stop."""
+    file = tmp_path / "experiment.toml"
+    file.write_text(EXPERIMENT)
+    assert train(Request(file, tmp_path / "whole"), Silent())
+    stops = 0
+    while not train(Request(file, tmp_path / "cut", stop_after=2.0), Silent()):
+        stops += 1
+    assert stops
+    for stage in ("vanilla", "dual"):
+        found = [Run(tmp_path / name).stage(stage).result_digest() for name in ("whole", "cut")]
+        assert found[0] == found[1], stage
