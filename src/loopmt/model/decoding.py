@@ -45,7 +45,7 @@ class Limits:
     def on(cls, device: torch.device, longest: int = 512) -> Limits:
         """Batches that fill the device."""
         return (
-            cls(longest=longest, batch_tokens=131_072, batch_rows=2048)
+            cls(longest=longest, batch_tokens=131_072, batch_rows=4096)
             if device.type == "cuda"
             else cls(longest=longest)
         )
