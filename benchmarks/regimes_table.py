@@ -74,7 +74,7 @@ def page(runs: dict[str, Json], joint: dict[str, Json]) -> str:
             ),
             *_table(
                 '`mix = "auto"` against every fixed mix',
-                ("regime", *map(_against, AUTO), "beyond noise"),
+                ("regime", *map(_against, AUTO), "beyond the interval"),
                 ((*_gains(name, one, AUTO), _worse(one)) for name, one in shown.items()),
             ),
             *_table(
