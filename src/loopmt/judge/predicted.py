@@ -105,6 +105,8 @@ def hit_rate(rows: Sequence[Row]) -> dict[str, Any]:
     """How often the plan committed itself and was right, beside what two fixed answers would have scored."""
     decided = [row for row in rows if row["hit"] is not None]
     gained = sum(row["outcome"] == "gained" for row in decided)
+    numbers = [(row["predicted"][0], row["observed"][0]) for row in rows]
+    signs = [predicted * gain > 0 for predicted, gain in numbers if predicted is not None and gain is not None]
     return {
         "rows": len(rows),
         "decided": len(decided),
@@ -112,10 +114,5 @@ def hit_rate(rows: Sequence[Row]) -> dict[str, Any]:
         "hits": share(sum(row["hit"] for row in decided), len(decided)),
         "always_helps": share(gained, len(decided)),
         "always_no_signal": share(len(decided) - gained, len(decided)),
-        "same_sign": share(sum(_same_sign(row) for row in rows), len(rows)),
+        "same_sign": share(sum(signs), len(signs)),
     }
-
-
-def _same_sign(row: Row) -> bool:
-    predicted, gain = row["predicted"][0], row["observed"][0]
-    return predicted is not None and gain is not None and predicted * gain > 0
