@@ -21,7 +21,7 @@ def describe(plan: Plan, module: str = "benchmarks.speed") -> Json:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load": list(os.getloadavg()),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()}-{platform.machine()}-with-{''.join(platform.libc_ver())}",
         "python": platform.python_version(),
         "cuda": torch.version.cuda if plan.cuda else None,
         "precision": str(plan.precision).removeprefix("torch."),
