@@ -25,6 +25,7 @@ from loopmt.config import Generate, Model
 from loopmt.learn import learner
 from loopmt.model import search
 from loopmt.model.accelerated import Accelerated
+from loopmt.model.adam import Adam, Step
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.decoding import Limits, Speaker, decode_nbest
 from loopmt.model.kernels.activate import bias_act
@@ -322,11 +323,11 @@ def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])
 def test_adam(decay: float) -> None:
-    adam, places = learner.Adam(0.9, 0.98, 1e-9, decay), 2100
+    adam, places = Adam(0.9, 0.98, 1e-9, decay), 2100
     states = [[normal(seed, 3, places).abs() for seed in range(4)] for _ in range(2)]
     good, steps = torch.tensor([True, False, True]), torch.tensor([1.0, 4.0, 900.0])
     for state, step in zip(states, (learner.adam_step, adam_step), strict=True):
         state[3][1] = torch.nan  # what a network that is left out has come to
-        step(*state, torch.tensor([0.5, 1.0, 2.0]), good, steps, torch.tensor(1e-2), adam)  # type: ignore[arg-type,call-arg]
+        step(Step(*state, torch.tensor([0.5, 1.0, 2.0]), good, steps, torch.tensor(1e-2), adam))  # type: ignore[arg-type,call-arg]
     for one, other in zip(*states, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

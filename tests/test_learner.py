@@ -14,7 +14,6 @@ import torch
 from loopmt.config import Model, Train
 from loopmt.errors import DivergedError
 from loopmt.learn.learner import (
-    Adam,
     Learner,
     Tally,
     adam_step,
@@ -23,6 +22,7 @@ from loopmt.learn.learner import (
     learning_rate,
     precision,
 )
+from loopmt.model.adam import Adam, Step
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.model.translators import Translators
@@ -112,7 +112,8 @@ def test_the_kernel_of_the_cpu_takes_the_same_step(decay: float) -> None:
     for (weights, first, second, gradient), step in zip(states, (adam_step, fused_adam_step), strict=True):
         gradient[1] = torch.nan  # what a network that is left out has come to
         scale, rate = torch.tensor([0.5, 1.0, 2.0]), torch.tensor(1e-2)
-        step(weights, first, second, gradient, scale, good, steps, rate, Adam(0.9, 0.98, 1e-9, decay))
+        adam = Adam(0.9, 0.98, 1e-9, decay)
+        step(Step(weights, first, second, gradient, scale, good, steps, rate, adam))
     for one, other in zip(*states, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 

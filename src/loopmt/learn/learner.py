@@ -18,6 +18,7 @@ from torch import Tensor
 
 from loopmt.config import Train
 from loopmt.learn.splitting import Splitting
+from loopmt.model.adam import Adam, Step
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import Dropout
 from loopmt.model.translators import Translators
@@ -129,8 +130,9 @@ class Learner:
         good = finite & (self.tokens > 0)
         self.steps += good
         scale = self.train.clip / norm.clamp_min(self.train.clip) / tokens if self.train.clip else 1 / tokens
-        step = fused_adam_step if self.weights.is_cpu else self.translators.transformer.fuse(adam_step)
-        step(self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam)
+        step = Step(self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam)
+        take = fused_adam_step if self.weights.is_cpu else self.translators.transformer.fuse(adam_step)
+        take(step)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
         first_bad = ~finite & (self.tally.bad_update < 0)
@@ -163,62 +165,30 @@ class Learner:
             self.translators.copies["ema"].copy_(tensors["ema"])
 
 
-@dataclass(frozen=True)
-class Adam:
-    """Its constants."""
-
-    beta1: float
-    beta2: float
-    epsilon: float
-    weight_decay: float
-
-
-def adam_step(
-    weights: Tensor,
-    first: Tensor,
-    second: Tensor,
-    gradient: Tensor,
-    scale_N: Tensor,
-    good_N: Tensor,
-    steps_N: Tensor,
-    rate: Tensor,
-    adam: Adam,
-) -> None:
-    """In place, in as few passes over the weights as it takes, and the gradient is emptied.
-
-    A network that is not `good` stays as it was.
-    """
-    steps = steps_N.clamp_min(1)
-    gradient.mul_(scale_N[:, None]).masked_fill_(~good_N[:, None], 0)
-    first.lerp_(gradient, ((1 - adam.beta1) * good_N)[:, None])
-    second.lerp_(gradient.square_(), ((1 - adam.beta2) * good_N)[:, None])
-    size = (rate * good_N / (1 - adam.beta1**steps))[:, None]
-    root = torch.sqrt(second).mul_((1 - adam.beta2**steps).rsqrt()[:, None]).add_(adam.epsilon)
+def adam_step(step: Step) -> None:
+    """In as few passes over the weights as it takes."""
+    adam, steps, good, rate = step.adam, step.steps.clamp_min(1), step.good, step.rate
+    gradient = step.gradient.mul_(step.scale[:, None]).masked_fill_(~good[:, None], 0)
+    step.first.lerp_(gradient, ((1 - adam.beta1) * good)[:, None])
+    step.second.lerp_(gradient.square_(), ((1 - adam.beta2) * good)[:, None])
+    size = (rate * good / (1 - adam.beta1**steps))[:, None]
+    root = torch.sqrt(step.second).mul_((1 - adam.beta2**steps).rsqrt()[:, None]).add_(adam.epsilon)
     if adam.weight_decay:
-        weights.mul_((1 - rate * adam.weight_decay * good_N)[:, None])
-    weights.sub_(torch.mul(first, size).div_(root))
+        step.weights.mul_((1 - rate * adam.weight_decay * good)[:, None])
+    step.weights.sub_(torch.mul(step.first, size).div_(root))
     gradient.zero_()
 
 
-def fused_adam_step(
-    weights: Tensor,
-    first: Tensor,
-    second: Tensor,
-    gradient: Tensor,
-    scale_N: Tensor,
-    good_N: Tensor,
-    steps_N: Tensor,
-    rate: Tensor,
-    adam: Adam,
-) -> None:
+def fused_adam_step(step: Step) -> None:
     """The same by torch's kernel for CPUs, in one pass; which networks are good must be known here."""
-    for row in good_N.nonzero()[:, 0].tolist():
+    adam = step.adam
+    for row in step.good.nonzero()[:, 0].tolist():
         torch._fused_adamw_(
-            [weights[row]], [gradient[row]], [first[row]], [second[row]], [], [steps_N[row]], lr=float(rate),
-            beta1=adam.beta1, beta2=adam.beta2, eps=adam.epsilon, weight_decay=adam.weight_decay,
-            amsgrad=False, maximize=False, grad_scale=1 / scale_N[row],
+            [step.weights[row]], [step.gradient[row]], [step.first[row]], [step.second[row]], [], [step.steps[row]],
+            lr=float(step.rate), beta1=adam.beta1, beta2=adam.beta2, eps=adam.epsilon, weight_decay=adam.weight_decay,
+            amsgrad=False, maximize=False, grad_scale=1 / step.scale[row],
         )  # fmt: skip
-    gradient.zero_()
+    step.gradient.zero_()
 
 
 def precision(train: Train, device: torch.device) -> torch.dtype:

@@ -5,24 +5,12 @@ Shapes: N networks, P weights of each.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import triton
 import triton.language as tl
-from torch import Tensor
+
+from loopmt.model.adam import Step
 
 _BLOCK = 2048
-
-
-class Constants(Protocol):
-    @property
-    def beta1(self) -> float: ...
-    @property
-    def beta2(self) -> float: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
 
 
 @triton.jit
@@ -54,25 +42,15 @@ def _step(
     tl.store(gradient + place, tl.zeros((BLOCK,), tl.float32), mask=inside)
 
 
-def adam_step(
-    weights: Tensor,
-    first: Tensor,
-    second: Tensor,
-    gradient: Tensor,
-    scale_N: Tensor,
-    good_N: Tensor,
-    steps_N: Tensor,
-    rate: Tensor,
-    adam: Constants,
-) -> None:
+def adam_step(step: Step) -> None:
     """As `learner.adam_step`."""
-    steps = steps_N.clamp_min(1)
-    size = rate / (1 - adam.beta1**steps)
+    adam, steps = step.adam, step.steps.clamp_min(1)
+    size = step.rate / (1 - adam.beta1**steps)
     unbias = (1 - adam.beta2**steps).rsqrt()
-    decay = (1 - rate * adam.weight_decay).expand_as(size).contiguous()
-    networks, places = weights.shape
+    decay = (1 - step.rate * adam.weight_decay).expand_as(size).contiguous()
+    networks, places = step.weights.shape
     _step[(triton.cdiv(places, _BLOCK), networks)](
-        weights, first, second, gradient, scale_N, good_N.int(), size, unbias, decay,
+        step.weights, step.first, step.second, step.gradient, step.scale, step.good.int(), size, unbias, decay,
         places, 1 - adam.beta1, 1 - adam.beta2, adam.epsilon,
         DECAY=adam.weight_decay > 0, BLOCK=_BLOCK, num_warps=8,
     )  # fmt: skip
