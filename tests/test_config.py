@@ -31,8 +31,8 @@ TREE = (
 )
 TRAIN_KEYS = (
     "learning_rate, warmup, schedule, tokens, accumulate, max_length, shapes, round, adam, weight_decay, "
-    "label_smoothing, dropout, clip, balance, ema, precision, compile, fuse, shard, continued, validate_every, "
-    "validate_sentences, validate_beam, patience, max_updates, average, on_collapse, log_every"
+    "subword_dropout, label_smoothing, dropout, clip, balance, ema, precision, compile, fuse, shard, continued, "
+    "validate_every, validate_sentences, validate_beam, patience, max_updates, average, on_collapse, log_every"
 )
 HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
@@ -67,7 +67,7 @@ REFUSED = {
     "unknown key of an entry": (
         mixed('["X>Y", { path = "X>Y>X", wieght = 2 }]'),
         ": unknown key 'wieght' in stage.\"vanilla\".mix.\"X>Y>X\". Did you mean 'weight'? "
-        "Valid keys: path, weight, generate, samples, combine, tag, from_update, per_round.",
+        "Valid keys: path, weight, generate, samples, combine, tag, keep, same_rows, from_update, per_round.",
     ),
     "unknown key of a generator": (
         mixed('[{ path = "X>Y>X", generate = { hwo = "greedy" } }]'),

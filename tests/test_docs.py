@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from loopmt.config import load
+from loopmt.config import MixEntry, load
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,3 +31,17 @@ def test_every_example_is_a_valid_experiment(file: Path) -> None:
 def test_links_lead_somewhere(file: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
     assert [link for link in links if "://" not in link and not (file.parent / link).exists()] == []
+
+
+def test_the_page_of_mixes_can_be_pasted() -> None:
+    text = (ROOT / "docs" / "mixes.md").read_text(encoding="utf-8")
+    spans = re.findall(r"`([^`]+)`", text.split("| you want |")[1].split("\n\n")[0])
+    paths = [span for span in spans if re.fullmatch(r'"[A-Z<>]+"', span)]
+    entries = [f"{{ path = {path} }}" for path in paths] + [span for span in spans if span.startswith("{")]
+    entries += [
+        f'{{ path = "X>Y>Z>X", {span} }}' for span in spans if re.match(r"(generate|samples|keep|same_rows) ", span)
+    ]
+    block = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert block
+    mixes = [tomllib.loads(f"mix = [{entry}]")["mix"][0] for entry in entries] + tomllib.loads(block[1])["mix"][1:]
+    assert len([MixEntry.model_validate(mix) for mix in mixes]) > 15

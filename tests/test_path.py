@@ -34,9 +34,9 @@ def test_a_path_prints_as_it_is_read(walk: tuple[str, ...]) -> None:
     assert Path.parse(" > ".join(walk)) == path
 
 
-@given(walks(places))
-def test_a_pattern_prints_as_it_is_read(walk: tuple[str, ...]) -> None:
-    pattern = Pattern(walk)
+@given(walks(places), st.booleans())
+def test_a_pattern_prints_as_it_is_read(walk: tuple[str, ...], backward: bool) -> None:
+    pattern = Pattern(walk, backward and len(walk) > 2)
     assert Pattern.parse(str(pattern)) == pattern
     assert {*pattern.variables, *pattern.named} == set(walk)
 
@@ -49,6 +49,14 @@ def test_every_hop_but_the_last_generates(walk: tuple[str, ...]) -> None:
     assert path.closed == (walk[0] == walk[-1])
     assert ">".join([path.hops[0].source, *(hop.target for hop in path.hops)]) == str(path)
     assert all(hop.reverse.reverse == hop for hop in path.hops)
+
+
+@given(walks().filter(lambda walk: len(walk) > 2))
+def test_an_arrow_back_turns_the_last_hop_alone(walk: tuple[str, ...]) -> None:
+    there, back = Path(walk), Path(walk, backward=True)
+    assert (back.generating, back.taught) == (there.generating, there.taught.reverse)
+    assert (back.ends, back.closed, back.loop) == (there.ends, there.closed, False)
+    assert str(back) == str(there)[::-1].replace(">", "<", 1)[::-1]
 
 
 @given(walks(places), st.permutations([*FOUR, "zh_Hans", "x1"]))
@@ -74,6 +82,8 @@ def test_an_expansion_keeps_the_pattern(walk: tuple[str, ...], known: list[str])
         ("en>X>en", 2, 3),
         ("en>fr", 1, 1),
         ("X>en>X", 2, 3),
+        ("X>Z<Y", 6, 24),
+        ("X>Y<X", 6, 12),
     ],
 )
 def test_number_of_paths(pattern: str, three: int, four: int) -> None:
@@ -97,6 +107,10 @@ def test_expansion_follows_the_order_of_the_languages() -> None:
         ("en>en", "path 'en>en' goes from en to en: a hop leads to another language."),
         ("X>X", "path 'X>X' goes from X to X: a hop leads to another language."),
         ("en>é", "path 'en>é': 'é' is no language."),
+        ("en<fr", "path 'en<fr' has an arrow back and generates nothing that could be learnt."),
+        ("en<fr>en", "path 'en<fr>en': 'fr>en' is no language."),
+        ("en>fr<es<en", "path 'en>fr<es<en': 'es<en' is no language."),
+        ("en>fr<", "path 'en>fr<': a place is empty."),
     ],
 )
 def test_what_is_no_path(text: str, sentence: str) -> None:
@@ -111,6 +125,11 @@ def test_what_is_no_path(text: str, sentence: str) -> None:
 def test_a_pattern_is_no_path() -> None:
     with pytest.raises(PathError, match=r"'en>X' is a pattern, not a path: X is not a language\."):
         Path.parse("en>X")
+
+
+def test_a_path_to_walk_has_no_arrow_back() -> None:
+    with pytest.raises(PathError, match=r"'en>es<fr' has an arrow back, which only the mix of a stage may have\."):
+        Path.parse("en>es<fr")
 
 
 def expanded(texts: list[str], known: list[str], supply: Supply, trained: tuple[Hop, ...] = ()) -> list[list[str]]:
@@ -141,6 +160,14 @@ def test_star_data_feeds_what_it_can() -> None:
         "is open, so it needs bitext fr-es; the data has de-en, en-es, en-fr. "
         "Close it (fr>es>fr) or add data.bitext.fr-es."
     )
+
+
+def test_what_an_arrow_back_teaches_may_generate() -> None:
+    """Spanish is met with English alone, yet fr>es learns from what en>es says of the pairs en-fr."""
+    star = Supply.of([("en", "fr"), ("en", "es")], ["fr"])
+    agreement, loops = expanded(["X>Y", "X>Z<Y", "fr>es>fr"], THREE, star)[1:]
+    assert "en>es<fr" in agreement
+    assert loops == ["fr>es>fr"]
 
 
 def test_untrained_translators_cannot_feed_each_other() -> None:

@@ -1,8 +1,9 @@
 """The grammar of walks: hops, paths and patterns. No torch, no text, no networks.
 
 A path is a walk through languages, `en>fr>es>en`. Real text is known at its two ends and nowhere between:
-every hop but the last generates, the last one learns. A pattern is a path with capitals for languages,
-`X>Y>Z>X`: each capital stands for a language that no other place of the pattern names.
+every hop but the last generates, the last one learns. Where the last arrow points back, `en>es<fr`, the last hop is
+learnt from the real sentence to the generated one: fr>es, by what en>es said. A pattern is a path with capitals for
+languages, `X>Y>Z>X`: each capital stands for a language that no other place of the pattern names.
 """
 
 from __future__ import annotations
@@ -49,20 +50,26 @@ class Path:
     """A walk through languages whose two ends are known text."""
 
     languages: tuple[str, ...]
+    backward: bool = False  # in the last hop: its source is real, its target was generated
 
     def __str__(self) -> str:
-        return ">".join(self.languages)
+        return _written(self.languages, self.backward)
 
     @classmethod
     def parse(cls, text: str) -> Path:
+        """A path to walk to its end."""
         pattern = Pattern.parse(text)
         if pattern.variables:
             raise PathError(f"'{text}' is a pattern, not a path: {pattern.variables[0]} is not a language. {_HELP}")
+        if pattern.backward:
+            raise PathError(f"'{text}' has an arrow back, which only the mix of a stage may have. {_HELP}")
         return cls(pattern.places)
 
     @cached_property
     def hops(self) -> tuple[Hop, ...]:
-        return tuple(itertools.starmap(_hop, itertools.pairwise(self.languages)))
+        """What generates, and what learns."""
+        *generating, last = itertools.starmap(_hop, itertools.pairwise(self.languages))
+        return (*generating, last.reverse if self.backward else last)
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -71,6 +78,11 @@ class Path:
     @property
     def closed(self) -> bool:
         return self.languages[0] == self.languages[-1]
+
+    @property
+    def loop(self) -> bool:
+        """Whether a sentence must come home."""
+        return self.closed and not self.backward
 
     @property
     def generating(self) -> tuple[Hop, ...]:
@@ -86,13 +98,15 @@ class Pattern:
     """A path some of whose places are variables."""
 
     places: tuple[str, ...]
+    backward: bool = False
 
     def __str__(self) -> str:
-        return ">".join(self.places)
+        return _written(self.places, self.backward)
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        places = tuple(place.strip() for place in text.split(">"))
+        forward, arrow, last = text.partition("<")
+        places = tuple(place.strip() for place in (*forward.split(">"), *[last] * bool(arrow)))
         for place in places:
             if not (_LANGUAGE.fullmatch(place) or _VARIABLE.fullmatch(place)):
                 what = f"'{place}' is no language" if place else "a place is empty"
@@ -102,7 +116,9 @@ class Pattern:
         for here, there in itertools.pairwise(places):
             if here == there:
                 raise PathError(f"path {text!r} goes from {here} to {here}: a hop leads to another language. {_HELP}")
-        return cls(places)
+        if arrow and len(places) < 3:
+            raise PathError(f"path {text!r} has an arrow back and generates nothing that could be learnt. {_HELP}")
+        return cls(places, bool(arrow))
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -128,7 +144,12 @@ class Pattern:
         words = (*self.variables, *self.named)
         where = [words.index(place) for place in self.places]
         bindings = itertools.permutations(free, len(self.variables))
-        return [Path(tuple(map((*binding, *self.named).__getitem__, where))) for binding in bindings]
+        return [Path(tuple(map((*binding, *self.named).__getitem__, where)), self.backward) for binding in bindings]
+
+
+def _written(places: Sequence[str], backward: bool) -> str:
+    arrow = "<" if backward else ">"
+    return ">".join(places[:-1]) + arrow + places[-1]
 
 
 def check_language(name: str) -> None:
@@ -170,7 +191,7 @@ class Supply:
             return f"is closed, so it needs monolingual {end}; the data has {self._languages}. Add data.mono.{end}."
         if Hop(start, end) in self.bitext:
             return None
-        close = Path((*path.languages, start))
+        close = Path((*path.languages, start), path.backward)
         return (
             f"is open, so it needs bitext {start}-{end}; the data has {self._pairs}. "
             f"Close it ({close}) or add data.bitext.{start}-{end}."

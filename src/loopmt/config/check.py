@@ -119,6 +119,7 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     pairs = list(zip(entries, expanded, strict=True))
     taught = {path.taught for expansion in expanded for path in expansion.paths}
     for entry, expansion in pairs:
+        _check_filter(stage, entry, expansion, trained | taught)
         _check_entry(stage, entry, expansion, trained | generators)
         _check_own(stage, entry, expansion, trained | taught)
     return pairs
@@ -126,6 +127,8 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
 
 def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     """The candidates of `mix = "auto"`; a pattern over more languages than there are is no candidate."""
+    if backward := [pattern for pattern in stage.auto.candidates if "<" in pattern]:
+        raise ConfigError(f'stage "{stage.name}": auto.candidates must come home; {backward[0]} has an arrow back.')
     fits = [
         pattern
         for pattern in stage.auto.candidates
@@ -156,6 +159,24 @@ def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: f
                 )
     if entry.combine == "logmeanexp" and entry.samples < 2:
         raise ConfigError(f'stage "{stage.name}", path {entry.path}: combine = "logmeanexp" needs samples = 2 or more.')
+    if entry.combine == "logmeanexp" and expansion.paths[0].backward:
+        raise ConfigError(
+            f'stage "{stage.name}", path {entry.path}: with an arrow back the targets are generated, and '
+            'combine = "logmeanexp" is of one real target. Use combine = "mean".'
+        )
+
+
+def _check_filter(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
+    if entry.keep == 1:
+        return
+    if not expansion.paths[0].generating:
+        raise ConfigError(f'stage "{stage.name}", path {entry.path} generates nothing to keep a share of.')
+    for path in expansion.paths:
+        if path.taught.reverse not in own:
+            raise ConfigError(
+                f'stage "{stage.name}", path {path}: keep = {entry.keep} asks the opinion of {path.taught.reverse}, '
+                "which nothing trains. Leave keep out, or teach that direction, too."
+            )
 
 
 def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:

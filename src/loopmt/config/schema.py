@@ -174,6 +174,9 @@ class Train(Schedule):
     round: int = Field(16, ge=1, description="updates between two generations: the generators' staleness")
     adam: tuple[float, float, float] = Field((0.9, 0.98, 1e-9), description="beta1, beta2, epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW)")
+    subword_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of the merges in real text that are undone at random"
+    )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target mass spread over the vocabulary")
     dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's")
     clip: float = Field(1.0, ge=0, description="largest gradient norm of each network; 0: no limit")
@@ -220,7 +223,13 @@ class MixEntry(Section):
     generate: Generate | list[Generate] = Field(Generate(), description="for all generating hops, or one per hop")
     samples: int = Field(1, ge=1, description="generated sources per real sentence")
     combine: Literal["mean", "logmeanexp"] = Field("mean", description="how the samples' likelihoods combine")
-    tag: bool = Field(False, description="mark generated sources with a tag")
+    tag: bool = Field(False, description="mark rows with a generated side by a tag before their source")
+    keep: float = Field(
+        1.0, gt=0, le=1, description="share of what was generated that is learnt: the best by dual cross-entropy"
+    )
+    same_rows: bool = Field(
+        False, description="read the real sentences in the order of all such entries: several sources for each"
+    )
     from_update: int = Field(0, ge=0, description="the entry joins the mix at this update")
     per_round: int | None = Field(
         None, ge=1, description="how many of the pattern's paths to a direction a round draws; default: all"

@@ -55,7 +55,7 @@ def _added(experiment: Experiment, of: str, against: str, direction: Hop, plan: 
 def _loops(experiment: Experiment, stage: str, direction: Hop) -> set[Path]:
     expanded = expansions(experiment, experiment.stage(stage))
     paths = [path for _, expansion in expanded for path in expansion.paths]
-    return {loop_of(path) for path in paths if path.closed and path.taught == direction}
+    return {loop_of(path) for path in paths if path.loop and path.taught == direction}
 
 
 def _row(experiment: Experiment, of: str, against: str, name: str, direction: Hop, loop: Json, gain: Estimate) -> Row:

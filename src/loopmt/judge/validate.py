@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from loopmt.config import Generate
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import Limits, batches, say
-from loopmt.model.losses import row_losses
-from loopmt.model.transformer import NO_DROPOUT
+from loopmt.model.decoding import Limits, say
+from loopmt.model.scoring import surprise
 from loopmt.model.translators import By, Translators
 from loopmt.path import Hop
-from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
 
-_MOST_LOGITS = {"cpu": 2**25, "cuda": 2**30}  # of a batch: launching many small ones takes longer than computing them
 Agree = Callable[[str, str, str, str], bool]  # source, its language, translation, its language
 
 
@@ -84,28 +81,14 @@ def exact_accuracy(agree: Agree, pairs: HeldOut, said: Sequence[str]) -> float:
     return sum(right) / max(len(right), 1)
 
 
-@torch.no_grad()
 def loss_by_hop(translators: Translators, sets: Sequence[HeldOut], precision: torch.dtype) -> dict[str, float]:
     """Mean loss per target token, without label smoothing and dropout."""
     return {str(pairs.hop): _loss(translators, pairs, precision) for pairs in sets}
 
 
 def _loss(translators: Translators, pairs: HeldOut, precision: torch.dtype) -> float:
-    row = translators.network(pairs.hop)
-    flat = translators.live[row : row + 1]
-    sources = translators.addressed(pairs.source_ids, pairs.hop)
-    places = np.maximum(sources.lengths, pairs.reference_ids.lengths)
-    most = _MOST_LOGITS["cuda" if translators.device.type == "cuda" else "cpu"] // translators.layout.target_size
-    total = tokens = 0.0
-    for numbers in batches(places, Limits(batch_tokens=most, batch_rows=most)):
-        source, target = (_table(ragged, numbers, translators.device) for ragged in (sources, pairs.reference_ids))
-        losses, counts = row_losses(translators, flat, source, target, 0.0, NO_DROPOUT, precision)
-        total, tokens = total + float(losses.sum()), tokens + float(counts.sum())
-    return total / max(tokens, 1.0)
-
-
-def _table(ragged: Ragged, numbers: Ints, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(ragged.padded(numbers, int(ragged.lengths[numbers].max()) + 1)).to(device)[None]
+    losses, tokens = surprise(translators, pairs.hop, pairs.source_ids, pairs.reference_ids, precision)
+    return float(losses.sum() / max(tokens.sum(), 1))
 
 
 def mean(values: Mapping[str, float]) -> float:

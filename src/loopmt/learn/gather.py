@@ -18,6 +18,7 @@ import numpy as np
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.learn.learner import precision
 from loopmt.model.decoding import Limits
+from loopmt.model.scoring import Floats, dual_cross_entropy
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.travel import HopRecord, Walk, travel
@@ -27,6 +28,7 @@ from loopmt.rng import numpy_generator
 from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Side, Store, row_indices
+from loopmt.text.subwords import Loosened
 
 _SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
@@ -105,6 +107,7 @@ class Gatherer:
         self.processes = processes
         self.key = key
         self.limits = Limits.on(translators.device, train.max_length)
+        self.loosened = Loosened(translators.vocab, train.subword_dropout)
         places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
         self._places = {route.number: places[route.path.ends] for route in routes}
         self._balance = self._balances()
@@ -174,12 +177,14 @@ class Gatherer:
     def _count(self, route: Route, share: float, stream: Stream) -> int:
         """Real rows that a round needs, as many more as the generators are expected to lose."""
         places = self.train.round * self.train.tokens * _SURPLUS / self._places[route.number] / route.entry.samples
-        return math.ceil(places * share / max(stream.kept, _FEWEST_KEPT))
+        return math.ceil(places * share / max(min(stream.kept, route.entry.keep), _FEWEST_KEPT))
 
     def _read(self, route: Route, start: int, count: int) -> tuple[Ragged, Ragged]:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self._sides(route.path)
-        rows = row_indices(len(starts), start, count, *self.key, "rows", str(route.path))
+        # Routes that share an order read on at nearly the same pace: each sentence gets a source by all of them.
+        order = (*route.path.ends, str(route.path.taught)) if route.entry.same_rows else (str(route.path),)
+        rows = row_indices(len(starts), start, count, *self.key, "rows", *order)
         fit = np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) < self.shapes[-1].length - 2
         rows = np.repeat(rows[fit], route.entry.samples)
         first = starts.take(rows)
@@ -199,7 +204,12 @@ class Gatherer:
             if route.synthetic
         }
         tokens, seconds = self._generate(list(walks.values()), number)
-        said = {route: (walk.trace[-1], walk.keep) for route, walk in walks.items()}
+        doubts = {
+            route.number: self._doubts(route, walks[route.number], texts[route.number][1].take(mine[route.number]))
+            for route in routes
+            if route.synthetic
+        }
+        said = {route: (walk.trace[-1], walk.keep, doubts[route]) for route, walk in walks.items()}
         records = {route: walk.records for route, walk in walks.items()}
         everyone = self.processes.collect((said, records, tokens))
         gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
@@ -209,7 +219,7 @@ class Gatherer:
             for hop in zip(*(part[1][route] for part in everyone), strict=True)
         ]
         parts = [part[0] for part in everyone]
-        return {route.number: self._rows(route, texts[route.number], parts) for route in routes}, gathered
+        return {route.number: self._rows(route, texts[route.number], parts, number) for route in routes}, gathered
 
     def _generate(self, walks: list[Walk], number: int) -> tuple[int, float]:
         """Take all walks to their last hop: the tokens and the seconds of it."""
@@ -222,15 +232,28 @@ class Gatherer:
         tokens = travel(self.translators, walks, self.limits, precision(self.train, device), key, self.sieve)
         return tokens, time.perf_counter() - began
 
-    def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]]) -> Rows:
+    def _doubts(self, route: Route, walk: Walk, ends: Ragged) -> Floats:
+        """How doubtful each generated sentence is beside the real one at the end of the walk."""
+        if route.entry.keep == 1:
+            return np.zeros(len(ends))
+        hop = Hop(walk.path.languages[-2], walk.path.languages[-1])
+        dtype = precision(self.train, self.translators.device)
+        return dual_cross_entropy(self.translators, hop, walk.trace[-1], ends, dtype)
+
+    def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]], number: int) -> Rows:
         sources, targets = text
         groups = np.full(len(targets), -1, dtype=np.int64)
         if route.entry.combine == "logmeanexp":
             groups = np.arange(len(targets)) // route.entry.samples * len(self.routes) + route.number
         if route.synthetic:
-            sources, keep = _dealt_back([part[route.number] for part in everyone], len(targets))
-            numbers = np.flatnonzero(keep)
+            sources, keep, doubts = _dealt_back([part[route.number] for part in everyone], len(targets))
+            numbers = _least(doubts, np.flatnonzero(keep), route.entry.keep)
             sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
+        else:
+            sources = self.loosened(sources, route.path.ends[0], *self.key, number, str(route.path), "source")
+        targets = self.loosened(targets, route.path.ends[1], *self.key, number, str(route.path), "target")
+        if route.path.backward:
+            sources, targets = targets, sources
         marked = route.entry.tag and route.synthetic
         addressed = self.translators.addressed(sources, route.path.taught, synthetic=marked)
         return Rows(addressed, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
@@ -269,10 +292,16 @@ def _added_up(records: Sequence[HopRecord]) -> HopRecord:
     return HopRecord(hop=records[0].hop, dropped=dict(dropped), **sums)
 
 
-def _dealt_back(parts: Sequence[tuple[Ragged, Ints]], count: int) -> tuple[Ragged, Ints]:
+def _least(doubts: Floats, numbers: Ints, share: float) -> Ints:
+    """The rows among `numbers` that are doubted least, in their order."""
+    ranked = np.argsort(doubts[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
+    return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
+
+
+def _dealt_back(parts: Sequence[tuple[Ragged, Ints, Floats]], count: int) -> tuple[Ragged, Ints, Floats]:
     """Rows that were dealt to processes in turn, in their old order."""
     order = np.argsort(
         np.concatenate([np.arange(rank, count, len(parts)) for rank in range(len(parts))]), kind="stable"
     )
-    texts = Ragged.join([text for text, _ in parts])
-    return texts.take(order), np.concatenate([keep for _, keep in parts])[order]
+    texts, keeps, doubts = zip(*parts, strict=True)
+    return Ragged.join(texts).take(order), np.concatenate(keeps)[order], np.concatenate(doubts)[order]

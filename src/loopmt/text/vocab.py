@@ -123,6 +123,12 @@ class Vocab:
     def size(self, language: str) -> int:
         return int(self._processors[language].get_piece_size())
 
+    def pieces(self, language: str) -> dict[str, tuple[int, float]]:
+        """Every piece of text, bytes apart, with its id and its score."""
+        processor = self._processors[language]
+        ids = [one for one in range(self.synthetic + 1, self.size(language)) if not processor.is_byte(one)]
+        return {processor.id_to_piece(one): (one, float(processor.get_score(one))) for one in ids}
+
     def tag(self, language: str) -> int:
         return _FIRST_TAG + self.languages.index(language)
 

@@ -26,7 +26,7 @@ Diff = list[tuple[str, str]]
 
 def chosen_loops(paths: Sequence[Path], most: int = 4) -> list[Path]:
     """A few of the loops, from each length some, that set out from different languages."""
-    closed = list(dict.fromkeys(path for path in paths if path.closed))
+    closed = list(dict.fromkeys(path for path in paths if path.loop))
     lengths = sorted({len(path.hops) for path in closed})
     shares = max(1, most // max(1, len(lengths)))
     found: list[Path] = []

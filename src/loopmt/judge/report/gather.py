@@ -15,7 +15,7 @@ from loopmt.judge.report.followed import with_differences
 from loopmt.judge.report.measured import parameters, plan_rows, predicted, thresholds
 from loopmt.judge.report.tables import paper_tables
 from loopmt.judge.report.training import alarms, choices, curves, guards, spending
-from loopmt.path import Path
+from loopmt.path import Path, Pattern
 from loopmt.run import Json, Run, read_json
 from loopmt.text.manifest import CorpusRecord, Manifest
 
@@ -110,15 +110,15 @@ def _stage(experiment: Experiment, stage: Stage, standing: Json, chosen: Sequenc
         "auto": stage.mix == "auto",
         "hops": list(dict.fromkeys(str(path.taught) for path in paths)),
         "loops": [str(path) for path in loops],
-        "num_loops": sum(path.closed for path in paths),
+        "num_loops": sum(path.loop for path in paths),
         "train": {name: getattr(train, name) for name in _TRAINING},
     }
 
 
 def _entry(entry: Json, num_paths: int) -> Json:
     generate = entry["generate"] if isinstance(entry["generate"], list) else [entry["generate"]]
-    loops = entry["path"].count(">") > 1
-    how = [f"{one['by']} {_how(one)}" for one in generate] if loops else []
+    generates = len(Pattern.parse(entry["path"]).places) > 2
+    how = [f"{one['by']} {_how(one)}" for one in generate] if generates else []
     return {"path": entry["path"], "weight": entry["weight"], "paths": num_paths, "how": ", ".join(dict.fromkeys(how))}
 
 
@@ -133,7 +133,7 @@ def _distinct_loops(paths: Sequence[Path]) -> list[Path]:
     """Closed paths, of those that are the same loop begun elsewhere only the first."""
     found: dict[tuple[str, ...], Path] = {}
     for path in paths:
-        if path.closed:
+        if path.loop:
             round_ = path.languages[:-1]
             found.setdefault(min(round_[place:] + round_[:place] for place in range(len(round_))), path)
     return list(found.values())

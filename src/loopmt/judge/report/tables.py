@@ -39,7 +39,7 @@ def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
 def regime(experiment: Experiment, stage: Stage) -> str:
     """What the paper would call a stage, by the longest loop it follows and who generates."""
     expanded = [(entry, path) for entry, expansion in expansions(experiment, stage) for path in expansion.paths]
-    loops = [(entry, path) for entry, path in expanded if path.closed]
+    loops = [(entry, path) for entry, path in expanded if path.loop]
     if not loops:
         return "vanilla" if stage.from_ is None else "vanilla, longer"
     if max(len(path.hops) for _, path in loops) > 2:
