@@ -37,7 +37,7 @@ def running(service: Service, host: str = "127.0.0.1") -> Iterator[httpx.Client]
     where = address(listening)
     thread.start()
     try:
-        with httpx.Client(base_url=where, timeout=30, trust_env=False) as client:
+        with httpx.Client(base_url=where, timeout=120, trust_env=False) as client:
             yield client
     finally:
         server.should_exit = True

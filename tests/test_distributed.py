@@ -84,14 +84,14 @@ def two(request: Request) -> Iterator[list[subprocess.Popen[str]]]:
 
 def finish(request: Request) -> None:
     with two(request) as processes:
-        said = [process.communicate(timeout=120) for process in processes]
+        said = [process.communicate(timeout=300) for process in processes]
         assert [process.returncode for process in processes] == [0, 0], said
         assert said[0][0] == f"finished; next: loopmt evaluate {request.run}\n"
         assert said[1] == ("", ""), "one of them speaks for both"
 
 
 def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not ready() and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -150,7 +150,7 @@ def test_torchrun_is_asked_to_stop(ask_for: ASK) -> None:
             wait_for(lambda: folder.begun and len(folder.records()) >= 1, process)
         finally:
             process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     assert "training paused: SIGINT was received. The same command resumes it." in said
     assert folder.updates()[-1] > 0
 

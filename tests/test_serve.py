@@ -376,7 +376,7 @@ def test_served_and_stopped_as_typed(tiny_run: Path, tmp_path: Path, number: sig
         found = re.search(r"\(stage vanilla, decoded by (.+)\) at (http://127\.0\.0\.1:\d+/) ", line)
         assert found, line
         body = {"path": "en>fr", "texts": [SENTENCE]}
-        answer = httpx.post(f"{found[2]}translate", json=body, timeout=30, trust_env=False)
+        answer = httpx.post(f"{found[2]}translate", json=body, timeout=120, trust_env=False)
         assert answer.status_code == 200
         process.send_signal(number)
         assert process.wait(20) == 0

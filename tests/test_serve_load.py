@@ -78,7 +78,7 @@ def test_slow_clients_keep_nobody_waiting(tiny_run: Path) -> None:
     )
     with running(service_of(tiny_run, Slow())) as client, contextlib.ExitStack() as stack:
         where = (client.base_url.host, client.base_url.port or 80)
-        slow = [stack.enter_context(socket.create_connection(where, timeout=10)) for _ in range(30)]
+        slow = [stack.enter_context(socket.create_connection(where, timeout=60)) for _ in range(30)]
         for one in slow[:20]:
             one.sendall(head)
         began = time.monotonic()
@@ -113,7 +113,7 @@ def test_silent_connections_are_closed(tiny_run: Path, monkeypatch: pytest.Monke
     with running(service_of(tiny_run, Slow())) as client:
         assert client.get("/health").status_code == 200
         where = (client.base_url.host, client.base_url.port or 80)
-        with socket.create_connection(where, timeout=10) as silent, socket.create_connection(where, timeout=10) as half:
+        with socket.create_connection(where, timeout=60) as silent, socket.create_connection(where, timeout=60) as half:
             half.sendall(b"GET / HTTP/1.1\r\nho")
             assert silent.recv(1) == half.recv(1) == b""
         assert client.get("/health").status_code == 200, "who has asked something may stay"
@@ -125,7 +125,7 @@ def test_a_dripping_head_has_its_time(tiny_run: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("loopmt.serve.server._SILENCE", 0.5)
     with running(service_of(tiny_run, Slow())) as client:
         where = (client.base_url.host, client.base_url.port or 80)
-        with socket.create_connection(where, timeout=10) as slow:
+        with socket.create_connection(where, timeout=60) as slow:
             if asked_before:
                 slow.sendall(HEAD + b"\r\n")
                 assert slow.recv(4096).startswith(b"HTTP/1.1 200")
@@ -137,7 +137,7 @@ def test_a_dripping_body_has_its_time(tiny_run: Path) -> None:
     head = b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with running(service_of(tiny_run, Slow(), replace(SMALL, reading=0.5))) as client:
         where = (client.base_url.host, client.base_url.port or 80)
-        with socket.create_connection(where, timeout=10) as slow:
+        with socket.create_connection(where, timeout=60) as slow:
             slow.sendall(HEAD + b"\r\n")
             assert slow.recv(4096).startswith(b"HTTP/1.1 200")
             slow.sendall(head + b"content-length: 900\r\n\r\n")
