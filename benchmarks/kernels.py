@@ -174,23 +174,23 @@ def choices() -> Iterator[Case]:
     from loopmt.model.kernels import choose
 
     for rows, size in ((256, 32_000), (4096, 32_000), (1024, 8000)):
-        inputs = [numbers(rows, size, gradient=False), torch.zeros(size, device="cuda")]
+        inputs = [numbers(rows, size, gradient=False)]
         for name, how in (
             ("greedy", Generate(how="greedy")),
             ("sampled", Generate(how="sample")),
             ("top 10", Generate(how="sample", top_k=10)),
         ):
 
-            def kernel(logits: Tensor, silent: Tensor, how: Generate = how) -> Tensor:
-                return choose.pick(logits, silent, how, None)[1]
+            def kernel(logits: Tensor, how: Generate = how) -> Tensor:
+                return choose.pick(logits, how, None)[1]
 
-            def eager(logits: Tensor, silent: Tensor, how: Generate = how) -> Tensor:
-                return search.pick(logits, silent, how, None)[1]
+            def eager(logits: Tensor, how: Generate = how) -> Tensor:
+                return search.pick(logits, how, None)[1]
 
             yield Case(name, f"{rows}x{size}", kernel, eager, inputs, 2.0 * rows * size)
         yield Case(
-            "likeliest 8", f"{rows}x{size}", lambda logits, silent: choose.likeliest(logits, silent, 8)[0],
-            lambda logits, silent: search.likeliest(logits, silent, 8)[0], inputs, 2.0 * rows * size,
+            "likeliest 8", f"{rows}x{size}", lambda logits: choose.likeliest(logits, 8)[0],
+            lambda logits: search.likeliest(logits, 8)[0], inputs, 2.0 * rows * size,
         )  # fmt: skip
 
 

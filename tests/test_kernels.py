@@ -31,6 +31,7 @@ from loopmt.model.decoding import Limits, Speaker, decode_nbest
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import attend_cross, attend_self
+from loopmt.model.kernels.beams import grown, move
 from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.linear import linear
@@ -283,14 +284,13 @@ def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
     """`coarse` numbers have many that are equal, and some tokens must not be said."""
     logits = 3 * normal(1, rows, size)
     logits = logits.mul(2).round().div(2) if coarse else logits
-    silent = torch.zeros(size)
-    silent[:2] = -torch.inf
-    found, tokens = likeliest(logits, silent, count)
-    expected, _ = search.likeliest(logits, silent, count)
+    logits[:, :2] = -torch.inf
+    found, tokens = likeliest(logits, count)
+    expected, _ = search.likeliest(logits, count)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     said = [row[scores > -torch.inf] for row, scores in zip(tokens, found, strict=True)]
     assert all(len(set(row.tolist())) == len(row) for row in said)
-    logprobs = (logits + silent).log_softmax(-1)
+    logprobs = logits.log_softmax(-1)
     for row, scores, places in zip(logprobs, found, tokens, strict=True):
         real = scores > -torch.inf
         torch.testing.assert_close(row[places][real], scores[real], rtol=1e-5, atol=1e-5)
@@ -299,26 +299,77 @@ def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
 @pytest.mark.parametrize("size", [5, 130, 2048, 8003])
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="sample", top_k=1)])
 def test_the_one_likeliest(size: int, how: Generate) -> None:
-    logits, silent = 3 * normal(1, 3, size), torch.zeros(size)
-    silent[0] = -torch.inf
-    for one, other in zip(pick(logits, silent, how, None), search.pick(logits, silent, how, None), strict=True):
+    logits = 3 * normal(1, 3, size)
+    logits[:, 0] = -torch.inf
+    for one, other in zip(pick(logits, how, None), search.pick(logits, how, None), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.6}])
 def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> None:
     how, rows = Generate.model_validate({"how": "sample", **settings}), 4000
-    logits, silent = normal(3, 1, 24).expand(rows, -1).contiguous(), torch.zeros(24)
-    silent[0] = -torch.inf
-    tokens, scores = pick(logits, silent, how, torch.Generator().manual_seed(1))
-    torch.testing.assert_close(scores, (logits[0] + silent).log_softmax(-1)[tokens])
-    other, _ = search.pick(logits, silent, how, torch.Generator().manual_seed(2))
+    logits = normal(3, 1, 24).repeat(rows, 1)
+    logits[:, 0] = -torch.inf
+    tokens, scores = pick(logits, how, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(scores, logits[0].log_softmax(-1)[tokens])
+    other, _ = search.pick(logits, how, torch.Generator().manual_seed(2))
     counts = torch.stack([torch.bincount(draws, minlength=24) for draws in (tokens, other)])
     often = counts.sum(0) > 20
     pearson = ((counts[0] - counts[1])[often] ** 2 / counts.sum(0)[often]).sum()
     assert float(pearson) < 2.2 * int(often.sum()), "as two samples of one law"
-    again, _ = pick(logits, silent, how, torch.Generator().manual_seed(1))
+    again, _ = pick(logits, how, torch.Generator().manual_seed(1))
     assert torch.equal(tokens, again)
+
+
+def beams(rows: int, width: int, length: int, position: int) -> search.Kept:
+    """Some hypotheses of each sentence have ended, of some sentences none and of some all."""
+    said = torch.zeros(2, rows, width, length, dtype=torch.long)
+    said[..., :position] = torch.randint(3, 50, (2, rows, width, position), generator=torch.Generator().manual_seed(1))
+    scores = normal(2, 2, rows, width).abs().neg().sort(-1, descending=True).values
+    if position == 0:
+        scores[0, :, 1:] = -torch.inf
+    many = torch.arange(rows) % (width + 1) if position > 1 else torch.zeros(rows)
+    scores[1, torch.arange(width) >= many[:, None]] = -torch.inf
+    said[1, ..., position // 2] = 1
+    said[1, ..., position // 2 + 1 :] = 0
+    return said[0], scores[0], said[1], scores[1], said[0, :, :, max(position - 1, 0)].flatten()
+
+
+@pytest.mark.parametrize(
+    ("width", "choices", "length", "position"),
+    [(4, 8, 20, 7), (1, 2, 9, 3), (5, 10, 70, 66), (3, 6, 9, 0), (4, 8, 9, 8), (2, 2, 140, 133)],
+)
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_beams_grow(width: int, choices: int, length: int, position: int, penalty: float) -> None:
+    rows, draw, place = 7, torch.Generator().manual_seed(3), torch.tensor(position)
+    kept = beams(rows, width, length, position)
+    longest = torch.full((rows,), length)
+    longest[2] = position  # at its limit
+    logprobs = normal(4, rows * width, choices).abs().neg().sort(-1, descending=True).values
+    tokens = torch.stack([torch.randperm(12, generator=draw)[:choices] for _ in range(rows * width)])
+    now = search.Growth(longest, place, (place + 1) ** penalty, logprobs, tokens)
+    expected, parents = search.grown(kept, now)
+    found, rows_found = grown(tuple(tensor.clone() for tensor in kept), now)  # type: ignore[arg-type]
+    for number in (1, 3):
+        assert torch.equal(found[number], expected[number])
+        real = expected[number] > -torch.inf
+        assert torch.equal(found[number - 1][real], expected[number - 1][real])
+    real = (expected[1] > -torch.inf) & (longest > place)[:, None]
+    assert torch.equal(found[4].view(rows, width)[real], expected[4].view(rows, width)[real])
+    assert torch.equal(rows_found[real], parents[real])
+
+
+@pytest.mark.parametrize(("width", "length", "position"), [(4, 20, 7), (5, 70, 66), (1, 3, 0), (20, 30, 29)])
+def test_tables_of_rows_move(width: int, length: int, position: int) -> None:
+    draw, rows = torch.Generator().manual_seed(1), 3
+    own = torch.arange(rows * width)
+    parents = torch.randint(width, (rows, width), generator=draw) + own.view(rows, width)[:, :1]
+    before = torch.randint(-3, 3, (rows * width, length), generator=draw, dtype=torch.int32)
+    expected = before.clone()
+    expected[:, position] = 0
+    expected = expected[parents.flatten()] + (parents.flatten() - own).int()[:, None]
+    move(before, parents, torch.tensor(position))
+    assert torch.equal(before[:, : position + 1], expected[:, : position + 1])
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])

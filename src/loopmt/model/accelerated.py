@@ -15,6 +15,7 @@ from loopmt.config import Model
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import SIZES, attend_cross, attend_self, fits
+from loopmt.model.kernels.beams import grown, move
 from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.linear import linear
@@ -23,7 +24,7 @@ from loopmt.model.kernels.residual import residual_norm
 from loopmt.model.transformer import Cache, Dropout, Function, Layer, Memory, Transformer
 from loopmt.model.weights import Weights
 
-_INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, likeliest, pick)}
+_INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, grown, likeliest, pick)}
 """Kernels for functions of other rooms, by the name that they share."""
 
 
@@ -63,15 +64,13 @@ class Accelerated(Transformer):
             cache.ancestors = torch.zeros(rows, length, dtype=torch.int32, device=like.device)
         return cache
 
-    def reorder(self, cache: Cache, parents: Tensor, position: Tensor) -> None:
+    def reorder(self, cache: Cache, parents_BW: Tensor, position: Tensor) -> None:
         """Keys and values stay where they were written; the table says how many rows away that is.
 
         So a sentence can be moved with all its rows, and the table stays right.
         """
         assert cache.ancestors is not None, "the cache was made for rows that move"
-        away = (parents - torch.arange(len(parents), device=parents.device)).int()[:, None]
-        cache.ancestors.index_fill_(1, position.view(1), 0)
-        cache.ancestors.copy_(cache.ancestors[parents] + away)
+        move(cache.ancestors, parents_BW, position)
 
     def widen(self, memory: Memory, width: int) -> Memory:
         """Hypotheses of a sentence read the same memory."""

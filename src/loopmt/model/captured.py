@@ -82,13 +82,12 @@ class CapturedDecoder:
         self.transformer = transformer
         self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
         self.weights = layout.unpack(self.flat)
-        self.silent = torch.zeros(layout.target_size, device=device)
         self.recorder = recorder or partial(record, pool=torch.cuda.graph_pool_handle())
         self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
 
     def load(self, flat: Tensor, silent: Tensor) -> None:
         self.flat.copy_(flat)
-        self.silent.copy_(silent)
+        self.weights["output_bias"].add_(silent)
 
     def decode(
         self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
@@ -169,7 +168,7 @@ class CapturedDecoder:
         def step() -> None:
             fixed = search.state(hypotheses)
             logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], position)[0]
-            parents = hypotheses.advance(logits, self.silent, position, None)
+            parents = hypotheses.advance(logits, position, None)
             for name, tensor in search.state(hypotheses).items():
                 setattr(hypotheses, name, fixed[name].copy_(tensor))
             if parents is not None:

@@ -177,7 +177,7 @@ class Decoder:
 
     def load(self, flat: Tensor, silent: Tensor) -> None:
         self.weights = self.layout.unpack(flat.detach().to(self.precision))
-        self.silent = silent
+        self.weights["output_bias"] = self.weights["output_bias"] + silent.to(self.precision)
 
     def decode(
         self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
@@ -189,9 +189,9 @@ class Decoder:
         for number in range(max(limit)):
             position = torch.tensor(number, device=source_BS.device)
             logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], number)[0]
-            parents = hypotheses.advance(logits, self.silent, position, generator)
+            parents = hypotheses.advance(logits, position, generator)
             if parents is not None:
-                reorder(cache, parents, number + 1)
+                reorder(cache, parents.flatten(), number + 1)
             if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):
                 done = hypotheses.done(position)
                 if done.any():

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -70,13 +70,8 @@ class Search(Protocol):
     def width(self) -> int:
         """Hypotheses a sentence."""
 
-    def advance(
-        self, logits: Tensor, silent: Tensor, position: Tensor, generator: torch.Generator | None
-    ) -> Tensor | None:
-        """One more token of every hypothesis; the old rows that the new ones continue, if they moved.
-
-        `silent` is added to all logits: -inf at ids that may not be said.
-        """
+    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor | None:
+        """One more token of every hypothesis; the old rows that the new ones continue, (B, W), if they moved."""
 
     def done(self, position: Tensor) -> Tensor:
         """(B,), sentences for which nothing can change any more."""
@@ -136,8 +131,8 @@ class Single:
     def width(self) -> int:
         return 1
 
-    def advance(self, logits: Tensor, silent: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
-        picked, scored = self.fuse(pick)(logits, silent, self.how, generator)
+    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
+        picked, scored = self.fuse(pick)(logits, self.how, generator)
         self.tokens = picked.masked_fill(self.ended, PAD)
         self.said = self.said.index_copy(1, position.view(1), self.tokens[:, None])
         self.scores = self.scores + scored.masked_fill(self.ended, 0)
@@ -175,30 +170,14 @@ class Beams:
     def width(self) -> int:
         return self.how.beam
 
-    def advance(self, logits: Tensor, silent: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
-        rows, width, length = self.said.shape
-        logprobs, tokens = self.fuse(likeliest)(logits, silent, 2 * width)
-        total = (self.scores[..., None] + logprobs.view(rows, width, -1)).flatten(1)
-        best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
-        parent, token = place // logprobs.shape[-1], tokens.view(rows, -1).gather(1, place)
-        said = self.said.gather(1, parent[..., None].expand(-1, -1, length))
-        said = said.index_copy(2, position.view(1), token[..., None])
-        ending = token == EOS
-        under_way = (self.longest > position)[:, None]  # a sentence at its limit stays as it is
-        self._keep_ended(said, best.masked_fill(~(ending & under_way), -math.inf), position)
-        scores, order = best.masked_fill(ending, -math.inf).topk(width, dim=1)
-        self.scores = scores.where(under_way, self.scores)
-        self.said = said.gather(1, order[..., None].expand(-1, -1, length)).where(under_way[..., None], self.said)
-        self.tokens = token.gather(1, order).flatten()
-        base = torch.arange(rows, device=said.device)[:, None] * width
-        moved: Tensor = (base + parent.gather(1, order)).flatten()
-        return moved
-
-    def _keep_ended(self, said: Tensor, scores: Tensor, position: Tensor) -> None:
-        normalised = scores / (position + 1) ** self.how.length_penalty
-        self.ended_scores, order = torch.cat([self.ended_scores, normalised], 1).topk(self.width, dim=1)
-        everything = torch.cat([self.ended_said, said], 1)
-        self.ended_said = everything.gather(1, order[..., None].expand(-1, -1, said.shape[2]))
+    def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
+        logprobs, choices = self.fuse(likeliest)(logits, 2 * self.width)
+        now = Growth(self.longest, position, (position + 1) ** self.how.length_penalty, logprobs, choices)
+        kept = (self.said, self.scores, self.ended_said, self.ended_scores, self.tokens)
+        parents: Tensor
+        kept, parents = self.fuse(grown)(kept, now)
+        self.said, self.scores, self.ended_said, self.ended_scores, self.tokens = kept
+        return parents
 
     def done(self, position: Tensor) -> Tensor:
         """At its limit, or no hypothesis that goes on can overtake the worst that has ended."""
@@ -248,6 +227,45 @@ class Beams:
         return ended or [output(ids[:longest], score) for ids, score in cut if score > -math.inf]
 
 
+class Growth(NamedTuple):
+    """What the hypotheses of B beams may say at a position."""
+
+    longest_B: Tensor
+    position: Tensor
+    worth: Tensor  # what the score of a hypothesis that ends here is divided by
+    logprobs_RC: Tensor  # of the likeliest tokens after each hypothesis
+    choices_RC: Tensor
+
+
+Kept = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+"""What a beam remembers: (B, W, T) said, (B, W) scores, the same of those that have ended, (B*W,) last tokens."""
+
+
+def grown(kept: Kept, now: Growth) -> tuple[Kept, Tensor]:
+    """Beams after one more token, and the rows that they continue, (B, W)."""
+    said, scores, ended_said, ended_scores, _ = kept
+    rows, width = scores.shape
+    total = (scores[..., None] + now.logprobs_RC.view(rows, width, -1)).flatten(1)
+    best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
+    parent, token = place // now.logprobs_RC.shape[-1], now.choices_RC.view(rows, -1).gather(1, place)
+    longer = _taken(said, parent).index_copy(2, now.position.view(1), token[..., None])
+    ending = token == EOS
+    under_way = (now.longest_B > now.position)[:, None]  # a sentence at its limit stays as it is
+    new_scores = best.masked_fill(~(ending & under_way), -math.inf) / now.worth
+    ended_scores, order = torch.cat([ended_scores, new_scores], 1).topk(width, dim=1)
+    ended_said = _taken(torch.cat([ended_said, longer], 1), order)
+    new_scores, order = best.masked_fill(ending, -math.inf).topk(width, dim=1)
+    scores = new_scores.where(under_way, scores)
+    said = _taken(longer, order).where(under_way[..., None], said)
+    first = torch.arange(rows, device=said.device)[:, None] * width
+    kept = (said, scores, ended_said, ended_scores, token.gather(1, order).flatten())
+    return kept, first + parent.gather(1, order)
+
+
+def _taken(said_BWT: Tensor, order: Tensor) -> Tensor:
+    return said_BWT.gather(1, order[..., None].expand(-1, -1, said_BWT.shape[2]))
+
+
 def arrays(ids_BT: Tensor, scores_B: Tensor) -> Outputs:
     """From rows with padding after their ends; the work is done where the tensors are."""
     places = torch.arange(ids_BT.shape[1], device=ids_BT.device)
@@ -264,18 +282,16 @@ def output(ids: list[int], score: float) -> Output:
     return Output(ids[:length], score, EOS in ids)
 
 
-def likeliest(logits_BV: Tensor, silent_V: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def likeliest(logits_BV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Log-probabilities and ids of the `count` likeliest tokens of every row, (B, count)."""
-    logits = logits_BV.float() + silent_V
+    logits = logits_BV.float()
     best, tokens = logits.topk(min(count, logits.shape[-1]), dim=-1)
     return best - logits.logsumexp(-1, keepdim=True), tokens
 
 
-def pick(
-    logits_BV: Tensor, silent_V: Tensor, how: Generate, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
+def pick(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
     """The next token of every row and its log-probability under the network (whatever the sampler's restriction)."""
-    logits = logits_BV.float() + silent_V
+    logits = logits_BV.float()
     chosen = logits.argmax(-1) if how.how != "sample" else _sampled(logits, how, generator)
     return chosen, logits.gather(-1, chosen[:, None])[:, 0] - logits.logsumexp(-1)
 

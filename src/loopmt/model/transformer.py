@@ -141,10 +141,10 @@ class Transformer:
         layers = range(self.model.num_decoder_layers)
         return Cache([like.new_zeros(shape) for _ in layers], [like.new_zeros(shape) for _ in layers])
 
-    def reorder(self, cache: Cache, parents: Tensor, position: Tensor) -> None:
+    def reorder(self, cache: Cache, parents_BW: Tensor, position: Tensor) -> None:
         """Give every row the past of the row it continues, up to `position`; shapes stay fixed, for graphs."""
         for tensor in (*cache.keys, *cache.values):
-            tensor.copy_(tensor[parents])
+            tensor.copy_(tensor[parents_BW.flatten()])
 
     def widen(self, memory: Memory, width: int) -> Memory:
         """The memory of sentences as `width` hypotheses of each will read it."""

@@ -1,0 +1,164 @@
+"""What beams remember, moved in place: a program has all hypotheses of one sentence.
+
+Where rows of a table trade places all of them are read, then all threads meet, then all are written.
+
+Shapes: B sentences, W beams, T target length, C choices after each hypothesis.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from loopmt.model import search
+from loopmt.model.search import Growth, Kept
+from loopmt.model.weights import EOS
+
+_EOS = tl.constexpr(EOS)
+_LOWEST = tl.constexpr(-1e38)  # of numbers that are there: below are those that are not
+_WIDEST = 16  # beams whose choices a warp holds at once
+_TILE = 256
+
+
+@triton.jit
+def _best(scores, logprobs, choices, first, W: tl.constexpr, C: tl.constexpr, PLACES: tl.constexpr, BEST: tl.constexpr):
+    """The 2W best continuations, in order: their scores, tokens and beams."""
+    place, number = tl.arange(0, PLACES), tl.arange(0, BEST)
+    there = place < W * C
+    total = tl.load(scores + first + place // C, mask=there, other=0.0)
+    total += tl.load(logprobs + first * C + place, mask=there, other=0.0)
+    total = tl.where(there, tl.maximum(total, _LOWEST), -float("inf"))
+    tokens = tl.load(choices + first * C + place, mask=there, other=0).to(tl.int32)
+    score = tl.full((BEST,), -float("inf"), tl.float32)
+    token = tl.zeros((BEST,), tl.int32)
+    beam = tl.zeros((BEST,), tl.int32)
+    for turn in range(2 * W):
+        largest, winner = tl.max(total, 0, return_indices=True)
+        score = tl.where(number == turn, largest, score)
+        token = tl.where(number == turn, tl.max(tl.where(place == winner, tokens, 0), 0), token)
+        beam = tl.where(number == turn, winner // C, beam)
+        total = tl.where(place == winner, -float("inf"), total)
+    return score, token, beam
+
+
+@triton.jit
+def _end(
+    said, ended_said, ended_scores, first, now, worth, score, ending, beam,
+    T, W: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
+):  # fmt: skip
+    """Those that end find their places among those that have ended; of equals the older go first."""
+    slot = tl.arange(0, BEAMS)
+    there = (slot < W)[:, None]
+    new = tl.where(ending, tl.div_rn(score, worth), -float("inf"))
+    old = tl.load(ended_scores + first + slot, mask=slot < W, other=-float("inf"))
+    old_slot = slot + tl.sum((new[None, :] > old[:, None]).to(tl.int32), 1)
+    better = (old[:, None] >= new[None, :]) & there
+    new_slot = tl.sum(better.to(tl.int32), 0) + tl.cumsum(ending.to(tl.int32), 0) - 1
+    stays = old_slot[None, :] == slot[:, None]
+    comes = ending[None, :] & (new_slot[None, :] == slot[:, None])
+    kept = tl.max(tl.where(stays, slot[None, :], -1), 1)
+    parent = tl.max(tl.where(comes, beam[None, :], 0), 1)
+    value = tl.max(tl.where(stays, old[None, :], -float("inf")), 1)
+    value = tl.maximum(value, tl.max(tl.where(comes, new[None, :], -float("inf")), 1))
+    was_there = (kept >= 0)[:, None]
+    start = 0
+    while start <= now:
+        time = (start + tl.arange(0, TIMES))[None, :]
+        inside = there & (time <= now)
+        ids = tl.load(ended_said + (first + kept)[:, None] * T + time, mask=inside & was_there, other=0)
+        more = tl.load(said + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
+        ids = tl.where(was_there, ids, tl.where(time == now, _EOS, more))
+        tl.debug_barrier()
+        tl.store(ended_said + (first + slot)[:, None] * T + time, ids, mask=inside)
+        start += TIMES
+    tl.store(ended_scores + first + slot, value, mask=slot < W)
+
+
+@triton.jit
+def _go_on(
+    said, scores, tokens, parents, first, now, score, token, going, beam,
+    T, W: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
+):  # fmt: skip
+    slot = tl.arange(0, BEAMS)
+    number = tl.cumsum(going.to(tl.int32), 0) - 1
+    takes = going[None, :] & (number[None, :] == slot[:, None])
+    value = tl.max(tl.where(takes, score[None, :], -float("inf")), 1)
+    said_now = tl.max(tl.where(takes, token[None, :], 0), 1)
+    parent = tl.max(tl.where(takes, beam[None, :], 0), 1)
+    start = 0
+    while start <= now:
+        time = (start + tl.arange(0, TIMES))[None, :]
+        inside = (slot < W)[:, None] & (time <= now)
+        ids = tl.load(said + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
+        ids = tl.where(time == now, said_now[:, None], ids)
+        tl.debug_barrier()
+        tl.store(said + (first + slot)[:, None] * T + time, ids, mask=inside)
+        start += TIMES
+    tl.store(scores + first + slot, tl.where(value > _LOWEST, value, -float("inf")), mask=slot < W)
+    tl.store(tokens + first + slot, said_now, mask=slot < W)
+    tl.store(parents + first + slot, first + parent, mask=slot < W)
+
+
+@triton.jit
+def _grow(
+    said, scores, ended_said, ended_scores, tokens, longest, position, worth, logprobs, choices, parents,
+    T, W: tl.constexpr, C: tl.constexpr,
+    PLACES: tl.constexpr, BEST: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
+):  # fmt: skip
+    sentence, now = tl.program_id(0).to(tl.int64), tl.load(position).to(tl.int32)
+    first = sentence * W
+    if tl.load(longest + sentence) > now:
+        score, token, beam = _best(scores, logprobs, choices, first, W, C, PLACES, BEST)
+        chosen = tl.arange(0, BEST) < 2 * W
+        ending = chosen & (token == _EOS) & (score > _LOWEST)
+        if tl.max(ending.to(tl.int32), 0) > 0:
+            divisor = tl.load(worth)
+            _end(said, ended_said, ended_scores, first, now, divisor, score, ending, beam, T, W, BEAMS, TIMES)
+        going = chosen & (token != _EOS)
+        _go_on(said, scores, tokens, parents, first, now, score, token, going, beam, T, W, BEAMS, TIMES)
+    else:
+        slot = tl.arange(0, BEAMS)
+        tl.store(parents + first + slot, first + slot, mask=slot < W)
+
+
+@triton.jit
+def _move(ancestors, parents, position, T, W: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr):
+    first, now = tl.program_id(0).to(tl.int64) * W, tl.load(position).to(tl.int32)
+    slot = tl.arange(0, BEAMS)
+    row = first + slot
+    parent = tl.load(parents + row, mask=slot < W, other=0)
+    away = (parent - row).to(tl.int32)[:, None]
+    start = 0
+    while start <= now:
+        time = (start + tl.arange(0, TIMES))[None, :]
+        inside = (slot < W)[:, None] & (time <= now)
+        before = tl.load(ancestors + parent[:, None] * T + time, mask=inside & (time < now), other=0)
+        tl.debug_barrier()
+        tl.store(ancestors + row[:, None] * T + time, before + away, mask=inside)
+        start += TIMES
+
+
+def grown(kept: Kept, now: Growth) -> tuple[Kept, Tensor]:
+    """As `search.grown`, in the place of what was kept."""
+    (rows, width, length), choices = kept[0].shape, now.choices_RC.shape[1]
+    if width > _WIDEST:
+        return search.grown(kept, now)
+    parents = torch.empty(rows, width, dtype=torch.long, device=kept[0].device)
+    _grow[(rows,)](
+        *kept, *now, parents, length, W=width, C=choices,
+        PLACES=triton.next_power_of_2(width * choices), BEST=triton.next_power_of_2(2 * width), **_tile(width),
+    )  # fmt: skip
+    return kept, parents
+
+
+def move(ancestors_RT: Tensor, parents_BW: Tensor, position: Tensor) -> None:
+    """Every row gets the table of the row it continues: how many rows away each of its positions was written."""
+    rows, width = parents_BW.shape
+    _move[(rows,)](ancestors_RT, parents_BW, position, ancestors_RT.shape[1], W=width, **_tile(width))
+
+
+def _tile(width: int) -> dict[str, int]:
+    beams = triton.next_power_of_2(width)
+    return {"BEAMS": beams, "TIMES": max(1, _TILE // beams), "num_warps": 1}
