@@ -43,12 +43,15 @@ class Accelerated(Transformer):
         return attend_self(packed.flatten(0, 1), heads, mask, causal=mask is None).view(*packed.shape[:-1], -1)
 
     def attend_cross(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: float) -> Tensor:
-        longest, size = max(query.shape[2], keys.shape[2]), keys.shape[3]
-        if query.shape[2] == 1 and not torch.is_grad_enabled():
+        # Hypotheses of one sentence are queries to the same memory, like the places of a sentence.
+        together = query.view(1, len(keys), -1, query.shape[3])
+        fitting = not dropout and fits(max(together.shape[2], keys.shape[2]), keys.shape[3], query.dtype)
+        decoding = query.shape[2] == 1 and not torch.is_grad_enabled()
+        if decoding and (together.shape[2] == 1 or not fitting):
             return self._merge(attend_source(self._heads(query), keys, values, mask), query)
-        if dropout or not fits(longest, size, query.dtype):
+        if not fitting:
             return super().attend_cross(query, keys, values, mask, dropout)
-        return attend_cross(self._heads(query), keys, values, mask).view(query.shape)
+        return attend_cross(self._heads(together), keys, values, mask).view(query.shape)
 
     def attend_past(
         self, packed: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor | None, position: int | Tensor
