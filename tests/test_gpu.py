@@ -172,6 +172,42 @@ def test_kernels_draw_as_often_as_they_should(settings: dict[str, float]) -> Non
     assert abs(float(pearson) - degrees) < 5 * (2 * degrees) ** 0.5 + 5, "two samples of one law"
 
 
+@pytest.mark.parametrize("source", [26, 32, 100, 200])
+def test_hypotheses_attend_to_their_source_together(source: int) -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    networks, draw = stack(1), torch.Generator(DEVICE).manual_seed(1)
+    sizes = (16, networks.model.heads, source, networks.model.width // networks.model.heads)
+    query, keys, values = (
+        torch.randn(shape, device=DEVICE, generator=draw).bfloat16()
+        for shape in ((1, 64, 1, networks.model.width), sizes, sizes)
+    )
+    mask = (torch.arange(source, device=DEVICE) <= torch.arange(16, device=DEVICE)[:, None] * 6)[:, None, None]
+    with torch.no_grad():
+        found = accelerated(networks.model, True).attend_cross(query, keys, values, mask, 0.0)
+        every = [tensor.repeat_interleave(4, 0) for tensor in (keys, values, mask)]
+        exact = Transformer(networks.model, True).attend_cross(
+            query.float(), every[0].float(), every[1].float(), every[2], 0.0
+        )
+    torch.testing.assert_close(found.float(), exact, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("width", [2, 4, 5, 16])
+def test_beams_grow_in_place(width: int) -> None:
+    kernels, draw = pytest.importorskip("loopmt.model.kernels.beams"), torch.Generator(DEVICE).manual_seed(1)
+    beams = search.start([96] * 300, Generate(how="beam", beam=width), DEVICE)
+    assert isinstance(beams, search.Beams)
+    for number in range(80):
+        fast = search.part(beams, torch.arange(300, device=DEVICE))
+        fast.fuse = lambda function: getattr(kernels, function.__name__, function)
+        logits = torch.randn(300 * width, 50, device=DEVICE, generator=draw) * 2
+        position = torch.tensor(number, device=DEVICE)
+        rows, expected = (one.advance(logits, position, None) for one in (fast, beams))
+        assert torch.equal(fast.scores, beams.scores) and torch.equal(fast.ended_scores, beams.ended_scores)
+        agree = (rows == expected) & (fast.said == beams.said).all(2)
+        agree &= (fast.ended_said == beams.ended_said).all(2) | (beams.ended_scores == -torch.inf)
+        assert float(agree.float().mean()) > 0.99, "but for equal scores"
+
+
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_kernels_decode_alike(how: Generate, norm: str) -> None:

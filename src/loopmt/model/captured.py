@@ -156,7 +156,7 @@ class CapturedDecoder:
         hypotheses = search.start([length] * rows, how, device, self.transformer.fuse)
         first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
         position = torch.zeros((), dtype=torch.long, device=device)
-        memory = self._read(source, hypotheses.width)
+        memory = contiguous(self._read(source, hypotheses.width))
         cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0], moving=hypotheses.width > 1)
 
         def read() -> None:
@@ -179,10 +179,12 @@ class CapturedDecoder:
 
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
-        memory = self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
-        memory.keys = [key.contiguous() for key in memory.keys]
-        memory.values = [value.contiguous() for value in memory.values]
-        return memory
+        return self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
+
+
+def contiguous(memory: Memory) -> Memory:
+    keys, values = ([part.contiguous() for part in store] for store in (memory.keys, memory.values))
+    return Memory(keys, values, memory.mask)
 
 
 def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
