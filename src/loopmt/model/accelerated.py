@@ -91,8 +91,11 @@ class Accelerated(Transformer):
         return linear(x, layer[f"{name}.weight"], layer[f"{name}.bias"])
 
     def _activate(self, layer: Layer, name: str, x: Tensor, dropout: Dropout) -> Tensor:
-        inner = linear(x, layer[f"{name}.weight"])
-        return bias_act(inner, layer[f"{name}.bias"], self.model.activation, dropout.activation)
+        weight, bias = layer[f"{name}.weight"], layer[f"{name}.bias"]
+        plain = self.model.activation == "relu" and not dropout.activation
+        if plain and len(x) == 1 and not torch.is_grad_enabled():  # the product itself adds the bias and cuts below 0
+            return torch._addmm_activation(bias[0], x.flatten(0, -2), weight[0].t()).view(*x.shape[:-1], -1)
+        return bias_act(linear(x, weight), bias, self.model.activation, dropout.activation)
 
     def _enter(self, layer: Layer, block: str, x: Tensor) -> Tensor:
         return residual_norm(x, None, None, _norm(layer, block)) if self.model.norm == "pre" else x
