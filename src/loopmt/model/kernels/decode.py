@@ -52,9 +52,11 @@ def _past(
     q = tl.load(query + new).to(tl.float32) * scale
     new_key = tl.load(key + new)
     new_value = tl.load(value + new)
-    own = ((row.to(tl.int64) * H + head) * T + now) * K + size
-    tl.store(keys + own, new_key)
-    tl.store(values + own, new_value)
+    own = (row.to(tl.int64) * H + head) * T * K  # from here on offsets are small
+    keys += own
+    values += own
+    tl.store(keys + now * K + size, new_key)
+    tl.store(values + now * K + size, new_value)
     largest = tl.sum(q * new_key.to(tl.float32), 0)
     total = tl.exp(largest - largest)
     summed = new_value.to(tl.float32)
@@ -62,11 +64,10 @@ def _past(
     while start < now:
         time = start + tl.arange(0, BLOCK)
         seen = time < now
+        place = time
         if BEAMS:
-            holder = row + tl.load(ancestors + row * T + time, mask=seen, other=0).to(tl.int64)
-        else:
-            holder = tl.zeros((BLOCK,), tl.int64) + row
-        place = (((holder * H + head) * T + time) * K)[:, None] + size[None, :]
+            place += tl.load(ancestors + row * T + time, mask=seen, other=0) * H * T
+        place = place[:, None] * K + size[None, :]
         k = tl.load(keys + place, mask=seen[:, None], other=0.0)
         v = tl.load(values + place, mask=seen[:, None], other=0.0)
         largest, total, summed = _attend_more(q, k, v, seen, largest, total, summed)
@@ -94,6 +95,8 @@ def _source(
 ):
     row, head = tl.program_id(0) // H, tl.program_id(0) % H
     sentence = (row // width).to(tl.int64)
+    keys += sentence * row_stride + head * head_stride
+    values += sentence * row_stride + head * head_stride
     size = tl.arange(0, K)
     q = tl.load(query + row.to(tl.int64) * query_stride + head * K + size).to(tl.float32) * scale
     largest = tl.sum(q, 0) * 0.0 - 1e30
@@ -103,7 +106,7 @@ def _source(
     while start < S:
         time = start + tl.arange(0, BLOCK)
         seen = tl.load(mask + sentence * S + time, mask=time < S, other=0) != 0
-        place = sentence * row_stride + head * head_stride + (time * time_stride)[:, None] + size[None, :]
+        place = (time * time_stride)[:, None] + size[None, :]
         k = tl.load(keys + place, mask=seen[:, None], other=0.0)
         v = tl.load(values + place, mask=seen[:, None], other=0.0)
         largest, total, summed = _attend_more(q, k, v, seen, largest, total, summed)
