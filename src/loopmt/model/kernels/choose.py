@@ -23,7 +23,7 @@ _LOWEST = tl.constexpr(-1e38)  # finite: differences of infinities are no number
 
 @triton.jit
 def _exp(x):
-    """As `tl.exp`, but what is tiny is 0: in a sum of logits' exponentials nothing is lost, and most of the work saved."""
+    """As `tl.exp`, but what is tiny is 0: nothing of a sum of exponentials is lost, and most of the work is saved."""
     return tl.exp2(x * 1.4426950408889634)
 
 

@@ -1,5 +1,7 @@
 """Attention of one query a row, as decoding needs it: only what may be seen is read, and nothing is moved.
 
+Exponentials are powers of 2, which is all that the device computes; the scale of the scores makes up for it.
+
 Shapes: R rows, H heads, T positions, S source length, K head size.
 """
 
@@ -11,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 _TILE = 1024  # keys and values that a warp holds at once
+_LOG2_E = 1.4426950408889634
 
 
 @triton.jit
@@ -20,8 +23,8 @@ def _attend_more(query, k, v, seen, largest, total, summed):
     scores = tl.where(seen, scores, -float("inf"))
     before = largest
     largest = tl.maximum(before, tl.max(scores, 0))
-    shares = tl.exp(scores - largest)
-    shrink = tl.exp(before - largest)
+    shares = tl.exp2(scores - largest)
+    shrink = tl.exp2(before - largest)
     total = total * shrink + tl.sum(shares, 0)
     summed = summed * shrink + tl.sum(shares[:, None] * v.to(tl.float32), 0)
     return largest, total, summed
@@ -58,7 +61,7 @@ def _past(
     tl.store(keys + now * K + size, new_key)
     tl.store(values + now * K + size, new_value)
     largest = tl.sum(q * new_key.to(tl.float32), 0)
-    total = tl.exp(largest - largest)
+    total = tl.exp2(largest - largest)
     summed = new_value.to(tl.float32)
     start = 0
     while start < now:
@@ -134,7 +137,7 @@ def attend_past(
     out = query_RH1K.new_empty(rows, 1, heads, size)
     table = position if ancestors_RT is None else ancestors_RT
     _past[(rows * heads,)](
-        query_RH1K, key_RH1K, value_RH1K, keys_RHTK, values_RHTK, table, position, out, size**-0.5,
+        query_RH1K, key_RH1K, value_RH1K, keys_RHTK, values_RHTK, table, position, out, size**-0.5 * _LOG2_E,
         query_RH1K.stride(0), length, H=heads, K=size, BEAMS=ancestors_RT is not None, BLOCK=_TILE // size, num_warps=1,
     )  # fmt: skip
     return out.transpose(1, 2)
@@ -147,7 +150,7 @@ def attend_source(query_RH1K: Tensor, keys_BHSK: Tensor, values_BHSK: Tensor, ma
     out = query_RH1K.new_empty(rows, 1, heads, size)
     mask = mask_B11S.contiguous().view(torch.uint8)
     _source[(rows * heads,)](
-        query_RH1K, keys_BHSK, values_BHSK, mask, out, size**-0.5, query_RH1K.stride(0), *keys_BHSK.stride()[:3],
-        rows // sentences, length, H=heads, K=size, BLOCK=_TILE // size, num_warps=1,
+        query_RH1K, keys_BHSK, values_BHSK, mask, out, size**-0.5 * _LOG2_E,
+        query_RH1K.stride(0), *keys_BHSK.stride()[:3], rows // sentences, length, H=heads, K=size, BLOCK=_TILE // size, num_warps=1,
     )  # fmt: skip
     return out.transpose(1, 2)
