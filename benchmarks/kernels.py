@@ -131,6 +131,7 @@ def blocks() -> Iterator[Case]:
 
 
 def decoding(heads: int = 8, length: int = 64, size: int = 64) -> Iterator[Case]:
+    from loopmt.model.kernels.attend import attend_cross
     from loopmt.model.kernels.decode import attend_past, attend_source
     from loopmt.model.transformer import attention, extend
 
@@ -151,6 +152,9 @@ def decoding(heads: int = 8, length: int = 64, size: int = 64) -> Iterator[Case]
         values.copy_(values[parents])
         return eager(packed, keys, values, position)
 
+    def together(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        return attention(query, keys, values, mask).transpose(1, 2).flatten(2)
+
     for rows in (256, 2048, 4096):
         packed = numbers(rows, 1, 3 * heads * size, gradient=False)
         keys, values = (numbers(rows, heads, length, size, gradient=False) for _ in range(2))
@@ -166,6 +170,13 @@ def decoding(heads: int = 8, length: int = 64, size: int = 64) -> Iterator[Case]
         inputs = [*split(packed[..., : heads * size], 1, heads), keys, values, mask]
         yield Case(
             "source", f"{place}, half real", attend_source, attention, inputs, 2.0 * rows * heads * size * length
+        )
+        inputs = [
+            *split(packed[..., : heads * size].reshape(rows // 4, 4, -1), 1, heads),
+            *(part[: rows // 4] for part in inputs[1:]),
+        ]
+        yield Case(
+            "source of a beam", f"{place}, half real", attend_cross, together, inputs, rows * heads * size * length
         )
 
 

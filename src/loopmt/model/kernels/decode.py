@@ -151,6 +151,7 @@ def attend_source(query_RH1K: Tensor, keys_BHSK: Tensor, values_BHSK: Tensor, ma
     mask = mask_B11S.contiguous().view(torch.uint8)
     _source[(rows * heads,)](
         query_RH1K, keys_BHSK, values_BHSK, mask, out, size**-0.5 * _LOG2_E,
-        query_RH1K.stride(0), *keys_BHSK.stride()[:3], rows // sentences, length, H=heads, K=size, BLOCK=_TILE // size, num_warps=1,
+        query_RH1K.stride(0), *keys_BHSK.stride()[:3], rows // sentences, length,
+        H=heads, K=size, BLOCK=_TILE // size, num_warps=1,
     )  # fmt: skip
     return out.transpose(1, 2)
