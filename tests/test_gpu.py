@@ -193,7 +193,7 @@ def test_hypotheses_attend_to_their_source_together(source: int) -> None:
 
 @pytest.mark.parametrize("width", [2, 4, 5, 16])
 def test_beams_grow_in_place(width: int) -> None:
-    kernels, draw = pytest.importorskip("loopmt.model.kernels.beams"), torch.Generator(DEVICE).manual_seed(1)
+    kernels, draw = pytest.importorskip("loopmt.model.kernels.remember"), torch.Generator(DEVICE).manual_seed(1)
     beams = search.start([96] * 300, Generate(how="beam", beam=width), DEVICE)
     assert isinstance(beams, search.Beams)
     for number in range(80):

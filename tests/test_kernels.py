@@ -31,11 +31,11 @@ from loopmt.model.decoding import Limits, Speaker, decode_nbest
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import attend_cross, attend_self
-from loopmt.model.kernels.beams import grown, move
 from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
+from loopmt.model.kernels.remember import grown, move, spoken
 from loopmt.model.kernels.residual import residual_norm
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import Transformer
@@ -319,6 +319,18 @@ def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> 
     assert float(pearson) < 2.2 * int(often.sum()), "as two samples of one law"
     again, _ = pick(logits, how, torch.Generator().manual_seed(1))
     assert torch.equal(tokens, again)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 130])
+def test_one_more_token(rows: int) -> None:
+    draw, length, position = torch.Generator().manual_seed(1), 5, torch.tensor(3)
+    said = torch.randint(3, 9, (rows, length), generator=draw)
+    ended, longest = torch.arange(rows) % 3 == 1, torch.arange(rows) % 2 + 4
+    now = longest, position, torch.randint(1, 4, (rows,), generator=draw), normal(2, rows)
+    expected = search.spoken((said, normal(1, rows), ended, said[:, 2].clone()), *now)
+    found = spoken((said.clone(), normal(1, rows), ended.clone(), said[:, 2].clone()), *now)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
 
 
 def beams(rows: int, width: int, length: int, position: int) -> search.Kept:

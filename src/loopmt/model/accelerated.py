@@ -15,16 +15,16 @@ from loopmt.config import Model
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import SIZES, attend_cross, attend_self, fits
-from loopmt.model.kernels.beams import grown, move
 from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
+from loopmt.model.kernels.remember import grown, move, spoken
 from loopmt.model.kernels.residual import residual_norm
 from loopmt.model.transformer import Cache, Dropout, Function, Layer, Memory, Transformer
 from loopmt.model.weights import Weights
 
-_INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, grown, likeliest, pick)}
+_INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, grown, likeliest, pick, spoken)}
 """Kernels for functions of other rooms, by the name that they share."""
 
 

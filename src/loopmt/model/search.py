@@ -132,11 +132,9 @@ class Single:
         return 1
 
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
-        picked, scored = self.fuse(pick)(logits, self.how, generator)
-        self.tokens = picked.masked_fill(self.ended, PAD)
-        self.said = self.said.index_copy(1, position.view(1), self.tokens[:, None])
-        self.scores = self.scores + scored.masked_fill(self.ended, 0)
-        self.ended = self.ended | (self.tokens == EOS) | (self.longest <= position + 1)
+        picked = self.fuse(pick)(logits, self.how, generator)
+        kept = (self.said, self.scores, self.ended, self.tokens)
+        self.said, self.scores, self.ended, self.tokens = self.fuse(spoken)(kept, self.longest, position, *picked)
 
     def done(self, position: Tensor) -> Tensor:
         return self.ended
@@ -225,6 +223,19 @@ class Beams:
         ]
         cut = zip(said, scores, strict=True)
         return ended or [output(ids[:longest], score) for ids, score in cut if score > -math.inf]
+
+
+Alone = tuple[Tensor, Tensor, Tensor, Tensor]
+"""What is remembered of one hypothesis a sentence: (B, T) said, (B,) scores, which have ended, last tokens."""
+
+
+def spoken(kept: Alone, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> Alone:
+    """Hypotheses after one more token, those that had ended as they were."""
+    said, scores, ended, _ = kept
+    tokens = picked_B.masked_fill(ended, PAD)
+    said = said.index_copy(1, position.view(1), tokens[:, None])
+    over = ended | (tokens == EOS) | (longest_B <= position + 1)
+    return said, scores + scored_B.masked_fill(ended, 0), over, tokens
 
 
 class Growth(NamedTuple):

@@ -1,4 +1,4 @@
-"""What beams remember, moved in place: a program has all hypotheses of one sentence.
+"""What a search remembers, changed in place. A program has all hypotheses of a sentence.
 
 Where rows of a table trade places all of them are read, then all threads meet, then all are written.
 
@@ -13,13 +13,28 @@ import triton.language as tl
 from torch import Tensor
 
 from loopmt.model import search
-from loopmt.model.search import Growth, Kept
-from loopmt.model.weights import EOS
+from loopmt.model.search import Alone, Growth, Kept
+from loopmt.model.weights import EOS, PAD
 
-_EOS = tl.constexpr(EOS)
+_EOS, _PAD = tl.constexpr(EOS), tl.constexpr(PAD)
 _LOWEST = tl.constexpr(-1e38)  # of numbers that are there: below are those that are not
 _WIDEST = 16  # beams whose choices a warp holds at once
 _TILE = 256
+
+
+@triton.jit
+def _speak(said, scores, ended, tokens, longest, position, picked, scored, B, T, BLOCK: tl.constexpr):
+    row, now = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.load(position)
+    there = row < B
+    over = tl.load(ended + row, mask=there, other=1) != 0
+    token = tl.where(over, _PAD, tl.load(picked + row, mask=there, other=0))
+    score = tl.load(scores + row, mask=there, other=0.0)
+    score = tl.where(over, score, score + tl.load(scored + row, mask=there, other=0.0))
+    over = over | (token == _EOS) | (tl.load(longest + row, mask=there, other=0) <= now + 1)
+    tl.store(said + row.to(tl.int64) * T + now, token, mask=there)
+    tl.store(scores + row, score, mask=there)
+    tl.store(ended + row, over.to(tl.uint8), mask=there)
+    tl.store(tokens + row, token, mask=there)
 
 
 @triton.jit
@@ -138,6 +153,15 @@ def _move(ancestors, parents, position, T, W: tl.constexpr, BEAMS: tl.constexpr,
         tl.debug_barrier()
         tl.store(ancestors + row[:, None] * T + time, before + away, mask=inside)
         start += TIMES
+
+
+def spoken(kept: Alone, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> Alone:
+    """As `search.spoken`, in the place of what was kept."""
+    said, scores, ended, tokens = kept
+    _speak[(triton.cdiv(len(said), 128),)](
+        said, scores, ended.view(torch.uint8), tokens, longest_B, position, picked_B, scored_B, *said.shape, BLOCK=128
+    )
+    return kept
 
 
 def grown(kept: Kept, now: Growth) -> tuple[Kept, Tensor]:
