@@ -169,14 +169,8 @@ class Transformer:
         return [weights.layers[f"decoder.{number}"] for number in range(self.model.num_decoder_layers)]
 
     def embed(self, weights: Weights, name: str, ids_NBT: Tensor, start: int | Tensor, dropout: Dropout) -> Tensor:
-        table_NVD = weights["embed" if self.joint else name]
-        num, size, width = table_NVD.shape
-        if num == 1:
-            x = F.embedding(ids_NBT, table_NVD.squeeze(0))
-        else:
-            offsets = torch.arange(num, device=ids_NBT.device).view(-1, 1, 1) * size
-            x = F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
-        return drop(x * math.sqrt(width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
+        x = weights.rows("embed" if self.joint else name, ids_NBT)
+        return drop(x * math.sqrt(self.model.width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
 
     def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         """What every place of a sentence finds in it, (N, B, T, 3D) to (N, B, T, D); without a mask, to its left."""

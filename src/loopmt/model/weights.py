@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
@@ -34,6 +35,15 @@ class Weights(dict[str, Tensor]):
             if match := _IN_LAYER.fullmatch(name):
                 found.setdefault(match[1], {})[match[2]] = weight
         return found
+
+    def rows(self, name: str, ids_NBT: Tensor) -> Tensor:
+        """The rows of a table that each network looks up."""
+        table_NVD = self[name]
+        num, size, width = table_NVD.shape
+        if num == 1:
+            return F.embedding(ids_NBT, table_NVD.squeeze(0))
+        offsets = torch.arange(num, device=ids_NBT.device).view(-1, 1, 1) * size
+        return F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
 
 
 @dataclass(frozen=True)
