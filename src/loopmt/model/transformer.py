@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.smoothed import SmoothedLosses
 from loopmt.model.weights import PAD, Weights
 
 Layer = Mapping[str, Tensor]
@@ -283,10 +284,12 @@ def _kept(x: Tensor, rate: float) -> Tensor:
 
 
 def token_losses(logits: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
-    losses = F.cross_entropy(
-        logits.flatten(0, -2).float(), target_NBT.flatten(), reduction="none", label_smoothing=smoothing
-    ).view_as(target_NBT)
-    return losses.masked_fill(target_NBT == PAD, 0.0)
+    flat, target = logits.flatten(0, -2).float(), target_NBT.flatten()
+    if smoothing and logits.is_cpu and logits.requires_grad:
+        losses = SmoothedLosses.apply(flat, target, smoothing)
+    else:
+        losses = F.cross_entropy(flat, target, reduction="none", label_smoothing=smoothing)
+    return losses.view_as(target_NBT).masked_fill(target_NBT == PAD, 0.0)
 
 
 def source_mask(source_NBS: Tensor) -> Tensor:
