@@ -17,9 +17,13 @@ from torch import Tensor
 _BLOCK = 2**19  # logits; two megabytes
 
 
-class SmoothedLosses(torch.autograd.Function):
+def smoothed_losses(logits_RV: Tensor, target_R: Tensor, smoothing: float) -> Tensor:
     """`F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing)`; the logits are used up."""
+    losses: Tensor = _Losses.apply(logits_RV, target_R, smoothing)  # type: ignore[no-untyped-call]
+    return losses
 
+
+class _Losses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits_RV: Tensor, target_R: Tensor, smoothing: float) -> Tensor:
         losses = []

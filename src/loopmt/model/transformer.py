@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.smoothed import SmoothedLosses
+from loopmt.model.smoothed import smoothed_losses
 from loopmt.model.weights import PAD, Weights
 
 Layer = Mapping[str, Tensor]
@@ -285,8 +285,8 @@ def _kept(x: Tensor, rate: float) -> Tensor:
 
 def token_losses(logits: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
     flat, target = logits.flatten(0, -2).float(), target_NBT.flatten()
-    if smoothing and logits.is_cpu and logits.requires_grad:
-        losses = SmoothedLosses.apply(flat, target, smoothing)
+    if smoothing and logits.is_cpu and logits.requires_grad and not torch.compiler.is_compiling():
+        losses = smoothed_losses(flat, target, smoothing)
     else:
         losses = F.cross_entropy(flat, target, reduction="none", label_smoothing=smoothing)
     return losses.view_as(target_NBT).masked_fill(target_NBT == PAD, 0.0)
