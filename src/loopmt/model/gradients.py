@@ -6,6 +6,7 @@ Shapes: N networks, B rows, T length, P weights.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +45,7 @@ class Writing(Weights):
             weight.requires_grad_().register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
 
     def rows(self, name: str, ids_NBT: Tensor) -> Tensor:
-        """The output layer gives its table a gradient everywhere; that of the rows looked up is added in the end."""
+        """The output layer writes a gradient of all its table; that of the rows looked up is added in the end."""
         if name != self._output or len(ids_NBT) > 1:
             return super().rows(name, ids_NBT)
         ids, places = ids_NBT.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -52,11 +53,35 @@ class Writing(Weights):
         self._lookups.append((ids, rows))
         return F.embedding(places, rows)
 
+    def project(self, states: Tensor, table: str, bias: str) -> Tensor:
+        if len(states) > 1:
+            return super().project(states, table, bias)
+        inputs = (states, self[table].detach()[0], self[bias].squeeze(0), self._places[table][0])
+        logits: Tensor = _Projection.apply(*inputs)  # type: ignore[no-untyped-call]
+        return logits
+
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
         for ids, rows in reversed(self._lookups):  # in autograd's order
             assert rows.grad is not None, "what was looked up has a part in the loss"
             self._places[self._output][0].index_add_(0, ids, rows.grad)
+
+
+class _Projection(torch.autograd.Function):
+    """A linear layer that writes the gradient of its weights to `place`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.place = place
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        x, weight = ctx.saved_tensors
+        rows = gradients[0].flatten(0, -2)
+        torch.mm(rows.t(), x.flatten(0, -2), out=ctx.place)
+        return (rows @ weight).view_as(x), None, rows.sum(0), None
 
 
 def _move(place: Tensor, weight: Tensor) -> None:

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.linear import matmul
 from loopmt.model.smoothed import smoothed_losses
 from loopmt.model.weights import PAD, Weights
 
@@ -157,8 +158,7 @@ class Transformer:
         return self.fuse(token_losses)(self.logits(weights, states_NBTD), target_NBT, smoothing)
 
     def logits(self, weights: Weights, states: Tensor) -> Tensor:
-        table = weights["embed" if self.joint else "target_embed"]
-        return matmul(states, table, weights["output_bias"])
+        return weights.project(states, "embed" if self.joint else "target_embed", "output_bias")
 
     def fuse(self, function: Function) -> Function:
         """`function` as this transformer runs what is its own: here as it is."""
@@ -242,20 +242,6 @@ def extend(
     values.index_copy_(2, position.view(1), value)
     mask = torch.arange(keys.shape[2], device=keys.device) <= position
     return keys, values, mask.view(1, 1, 1, -1)
-
-
-def matmul(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor) -> Tensor:
-    """x (N, ..., I) times each network's own matrix, plus its bias."""
-    if x.shape[0] == 1:
-        return F.linear(x, weight_NOI.squeeze(0), bias_NO.squeeze(0))
-    spread = (-1, *([1] * (x.dim() - 2)), bias_NO.shape[1])
-    return product(x, weight_NOI) + bias_NO.view(spread)
-
-
-def product(x: Tensor, weight_NOI: Tensor) -> Tensor:
-    if x.shape[0] == 1:
-        return F.linear(x, weight_NOI.squeeze(0))
-    return torch.bmm(x.flatten(1, -2), weight_NOI.transpose(1, 2)).view(*x.shape[:-1], weight_NOI.shape[1])
 
 
 def norm(weights: Layer, name: str, x: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.linear import matmul
 from loopmt.rng import torch_generator
 
 PAD, EOS, UNK = 0, 1, 2
@@ -44,6 +45,10 @@ class Weights(dict[str, Tensor]):
             return F.embedding(ids_NBT, table_NVD.squeeze(0))
         offsets = torch.arange(num, device=ids_NBT.device).view(-1, 1, 1) * size
         return F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
+
+    def project(self, states: Tensor, table: str, bias: str) -> Tensor:
+        """States as logits: the output layer."""
+        return matmul(states, self[table], self[bias])
 
 
 @dataclass(frozen=True)
