@@ -30,14 +30,15 @@ def greedy(
     if not place.exists():
         write_ct2(network, place, kind)
     translator = ctranslate2.Translator(
-        str(place), device="cpu", compute_type=kind, intra_threads=plan.threads, inter_threads=1
+        str(place), device="cpu", compute_type=kind, intra_threads=1, inter_threads=plan.threads
     )
     pieces = pieces_of(translators)
     tokens = [[pieces[one] for one in source] for source in sources]
+    rows = -(-len(tokens) // plan.threads)  # a part for every thread is faster than every thread at one
 
     def translate() -> Any:
         return translator.translate_batch(
-            tokens, beam_size=1, min_decoding_length=length, max_decoding_length=length, max_batch_size=len(tokens)
+            tokens, beam_size=1, min_decoding_length=length, max_decoding_length=length, max_batch_size=rows
         )
 
     return translate

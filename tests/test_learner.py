@@ -105,6 +105,16 @@ def test_an_update_is_adam_on_the_mean_over_target_tokens(vocab: Vocab) -> None:
     assert torch.allclose(found.live, torch.cat(expected).detach(), atol=2e-5)
 
 
+def test_what_a_failed_attempt_left_behind_is_not_learnt(vocab: Vocab) -> None:
+    clean, other = translators(vocab), translators(vocab)
+    for found, left in ((clean, 0.0), (other, 7.0)):
+        one = learner(found, accumulate=2)
+        for place in found.layout.unpack(one.gradient).values():
+            place.fill_(left)
+        one.update(batch(rows(1), rows(2)), 1, 0.01)
+    assert torch.equal(clean.live, other.live)
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.01])
 def test_the_kernel_of_the_cpu_takes_the_same_step(decay: float) -> None:
     states = [list(torch.rand(4, 3, 500, generator=torch.Generator().manual_seed(1))) for _ in range(2)]

@@ -19,7 +19,8 @@ from torch import Tensor
 from loopmt.config import Train
 from loopmt.learn.splitting import Splitting
 from loopmt.model.adam import Adam, Step
-from loopmt.model.losses import row_losses
+from loopmt.model.gradients import Adding, Writing
+from loopmt.model.losses import losses_with
 from loopmt.model.transformer import Dropout
 from loopmt.model.translators import Translators
 from loopmt.processes import Processes
@@ -105,15 +106,21 @@ class Learner:
         self.add_tensors(*(torch.from_numpy(table).to(device) for table in ids))
 
     def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
-        flat = self.weights.detach().to(self.precision).requires_grad_()
-        losses_NB, tokens_NB = row_losses(
-            self.translators, flat, source, target, self.train.label_smoothing, self.dropout, self.precision
+        weights = self.learning()
+        losses_NB, tokens_NB = losses_with(
+            weights, self.translators.transformer, source, target, self.train.label_smoothing, self.dropout
         )
         if self.grouped:
             losses_NB = losses_NB * group_weights(losses_NB, groups)
-        (gradient,) = torch.autograd.grad(losses_NB.sum(), flat)
-        self.gradient += gradient
+        weights.backward(losses_NB.sum())
         self.count(losses_NB, tokens_NB, paths)
+
+    def learning(self) -> Adding | Writing:
+        """On a CPU the first part of an update writes its gradient, also over that of an attempt that failed."""
+        layout = self.translators.layout
+        if self.weights.is_cpu and self.precision == torch.float32 and not self.tokens.any():
+            return Writing(layout, self.weights, self.gradient)
+        return Adding(layout, self.weights.to(self.precision), self.gradient)
 
     def count(self, losses_NB: Tensor, tokens_NB: Tensor, paths: Tensor) -> None:
         self.tokens += tokens_NB.sum(1)

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from loopmt.model.transformer import Dropout
+from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.translators import Translators
-from loopmt.model.weights import PAD
+from loopmt.model.weights import PAD, Weights
 
 
 def row_losses(
@@ -25,7 +25,17 @@ def row_losses(
 ) -> tuple[Tensor, Tensor]:
     """Label-smoothed loss of every row, summed over its tokens, and its number of target tokens."""
     weights = translators.layout.unpack(flat_NP.to(dtype))
-    transformer = translators.transformer
+    return losses_with(weights, translators.transformer, source_NBL, target_NBL, label_smoothing, dropout)
+
+
+def losses_with(
+    weights: Weights,
+    transformer: Transformer,
+    source_NBL: Tensor,
+    target_NBL: Tensor,
+    label_smoothing: float,
+    dropout: Dropout,
+) -> tuple[Tensor, Tensor]:
     states = transformer.encode(weights, source_NBL, dropout)
     memory = transformer.memory(weights, states, source_NBL)
     states = transformer.decode(weights, memory, shifted(target_NBL), dropout)

@@ -20,6 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.linear import matmul
+from loopmt.model.smoothed import smoothed_losses
 from loopmt.model.weights import PAD, Weights
 
 Layer = Mapping[str, Tensor]
@@ -156,8 +158,7 @@ class Transformer:
         return self.fuse(token_losses)(self.logits(weights, states_NBTD), target_NBT, smoothing)
 
     def logits(self, weights: Weights, states: Tensor) -> Tensor:
-        table = weights["embed" if self.joint else "target_embed"]
-        return matmul(states, table, weights["output_bias"])
+        return weights.project(states, "embed" if self.joint else "target_embed", "output_bias")
 
     def fuse(self, function: Function) -> Function:
         """`function` as this transformer runs what is its own: here as it is."""
@@ -169,14 +170,8 @@ class Transformer:
         return [weights.layers[f"decoder.{number}"] for number in range(self.model.num_decoder_layers)]
 
     def embed(self, weights: Weights, name: str, ids_NBT: Tensor, start: int | Tensor, dropout: Dropout) -> Tensor:
-        table_NVD = weights["embed" if self.joint else name]
-        num, size, width = table_NVD.shape
-        if num == 1:
-            x = F.embedding(ids_NBT, table_NVD.squeeze(0))
-        else:
-            offsets = torch.arange(num, device=ids_NBT.device).view(-1, 1, 1) * size
-            x = F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
-        return drop(x * math.sqrt(width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
+        x = weights.rows("embed" if self.joint else name, ids_NBT)
+        return drop(x * math.sqrt(self.model.width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
 
     def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         """What every place of a sentence finds in it, (N, B, T, 3D) to (N, B, T, D); without a mask, to its left."""
@@ -249,20 +244,6 @@ def extend(
     return keys, values, mask.view(1, 1, 1, -1)
 
 
-def matmul(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor) -> Tensor:
-    """x (N, ..., I) times each network's own matrix, plus its bias."""
-    if x.shape[0] == 1:
-        return F.linear(x, weight_NOI.squeeze(0), bias_NO.squeeze(0))
-    spread = (-1, *([1] * (x.dim() - 2)), bias_NO.shape[1])
-    return product(x, weight_NOI) + bias_NO.view(spread)
-
-
-def product(x: Tensor, weight_NOI: Tensor) -> Tensor:
-    if x.shape[0] == 1:
-        return F.linear(x, weight_NOI.squeeze(0))
-    return torch.bmm(x.flatten(1, -2), weight_NOI.transpose(1, 2)).view(*x.shape[:-1], weight_NOI.shape[1])
-
-
 def norm(weights: Layer, name: str, x: Tensor) -> Tensor:
     weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
     if x.shape[0] == 1:
@@ -289,10 +270,12 @@ def _kept(x: Tensor, rate: float) -> Tensor:
 
 
 def token_losses(logits: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
-    losses = F.cross_entropy(
-        logits.flatten(0, -2).float(), target_NBT.flatten(), reduction="none", label_smoothing=smoothing
-    ).view_as(target_NBT)
-    return losses.masked_fill(target_NBT == PAD, 0.0)
+    flat, target = logits.flatten(0, -2).float(), target_NBT.flatten()
+    if smoothing and logits.is_cpu and logits.requires_grad and not torch.compiler.is_compiling():
+        losses = smoothed_losses(flat, target, smoothing)
+    else:
+        losses = F.cross_entropy(flat, target, reduction="none", label_smoothing=smoothing)
+    return losses.view_as(target_NBT).masked_fill(target_NBT == PAD, 0.0)
 
 
 def source_mask(source_NBS: Tensor) -> Tensor:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.linear import matmul
 from loopmt.rng import torch_generator
 
 PAD, EOS, UNK = 0, 1, 2
@@ -34,6 +36,19 @@ class Weights(dict[str, Tensor]):
             if match := _IN_LAYER.fullmatch(name):
                 found.setdefault(match[1], {})[match[2]] = weight
         return found
+
+    def rows(self, name: str, ids_NBT: Tensor) -> Tensor:
+        """The rows of a table that each network looks up."""
+        table_NVD = self[name]
+        num, size, width = table_NVD.shape
+        if num == 1:
+            return F.embedding(ids_NBT, table_NVD.squeeze(0))
+        offsets = torch.arange(num, device=ids_NBT.device).view(-1, 1, 1) * size
+        return F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
+
+    def project(self, states: Tensor, table: str, bias: str) -> Tensor:
+        """States as logits: the output layer."""
+        return matmul(states, self[table], self[bias])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
@@ -32,6 +33,7 @@ from loopmt.workflow.samples import Samples
 from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
+_MANY = 16  # sentences for each thread of CTranslate2, from which on each is better off with its own
 _CHECKED = 20  # sentences a direction that CTranslate2 must say as we do, before it rounds
 
 
@@ -139,10 +141,8 @@ class _Model:
     """One exported network, ids in and out."""
 
     def __init__(self, folder: FilePath, kind: Type) -> None:
-        import ctranslate2
-
-        threads = torch.get_num_threads()
-        self._network: Any = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads)
+        self._folder, self._kind, self._threads = folder, kind, torch.get_num_threads()
+        self._whole = self._load(1)  # all threads on one batch: soonest for a few sentences
         self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
 
     def say(
@@ -150,7 +150,10 @@ class _Model:
     ) -> list[list[tuple[list[int], float]]]:
         """Ids without the end and log-probability of the best of each row."""
         beam = how.beam if how.how == "beam" else 1
-        found = self._network.translate_batch(
+        if many := self._threads > 1 and len(rows) >= _MANY * self._threads:
+            longest_row = max(map(len, rows)) + 1  # CTranslate2 puts the end
+            tokens = min(tokens, -(-len(rows) // self._threads) * longest_row * beam)
+        found = (self._parts if many else self._whole).translate_batch(
             [[self._source.pieces[one] for one in row] for row in rows],
             beam_size=beam,
             num_hypotheses=n,
@@ -162,6 +165,19 @@ class _Model:
             return_scores=True,
         )
         return [self._told(one, how, most) for one, most in zip(found, longest, strict=True)]
+
+    @cached_property
+    def _parts(self) -> Any:
+        """A batch for every thread, which is faster where there are enough sentences."""
+        return self._load(self._threads)
+
+    def _load(self, batches: int) -> Any:
+        import ctranslate2
+
+        each = self._threads // batches
+        return ctranslate2.Translator(
+            str(self._folder), compute_type=self._kind, inter_threads=batches, intra_threads=each
+        )
 
     def _told(self, one: Any, how: Generate, most: int) -> list[tuple[list[int], float]]:
         """CTranslate2 divides by the length, its end counted."""

@@ -1,0 +1,90 @@
+"""Weights that learn: views of flat rows, and how their gradients come together in a flat tensor.
+
+Shapes: N networks, B rows, T length, P weights.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from loopmt.model.weights import Layout, Weights
+
+
+class Adding(Weights):
+    """Autograd joins the gradients of all weights, and the whole is added to what is there."""
+
+    def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:
+        self._flat_NP = flat_NP.detach().requires_grad_()
+        self._gradient_NP = gradient_NP
+        super().__init__(layout.unpack(self._flat_NP))
+
+    def backward(self, loss: Tensor) -> None:
+        (gradient_NP,) = torch.autograd.grad(loss, self._flat_NP)
+        self._gradient_NP += gradient_NP
+
+
+class Writing(Weights):
+    """The gradient of each weight is written to its place as soon as it is known, over what was there; once.
+
+    Joining them would take memory fresh from the system, and every lookup of a few subwords a table of all: on a CPU
+    such passes are a good part of an update of few tokens. The bits are the same without them.
+    """
+
+    def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:
+        super().__init__(layout.unpack(flat_NP.detach()))
+        self._places = layout.unpack(gradient_NP)
+        self._output = "embed" if layout.joint else "target_embed"
+        self._lookups: list[tuple[Tensor, Tensor]] = []  # ids, and their rows of the output layer's table
+        for name, weight in self.items():
+            move = partial(_move, self._places[name])
+            weight.requires_grad_().register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
+
+    def rows(self, name: str, ids_NBT: Tensor) -> Tensor:
+        """The output layer writes a gradient of all its table; that of the rows looked up is added in the end."""
+        if name != self._output or len(ids_NBT) > 1:
+            return super().rows(name, ids_NBT)
+        ids, places = ids_NBT.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        rows = self[name].detach()[0, ids].requires_grad_()
+        self._lookups.append((ids, rows))
+        return F.embedding(places, rows)
+
+    def project(self, states: Tensor, table: str, bias: str) -> Tensor:
+        if len(states) > 1:
+            return super().project(states, table, bias)
+        inputs = (states, self[table].detach()[0], self[bias].squeeze(0), self._places[table][0])
+        logits: Tensor = _Projection.apply(*inputs)  # type: ignore[no-untyped-call]
+        return logits
+
+    def backward(self, loss: Tensor) -> None:
+        torch.autograd.backward(loss)
+        for ids, rows in reversed(self._lookups):  # in autograd's order
+            assert rows.grad is not None, "what was looked up has a part in the loss"
+            self._places[self._output][0].index_add_(0, ids, rows.grad)
+
+
+class _Projection(torch.autograd.Function):
+    """A linear layer that writes the gradient of its weights to `place`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.place = place
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        x, weight = ctx.saved_tensors
+        rows = gradients[0].flatten(0, -2)
+        torch.mm(rows.t(), x.flatten(0, -2), out=ctx.place)
+        return (rows @ weight).view_as(x), None, rows.sum(0), None
+
+
+def _move(place: Tensor, weight: Tensor) -> None:
+    assert weight.grad is not None, "called when it is there"
+    place.copy_(weight.grad)
+    weight.grad = None

@@ -1,0 +1,65 @@
+"""Gradients on a CPU, where they are computed in fewer passes over memory: the same bits as autograd's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from loopmt.config import Model
+from loopmt.model.gradients import Adding, Writing
+from loopmt.model.losses import losses_with
+from loopmt.model.smoothed import smoothed_losses
+from loopmt.model.transformer import Dropout, Transformer
+from loopmt.model.weights import PAD, Layout
+
+SIZE = 50
+
+
+def drawn(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def ids(networks: int, seed: int) -> Tensor:
+    """Of few words, so that some come again, and with padding."""
+    found = torch.randint(3, 20, (networks, 6, 9), generator=torch.Generator().manual_seed(seed))
+    found[:, ::2, 6:] = PAD
+    return found
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("networks", [1, 2])
+def test_gradients_are_written_as_autograd_would_add_them(networks: int, joint: bool, norm: str) -> None:
+    model = Model.model_validate({"layers": 2, "width": 16, "feed_forward": 32, "heads": 2, "norm": norm})
+    layout = Layout(model, SIZE if joint else SIZE - 7, SIZE, joint)
+    flat = layout.initial(*(("start", number) for number in range(networks)))
+    added, written = torch.zeros_like(flat), torch.zeros_like(flat)
+    for place in layout.unpack(written).values():
+        place.fill_(torch.nan)  # as a failed attempt may have left it
+    for kind, gradient in ((Adding, added), (Writing, written)):
+        torch.manual_seed(1)
+        weights = kind(layout, flat, gradient)
+        source, target = ids(networks, 1), ids(networks, 2)
+        losses, _ = losses_with(weights, Transformer(model, joint), source, target, 0.1, Dropout(0.1))
+        weights.backward(losses.sum())
+    assert added.abs().sum() > 0
+    assert torch.equal(added, written)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 7), (300, 360), (2, 600_000), (35, 50_000)])  # up to four blocks
+def test_smoothed_losses_are_cross_entropy(rows: int, size: int) -> None:
+    target = torch.arange(rows) % size
+    outcomes = []
+    for compute in (smoothed_losses, cross_entropy):
+        leaf = drawn(rows, size).requires_grad_()
+        losses = compute(leaf * 3, target, 0.1)
+        (gradient,) = torch.autograd.grad((losses * drawn(rows, seed=2)).sum(), leaf)
+        outcomes.append((losses.detach(), gradient))
+    for ours, truth in zip(*outcomes, strict=True):
+        assert torch.equal(ours, truth)
+
+
+def cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    return F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing)
