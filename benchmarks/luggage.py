@@ -9,6 +9,7 @@ for nothing that was not decoded there (`benchmarks.decoding`).
 from __future__ import annotations
 
 import argparse
+import lzma
 import os
 import tarfile
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def _light(file: Path) -> bool:
 def _archive(run: Path, files: Sequence[Path], archive: Path) -> None:
     """What stages say of one text differs little: side by side it packs to a fraction."""
     draft = archive.with_name(f".{archive.name}")
-    with tarfile.open(draft, "w:xz", preset=_PRESET) as packed:
+    with lzma.open(draft, "wb", preset=_PRESET) as stream, tarfile.open(fileobj=stream, mode="w") as packed:
         for file in sorted(files, key=lambda file: (file.name, file)):
             packed.add(run / file, file)
     draft.replace(archive)
