@@ -3,13 +3,14 @@
     python -m benchmarks.sitting examples/europarl-48k.toml --run runs/48k --until dual auto --minutes 24 --out results
 
 A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. Training
-ends `--judging` minutes before the sitting does, and what is finished by then is judged. RUN/sitting keeps the account
-and what each step printed. After every step DIR holds all there is to bring home, whatever was in it before:
+ends `--judging` minutes before the sitting does, and what is finished by then is judged. `--judge decode` does only
+what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN/sitting keeps the account and what
+each step printed. At the end DIR holds all there is to bring home, whatever was in it before:
 
     costs.json     seconds of each step, and of each stage by what it did
     STEP.txt       what each step printed: the tables of evaluate, plan, analyze and report
-    run.tar.gz     the run without text and weights: unpacked where its experiment was prepared, it can be evaluated
-                   again, several seeds together
+    run.tar.xz     the run without training text and weights, and what its translators said on loops: `python -m
+    loops.tar.xz   benchmarks.luggage` makes a run of them that can be judged elsewhere, several seeds together
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.luggage import pack
+
 from loopmt.config import load
 from loopmt.run import Run, read_json, write_json
 
 Json = dict[str, Any]
-JUDGES = ("evaluate", "plan", "analyze", "report")
-_LEAST = 5.0  # seconds in which nothing is worth starting
+JUDGES = ("decode", "evaluate", "plan", "analyze", "report")
+_LEAST = 30.0  # seconds in which nothing is worth starting
 _GRACE = 25.0  # seconds that training gets to end its round and save, before it is ended
-_HEAVY = {"store", "vocab", "corpora", "analysis", "checkpoints", "weights.safetensors"}
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,16 @@ class Sitting:
         experiment = load(self.options.experiment, self.overrides)
         for stage in self.options.until:
             experiment.stage(stage)
+        try:
+            return self._go()
+        finally:
+            self.bring_home()
+
+    def _go(self) -> str:
         kept = self.options.judging * 60
         trained = all(self._each([self.preparing(), *self.training()], kept))
         over = bool(self.finished) and self._left(kept) < _LEAST
-        judged = (trained or over) and all(self._each(self.judging(), 0.0))
-        self.bring_home()
-        if judged:
+        if (trained or over) and all(self._each(self.judging(), 0.0)):
             return "finished" if trained else "finished: what was trained in time is judged"
         if self._left(0.0) < _LEAST:
             return "over: the sitting's minutes are spent; with more --minutes the same command goes on"
@@ -100,19 +105,23 @@ class Sitting:
 
     def training(self) -> list[Step]:
         return [
-            Step(f"train-{stage}", ("train", *self._experiment(), "--until", stage), stage)
+            Step(
+                f"train-{stage}",
+                ("train", *self._experiment(), "--until", stage, "--jobs", str(self.options.jobs)),
+                stage,
+            )
             for stage in self.options.until
         ]
 
     def judging(self) -> list[Step]:
         """Each on all stages that are finished; the plan is that of the first."""
         options = self.options
+        paths = [word for path in options.path for word in ("--path", path)]
+        sentences = ["--sentences", str(options.sentences)]
         more = {
-            "evaluate": [
-                *("--samples", str(options.samples)),
-                *(word for path in options.path for word in ("--path", path)),
-            ],
-            "analyze": ["--sentences", str(options.sentences), *["--against-plan"] * ("plan" in options.judge)],
+            "decode": [*paths, *sentences],
+            "evaluate": [*paths, "--samples", str(options.samples)],
+            "analyze": [*sentences, *["--against-plan"] * ("plan" in options.judge)],
         }
         common = (str(options.run), "--beam", str(options.beam))
         return [Step(judge, (judge, *common, *more.get(judge, []))) for judge in JUDGES if judge in options.judge]
@@ -139,7 +148,6 @@ class Sitting:
         code = self._execute(step, seconds)
         done = code == 0 and (step.stage is None or step.stage in self.finished)
         self._enter(step, time.monotonic() - began, done)
-        self.bring_home()
         if code:
             sys.exit(f"{step.name} failed with exit code {code}; see {self.options.out / step.name}.txt")
         return done
@@ -149,7 +157,8 @@ class Sitting:
         self.records.mkdir(parents=True, exist_ok=True)
         pause = ["--stop-after", f"{max(1.0, seconds - _GRACE):.0f}s"] if step.stage else []
         with (self.records / f"{step.name}.txt").open("a", encoding="utf-8") as log:
-            command = [sys.executable, "-m", "loopmt", *step.command, *pause]
+            program = ["benchmarks.decoding"] if step.name == "decode" else ["loopmt", step.command[0]]
+            command = [sys.executable, "-m", *program, *step.command[1:], *pause]
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             try:
                 return process.wait(seconds)
@@ -189,11 +198,7 @@ class Sitting:
         write_json(out / "costs.json", {"steps": self.account(), "stages": dict(self._costs())})
         for file in self.records.glob("*.txt"):
             shutil.copy(file, out)
-        draft = out / ".run.tar.gz"
-        with tarfile.open(draft, "w:gz") as archive:
-            if folder.is_dir():
-                archive.add(folder, folder.name, filter=_light)
-        draft.replace(out / "run.tar.gz")
+        pack(folder, out)
 
     def _costs(self) -> Iterator[tuple[str, Json]]:
         for name in self.finished:
@@ -211,11 +216,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _light(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    name = Path(member.name).name
-    return None if name in _HEAVY or name.startswith(".") else member
-
-
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", type=Path)
@@ -230,6 +230,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap; at home there can be more")
     parser.add_argument("--sentences", type=int, default=300, help="rows of each test set that loops are analysed on")
     parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=1, help="stages trained side by side")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     return parser.parse_args(arguments)

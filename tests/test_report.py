@@ -415,6 +415,18 @@ def test_the_paper_s_column_is_the_stage_that_bears_its_name() -> None:
     assert table["rows"][0][:4] == ["en>fr", "1.00", "–", "3.00"]
 
 
+def test_a_direction_that_loops_taught_first_enters_no_gain() -> None:
+    dual = '[[stage]]\nname = "dual"\nfrom = "vanilla"\nmix = ["X>Y", "X>Y>X"]\nupdates = 1\n'
+    experiment = loads(TWO_LOOPS + dual, name="star")
+    bleu = {"vanilla": {"en>fr": 1.0}, "dual": {"en>fr": 1.5}, "multi-step": {"en>fr": 3.5, "fr>es": 9.0}}
+    scored = {
+        stage: {"sets": {"test": {"directions": {hop: {"multi_bleu": score} for hop, score in by_hop.items()}}}}
+        for stage, by_hop in bleu.items()
+    }
+    rows = paper_tables(experiment, {"stages": scored}, None)[0]["rows"]
+    assert [row[:4] for row in rows[1:]] == [["fr>es", "–", "–", "9.00"], ["average gain", "", "+0.50", "+2.00"]]
+
+
 def test_a_chosen_mix_shows_the_loops_it_chose() -> None:
     experiment = loads(TWO_LOOPS, name="two")
     stage = experiment.stage("multi-step")

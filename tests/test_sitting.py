@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
 import pytest
+from benchmarks.luggage import unpack
 from benchmarks.sitting import Sitting, main, parse
 
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
 from loopmt.run import read_json
+from loopmt.workflow.analyze import Wish as AnalysisWish
+from loopmt.workflow.analyze import analyze
 from loopmt.workflow.evaluate import Wish, evaluate
+from loopmt.workflow.plan import Question, plan
+from loopmt.workflow.report import Wish as ReportWish
+from loopmt.workflow.report import report
 
 WORLD = """
 languages = ["en", "fr"]
@@ -55,7 +60,7 @@ updates = 2
 
 def arguments(folder: Path, *more: str) -> list[str]:
     places = ["--run", str(folder / "run"), "--out", str(folder / "out")]
-    return [str(folder / "world.toml"), *places, "--judge", "evaluate", "--beam", "1", *more]
+    return [str(folder / "world.toml"), *places, "--judge", "decode", "evaluate", "--beam", "1", *more]
 
 
 @pytest.fixture
@@ -67,11 +72,11 @@ def folder(tmp_path: Path) -> Path:
 def test_a_sitting_in_calls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(arguments(folder, "--until", "vanilla", "--call-minutes", "0"))
     assert capsys.readouterr().out == "{}\nunfinished: the same command goes on\n"
-    whole = arguments(folder, "--until", "dual", "--seed", "7")
+    whole = arguments(folder, "--until", "dual", "--seed", "7", "--sentences", "4")
     main(whole)
     assert capsys.readouterr().out.endswith("\nfinished\n")
     costs = read_json(folder / "out/costs.json")
-    assert list(costs["steps"]) == ["prepare", "train-dual", "evaluate"]
+    assert list(costs["steps"]) == ["prepare", "train-dual", "decode", "evaluate"]
     assert list(costs["stages"]) == ["vanilla", "dual"] and costs["stages"]["dual"]["updates"] == 2
     assert "exact accuracy" in (folder / "out/evaluate.txt").read_text(encoding="utf-8")
     shutil.rmtree(folder / "out")
@@ -84,14 +89,17 @@ def test_a_sitting_in_calls(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def judged_at_home(folder: Path) -> None:
-    with tarfile.open(folder / "out/run.tar.gz") as archive:
-        archive.extractall(folder / "home", filter="data")
-    home = folder / "home/run"
-    assert not list(home.rglob("*.safetensors")) and not (home / "store").exists()
+    """Without weights and training text, from what was said on the machine alone."""
+    home = folder / "home"
+    unpack(home, [folder / "out/run.tar.xz", folder / "out/loops.tar.xz"])
+    assert not list(home.rglob("*.safetensors"))
     card = read_json(home / "scorecard.json")
     assert card["seeds"] == [7]
-    shutil.copytree(folder / "run/store", home / "store")
     assert evaluate([home], Wish(beam=1), Silent()) == card
+    assert plan(home, Question(beam=1), Silent())["stage"] == "vanilla"
+    analyze(home, AnalysisWish(beam=1, sentences=4, against_plan=True), Silent())
+    page, _ = report([home], ReportWish(sentences=4, beam=1), Silent())
+    assert page == home / "report.html"
 
 
 def test_training_stops_in_time_to_judge(tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""Say everything that judging a run will ask for, and judge nothing: the part that wants a GPU.
+
+    python -m benchmarks.decoding RUN --sentences 300
+
+Called with the same settings afterwards, evaluate, plan, analyze and report find all translations in the run's folder.
+They need no weights then, so they can wait until the run is on a machine where time costs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from loopmt.config import trained_hops
+from loopmt.judge.loops import loops_of, starts_of
+from loopmt.model.translators import all_hops
+from loopmt.path import Path as Walk
+from loopmt.progress import Progress, standard
+from loopmt.text.store import Store
+from loopmt.workflow.evaluate import Exam, Translations
+from loopmt.workflow.memory import Memory
+from loopmt.workflow.plan import Question, Survey
+
+
+def translate(folder: Path, beam: int, paths: Sequence[Walk], progress: Progress) -> None:
+    """Every test set, by every finished stage: what evaluate asks for."""
+    exam = Exam.open(folder, paths)
+    for name in exam.run.finished():
+        hops = trained_hops(exam.experiment, name)
+        pairs = [one for one in exam.pairs if hops.issuperset(one.test.path.hops)]
+        Translations(exam, name, beam).all(pairs, progress)
+
+
+def survey(folder: Path, beam: int, progress: Progress) -> None:
+    """The loops of the first stage on validation text: what plan asks for."""
+    asked = Survey.open(folder, Question(beam=beam))
+    memory = Memory.of(asked.run, asked.stage.name, beam)
+    memory.walk(asked.starts, asked.loops, progress, f"loops of {asked.stage.name}")
+
+
+def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:
+    """The loops of every finished stage on every test set: what analyze asks for, and report."""
+    exam, store = Exam.open(folder), Store.open(folder / "store")
+    for stage in exam.run.finished():
+        hops = all_hops(exam.experiment.languages, trained_hops(exam.experiment, stage))
+        memory = Memory.of(exam.run, stage, beam)
+        for name in store.tests:
+            starts = starts_of(store, name, hops, sentences, exam.experiment.data.lowercase)
+            memory.walk(starts, loops_of(hops), progress, f"loops of {stage} on {name}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--sentences", type=int, default=300, help="rows of each test set that loops are analysed on")
+    parser.add_argument("--path", action="append", default=[], help='also decode through others, as in "fr>en>es"')
+    options = parser.parse_args(arguments)
+    progress = standard()
+    translate(options.run, options.beam, [Walk.parse(path) for path in options.path], progress)
+    survey(options.run, options.beam, progress)
+    walk(options.run, options.beam, options.sentences, progress)
+
+
+if __name__ == "__main__":
+    main()
