@@ -1,0 +1,256 @@
+"""What moves the gains of loops: many short stages from one vanilla, judged on validation text alone.
+
+    python -m benchmarks.explore examples/europarl-48k.toml --base runs/48k --out runs/explore --workers 4
+
+RUN of `--base` has the finished first stage, or gets it. Every variant is a run of its own whose text and first stage
+are links to those of the base, so one that fails harms no other, and several train at once. The same command goes on
+where it was cut off; it prints the table and writes it as DIR/explore.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.machine import describe
+from benchmarks.timing import Plan
+
+from loopmt.config import load
+from loopmt.errors import LoopmtError
+from loopmt.run import Run, StageFolder, write_json
+
+Json = dict[str, Any]
+_GRACE = 25.0  # seconds that training gets to end its round and save
+_TOP = "top_k = 10, temperature = 0.7"
+_HOW = f"generate = {{ {_TOP} }}"
+_LOOP = f'{{ path = "X>Y>X", {_HOW} }}'
+
+
+def _loop(how: str = "", more: str = "", weight: int = 1, bitext: int = 1) -> str:
+    generate = f", generate = {{ {how} }}" if how else ""
+    return f'mix = [{{ path = "X>Y", weight = {bitext} }}, {{ path = "X>Y>X", weight = {weight}{generate}{more} }}]'
+
+
+def _and(*entries: str) -> str:
+    """Dual learning and another path, with half of the tokens from bitext still."""
+    return f'mix = [{{ path = "X>Y", weight = 2 }}, {", ".join(entries)}]'
+
+
+def _dual(train: str = "") -> str:
+    return f'mix = ["X>Y", {_LOOP}]' + (f"\ntrain = {{ {train} }}" if train else "")
+
+
+def _plain(train: str = "") -> str:
+    return 'mix = ["X>Y"]' + (f"\ntrain = {{ {train} }}" if train else "")
+
+
+def _same(path: str) -> str:
+    return f'{{ path = "{path}", same_rows = true, {_HOW} }}'
+
+
+VARIANTS = {  # in the order of importance, as time may run out
+    "control": _plain(),
+    "top-k-10": _dual(),
+    "frozen": _loop(f'by = "frozen", {_TOP}'),
+    "greedy": _loop('how = "greedy"'),
+    "sample-all": _loop("temperature = 1.0"),
+    "beam-tag": _loop('how = "beam", beam = 4', ", tag = true"),
+    "lr-1e-4": _dual("learning_rate = 1e-4"),
+    "lr-6e-4": _dual("learning_rate = 6e-4"),
+    "control-lr-1e-4": _plain("learning_rate = 1e-4"),
+    "control-lr-6e-4": _plain("learning_rate = 6e-4"),
+    "bitext-1-3": _loop(_TOP, weight=2),
+    "bitext-2-3": _loop(_TOP, bitext=2),
+    "keep-0.7": _loop(_TOP, ", keep = 0.7"),
+    "three": _and(_LOOP, f'{{ path = "X>Y>Z>X", {_HOW} }}'),
+    "three-same-rows": _and(_same("X>Y>X"), _same("X>Z>Y>X")),
+    "three-greedy-first": _and(_LOOP, f'{{ path = "X>Y>Z>X", generate = [{{ how = "greedy" }}, {{ {_TOP} }}] }}'),
+    "agreement": _and(_LOOP, '{ path = "X>Z<Y", generate = { how = "greedy" } }'),
+    "auto": 'mix = "auto"',
+    "subword-dropout": _dual("subword_dropout = 0.1"),
+    "control-subword-dropout": _plain("subword_dropout = 0.1"),
+    "self-training": _and(_LOOP, '{ path = "X>Y<X", generate = { how = "greedy" } }'),
+    "beam": _loop('how = "beam", beam = 4'),
+    "ema": _loop(f'by = "ema", {_TOP}'),
+    "top-k-5": _loop("top_k = 5, temperature = 0.7"),
+    "two-samples": _loop(_TOP, ", samples = 2"),
+    "two-logmeanexp": _loop(_TOP, ', samples = 2, combine = "logmeanexp"'),
+    "round-4": _dual("round = 4"),
+    "round-64": _dual("round = 64"),
+    "no-smoothing": _dual("label_smoothing = 0.0"),
+    "tokens-8192": _dual("tokens = 8192"),
+    "control-tokens-8192": _plain("tokens = 8192"),
+}
+COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
+_CONTROLS = {  # what a variant is measured against, where it is not "control"
+    "lr-1e-4": "control-lr-1e-4",
+    "lr-6e-4": "control-lr-6e-4",
+    "subword-dropout": "control-subword-dropout",
+    "tokens-8192": "control-tokens-8192",
+    "top-k-10-cooled": "control-cooled",
+}
+
+
+@dataclass
+class Exploration:
+    """The variants, and the time there is for them."""
+
+    options: argparse.Namespace
+    began: float = field(default_factory=time.monotonic)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return self.options.only or list(VARIANTS)
+
+    @property
+    def first(self) -> str:
+        return load(self.options.experiment, self.options.set).stages[0].name
+
+    def left(self) -> float:
+        return float(self.options.seconds - (time.monotonic() - self.began))
+
+    def go(self) -> None:
+        self.options.out.mkdir(parents=True, exist_ok=True)
+        if self._base():
+            with ThreadPoolExecutor(self.options.workers) as pool:
+                list(pool.map(self._explore, self.names))
+        rows = list(self.rows())
+        about = describe(Plan(torch.device("cuda" if torch.cuda.is_available() else "cpu")), "benchmarks.explore")
+        write_json(self.options.out / "explore.json", {"machine": about, "variants": rows})
+        print(_table(rows, self.notes, self.names))
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def _base(self) -> bool:
+        """Whether the first stage is finished."""
+        folder = Run(self.options.base).stage(self.first)
+        if not folder.finished:
+            self._train(self.options.experiment, self.options.base, "base", "--until", self.first)
+        return folder.finished
+
+    def _explore(self, name: str) -> None:
+        file = self._write(name)
+        try:
+            stages = load(file, self.options.set).stages
+        except LoopmtError as error:
+            self.notes[name] = f"refused: {error}"
+            return
+        run = self._shadow(name)
+        if all(Run(run).stage(stage.name).finished for stage in stages):
+            return
+        if self.left() < 2 * _GRACE:
+            self.notes[name] = "no time left"
+        elif code := self._train(file, run, name):
+            self.notes[name] = f"exit code {code}: see {self.options.out / name}.log"
+
+    def _train(self, file: Path, run: Path, name: str, *more: str) -> int | None:
+        """The exit code; None if the command was ended because its time was over."""
+        pause = ("--stop-after", f"{max(1.0, self.left() - _GRACE):.0f}s")
+        overrides = [word for value in self.options.set for word in ("--set", value)]
+        command = [sys.executable, "-m", "loopmt", "train", str(file), "--run", str(run), *overrides, *pause, *more]
+        with (self.options.out / f"{name}.log").open("a", encoding="utf-8") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                return process.wait(self.left() + 5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                return None
+
+    def _write(self, name: str) -> Path:
+        """The experiment's head and first stage, and the variant after it."""
+        head, first = self.options.experiment.read_text(encoding="utf-8").split("[[stage]]")[:2]
+        updates = self.options.updates
+        stages = [f'name = "{name}"\nfrom = "{self.first}"\nupdates = {updates}\n{VARIANTS[name]}']
+        if name in COOLED:
+            cool = f'updates = {max(1, updates // 5)}\nmix = ["X>Y"]\ntrain = {{ learning_rate = 1e-4 }}'
+            stages.append(f'name = "{name}-cooled"\nfrom = "{name}"\n{cool}')
+        file: Path = self.options.out / f"{name}.toml"
+        text = f"{head}[[stage]]{first}" + "".join(f"\n[[stage]]\n{stage}\n" for stage in stages)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def _shadow(self, name: str) -> Path:
+        """A run beside the base: its text and first stage, by links."""
+        run: Path = self.options.out / name
+        base = self.options.base.absolute()
+        (run / "stages").mkdir(parents=True, exist_ok=True)
+        for part in ("manifest.json", "vocab", "store", f"stages/{self.first}"):
+            if not (run / part).is_symlink():
+                (run / part).symlink_to(base / part)
+        return run
+
+    # -- results ---------------------------------------------------------------------------------------------
+
+    def rows(self) -> Iterator[Json]:
+        """Every stage that was validated, with its gain over its control."""
+        found = {stage: row for name in self.names for stage, row in self._stages(name)}
+        for stage, row in found.items():
+            control = found.get(_CONTROLS.get(stage, "control"))
+            gain = round(row["best"] - control["best"], 2) if control and control is not row else None
+            yield {"stage": stage, **row, "gain": gain}
+
+    def _stages(self, name: str) -> Iterator[tuple[str, Json]]:
+        for stage in (name, f"{name}-cooled")[: 1 + (name in COOLED)]:
+            folder = Run(self.options.out / name).stage(stage)
+            valid = [record for record in folder.records() if record["kind"] == "valid"]
+            if valid:
+                best = max(valid, key=lambda record: record["mean_bleu"])
+                yield (
+                    stage,
+                    {
+                        "mix": VARIANTS[name],
+                        "update": valid[-1]["update"],
+                        "best": round(best["mean_bleu"], 2),
+                        "last": round(valid[-1]["mean_bleu"], 2),
+                        "bleu": best["bleu"],
+                        "accuracy": best["accuracy"],
+                        "seconds": _seconds(folder),
+                    },
+                )
+
+
+def _seconds(folder: StageFolder) -> Json | None:
+    """What a finished stage cost, by what it did."""
+    return folder.result_state()["seconds"] if folder.finished else None
+
+
+def _table(rows: Sequence[Json], notes: dict[str, str], names: Sequence[str]) -> str:
+    lines = [f"{'stage':24} {'best':>6} {'last':>6} {'gain':>6} {'update':>6}   validation BLEU, mean of directions"]
+    for row in rows:
+        gain = "" if row["gain"] is None else f"{row['gain']:+.2f}"
+        took = "under way" if row["seconds"] is None else f"{sum(row['seconds'].values()):.0f} s"
+        lines.append(f"{row['stage']:24} {row['best']:6.2f} {row['last']:6.2f} {gain:>6} {row['update']:6}   {took}")
+    known = {row["stage"] for row in rows}
+    lines += [f"{name:24} {notes.get(name, 'not begun')}" for name in names if name not in known or name in notes]
+    return "\n".join(lines)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiment", type=Path)
+    parser.add_argument("--base", type=Path, required=True, metavar="RUN")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, metavar="VARIANT")
+    parser.add_argument("--updates", type=int, default=2500, help="of each variant")
+    parser.add_argument("--workers", type=int, default=1, help="variants trained at once")
+    parser.add_argument("--seconds", type=float, default=86_400, help="of this call")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    Exploration(parse(arguments)).go()
+
+
+if __name__ == "__main__":
+    main()

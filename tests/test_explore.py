@@ -1,0 +1,58 @@
+"""An exploration in small: variants from one first stage, cut off, gone on with, and set against their controls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.explore import COOLED, VARIANTS, Exploration, main, parse
+
+from loopmt.config import load
+from loopmt.run import read_json
+from test_sitting import WORLD
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """In three languages, so that every variant has its paths."""
+    world = WORLD.replace('["en", "fr"]', '["en", "fr", "es"]').replace(
+        '"en-fr" = 60', '"en-fr" = 60, "en-es" = 60, "fr-es" = 60'
+    )
+    (tmp_path / "world.toml").write_text(world.replace("fr = 60 }", "fr = 60, es = 60 }"), encoding="utf-8")
+    return [
+        str(tmp_path / "world.toml"),
+        "--base",
+        str(tmp_path / "base"),
+        "--out",
+        str(tmp_path / "out"),
+        "--updates",
+        "2",
+    ]
+
+
+def test_variants_are_measured_against_their_controls(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    some = ["--only", "control", "top-k-10", "agreement"]
+    main([*words, *some, "--seconds", "30"])  # enough for the first stage alone
+    assert "agreement                no time left" in capsys.readouterr().out
+    main([*words, *some])
+    rows = {row["stage"]: row for row in read_json(Path(parse(words).out) / "explore.json")["variants"]}
+    assert list(rows) == ["control", "control-cooled", "top-k-10", "top-k-10-cooled", "agreement"]
+    assert rows["control"]["gain"] is None
+    assert rows["agreement"]["gain"] == pytest.approx(rows["agreement"]["best"] - rows["control"]["best"], abs=0.011)
+    cooled = rows["top-k-10-cooled"]
+    assert cooled["gain"] == pytest.approx(cooled["best"] - rows["control-cooled"]["best"], abs=0.011)
+    assert all(row["seconds"] and row["bleu"].keys() == rows["control"]["bleu"].keys() for row in rows.values())
+
+
+def test_a_variant_that_cannot_be_says_why(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Two languages have no third."""
+    Path(words[0]).write_text(WORLD, encoding="utf-8")
+    main([*words, "--only", "control", "three"])
+    assert "refused: " in (said := capsys.readouterr().out) and "path X>Y>Z>X needs 3 languages" in said
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_is_an_experiment(words: list[str], name: str) -> None:
+    Path(parse(words).out).mkdir()
+    stages = load(Exploration(parse(words))._write(name)).stages
+    assert [stage.name for stage in stages[1:]] == [name, f"{name}-cooled"][: 1 + (name in COOLED)]
