@@ -136,6 +136,11 @@ def test_all_of_it_trains(ask_for: ASK) -> None:
     assert {"en>fr", "en>fr>en", "en>es<fr"} <= tokens.keys()
 
 
+def test_chosen_loops_keep_their_best_too(ask_for: ASK) -> None:
+    trainer = assembled(ask_for(stage('"auto"\nauto = { keep = 0.5 }')))
+    assert {(route.synthetic, route.entry.keep) for route in trainer.routes} == {(False, 1.0), (True, 0.5)}
+
+
 # -- subwords ------------------------------------------------------------------------------------------------------
 
 

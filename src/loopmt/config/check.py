@@ -134,7 +134,7 @@ def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
         for pattern in stage.auto.candidates
         if len(Pattern.parse(pattern).variables) + len(Pattern.parse(pattern).named) <= len(experiment.languages)
     ]
-    loops = [MixEntry(path=pattern, generate=stage.auto.generate) for pattern in fits]
+    loops = [MixEntry(path=pattern, generate=stage.auto.generate, keep=stage.auto.keep) for pattern in fits]
     return [MixEntry(path="X>Y"), *loops]
 
 
