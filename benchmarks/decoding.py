@@ -27,9 +27,7 @@ def translate(folder: Path, beam: int, paths: Sequence[Walk], progress: Progress
     """Every test set, by every finished stage: what evaluate asks for."""
     exam = Exam.open(folder, paths)
     for name in exam.run.finished():
-        hops = trained_hops(exam.experiment, name)
-        pairs = [one for one in exam.pairs if hops.issuperset(one.test.path.hops)]
-        Translations(exam, name, beam).all(pairs, progress)
+        Translations(exam, name, beam).all(exam.pairs_of(name), progress)
 
 
 def survey(folder: Path, beam: int, progress: Progress) -> None:

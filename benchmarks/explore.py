@@ -10,8 +10,6 @@ where it was cut off; it prints the table and writes it as DIR/explore.json.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.commands import GRACE, execute, pause
 from benchmarks.machine import describe
 from benchmarks.timing import Plan
 
@@ -28,7 +27,6 @@ from loopmt.errors import LoopmtError
 from loopmt.run import Run, StageFolder, write_json
 
 Json = dict[str, Any]
-_GRACE = 25.0  # seconds that training gets to end its round and save
 _TOP = "top_k = 10, temperature = 0.7"
 _HOW = f"generate = {{ {_TOP} }}"
 _LOOP = f'{{ path = "X>Y>X", {_HOW} }}'
@@ -149,24 +147,16 @@ class Exploration:
         run = self._shadow(name)
         if all(Run(run).stage(stage.name).finished for stage in stages):
             return
-        if self.left() < 2 * _GRACE:
+        if self.left() < 2 * GRACE:
             self.notes[name] = "no time left"
         elif code := self._train(file, run, name):
             self.notes[name] = f"exit code {code}: see {self.options.out / name}.log"
 
     def _train(self, file: Path, run: Path, name: str, *more: str) -> int | None:
         """The exit code; None if the command was ended because its time was over."""
-        pause = ("--stop-after", f"{max(1.0, self.left() - _GRACE):.0f}s")
         overrides = [word for value in self.options.set for word in ("--set", value)]
-        command = [sys.executable, "-m", "loopmt", "train", str(file), "--run", str(run), *overrides, *pause, *more]
-        with (self.options.out / f"{name}.log").open("a", encoding="utf-8") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-            try:
-                return process.wait(self.left() + 5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                return None
+        words = ["train", str(file), "--run", str(run), *overrides, *pause(self.left()), *more]
+        return execute("loopmt", words, self.options.out / f"{name}.log", self.left())
 
     def _write(self, name: str) -> Path:
         """The experiment's head and first stage, and the variant after it."""

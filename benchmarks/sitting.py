@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.commands import execute, pause
 from benchmarks.luggage import pack
 
 from loopmt.config import load
@@ -34,7 +34,6 @@ from loopmt.run import Run, read_json, write_json
 Json = dict[str, Any]
 JUDGES = ("decode", "evaluate", "plan", "analyze", "report")
 _LEAST = 30.0  # seconds in which nothing is worth starting
-_GRACE = 25.0  # seconds that training gets to end its round and save, before it is ended
 
 
 @dataclass(frozen=True)
@@ -155,16 +154,12 @@ class Sitting:
     def _execute(self, step: Step, seconds: float) -> int | None:
         """The exit code; None if the command was ended because its time was over."""
         self.records.mkdir(parents=True, exist_ok=True)
-        pause = ["--stop-after", f"{max(1.0, seconds - _GRACE):.0f}s"] if step.stage else []
-        with (self.records / f"{step.name}.txt").open("a", encoding="utf-8") as log:
-            program = ["benchmarks.decoding"] if step.name == "decode" else ["loopmt", step.command[0]]
-            command = [sys.executable, "-m", *program, *step.command[1:], *pause]
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-            try:
-                return process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                _end(process)
-                return None
+        until = pause(seconds) if step.stage else ()
+        name, *words = step.command
+        log = self.records / f"{step.name}.txt"
+        if name == "decode":
+            return execute("benchmarks.decoding", words, log, seconds)
+        return execute("loopmt", [name, *words, *until], log, seconds)
 
     # -- the account -----------------------------------------------------------------------------------------
 
@@ -205,15 +200,6 @@ class Sitting:
             state = read_json(self.run.stage(name).folder / "result/state.json")["state"]
             bleu = max(state["best_bleu"], state["average_bleu"] or 0.0)
             yield name, {"updates": state["update"], "valid_bleu": bleu, "seconds": state["seconds"]}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -38,6 +38,18 @@ mix = ["X>Y", { path = "X>Y>X", samples = 2, combine = "logmeanexp", generate = 
 updates = 8
 train = { tokens = 256, round = 2, log_every = 2, validate_every = 4, validate_sentences = 4, ema = 0.5 }
 """
+FILTERED = """
+[[stage]]
+name = "filtered"
+from = "vanilla"
+mix = [
+    "X>Y",
+    { path = "X>Y>X", keep = 0.7, same_rows = true, generate = { how = "greedy" } },
+    { path = "X>Z<Y", generate = { how = "greedy" } },
+]
+updates = 8
+train = { tokens = 256, round = 2, log_every = 2, validate_every = 4, validate_sentences = 4, subword_dropout = 0.1 }
+"""
 SHARED = """
 [[stage]]
 name = "shared"
@@ -97,6 +109,13 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
+def kill_halfway(request: Request, name: str) -> None:
+    folder = folder_of(request, name)
+    with two(request) as processes:
+        wait_for(lambda: folder.begun and len(folder.records()) >= 3, processes[0])
+    assert not folder.finished
+
+
 def losses(request: Request, name: str) -> list[dict[str, float]]:
     return [record["loss"] for record in folder_of(request, name).records() if record["kind"] == "train"]
 
@@ -130,13 +149,21 @@ def test_two_processes_train_what_one_does_and_resume_after_both_were_killed(ask
     finish(both)
     assert_close(one, both, "supervised", 1e-5)
     assert_close(one, both, "loops", 1e-4)
-    folder = folder_of(killed, "loops")
-    with two(killed) as processes:
-        wait_for(lambda: folder.begun and len(folder.records()) >= 3, processes[0])
-    assert not folder.finished
+    kill_halfway(killed, "loops")
     finish(killed)
     assert same_weights(both, killed, "loops"), "bit for bit"
     assert losses(both, "loops") == losses(killed, "loops")
+
+
+def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> None:
+    """The least doubtful rows are those of all processes together."""
+    one, both, killed = ask_for(FILTERED), ask_for(FILTERED), ask_for(FILTERED)
+    assert train(one, Silent())
+    finish(both)
+    assert_close(one, both, "filtered", 1e-4)
+    kill_halfway(killed, "filtered")
+    finish(killed)
+    assert same_weights(both, killed, "filtered"), "bit for bit"
 
 
 def test_torchrun_is_asked_to_stop(ask_for: ASK) -> None:

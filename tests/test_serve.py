@@ -92,23 +92,35 @@ def test_nothing_is_translated_to_nothing(client: httpx.Client) -> None:
     assert [one["text"] for one in answer.json()["translations"]] == ["", ""]
 
 
-@pytest.mark.parametrize("threads", [1, 2])  # with two, so many sentences are decoded in two parts
-def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path, threads: int) -> None:
+def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    torch.set_num_threads(threads)
     fast = load_engine(Order(tiny_run, kind="float32"), tmp_path, Silent())
-    torch.set_num_threads(1)
     assert (fast.backend, engine.backend) == ("CTranslate2 float32", "loopmt on cpu")
-    lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:40], "", "xyz " * 60]
+    lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:20], "", "xyz " * 60]
     for hop in (Hop("en", "fr"), Hop("es", "en")):
         ours, theirs = engine.say(lines, hop, 1), fast.say(lines, hop, 1)
         same = [one[0].text == other[0].text for one, other in zip(ours, theirs, strict=True)]
-        assert sum(same) >= len(lines) - 3, "a beam may part at a tie"
+        assert sum(same) >= len(lines) - 2, "a beam may part at a tie"
         scores = [(one[0].score, other[0].score) for one, other in zip(ours, theirs, strict=True)]
         assert all(
             one == pytest.approx(other, abs=1e-2) for (one, other), equal in zip(scores, same, strict=True) if equal
         )
     assert len(fast.say(lines[:1], Hop("en", "fr"), 6)[0]) == 6
+
+
+def test_ctranslate2_in_parts_says_what_it_says_at_once(tiny_run: Path, tmp_path: Path) -> None:
+    """With two threads, so many sentences are decoded in two parts."""
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:40]]
+    assert len(lines) == 40
+    said = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        (folder := tmp_path / str(threads)).mkdir()
+        engine = load_engine(Order(tiny_run, kind="float32"), folder, Silent())
+        torch.set_num_threads(1)
+        said.append([best.text for best, *_ in engine.say(lines, Hop("en", "fr"), 1)])
+    assert said[0] == said[1]
 
 
 def test_rounded_numbers_are_the_default_and_say_nearly_the_same(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+import torch
 
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.learn.learner import precision
@@ -203,12 +204,8 @@ class Gatherer:
             for route in routes
             if route.synthetic
         }
-        tokens, seconds = self._generate(list(walks.values()), number)
-        doubts = {
-            route.number: self._doubts(route, walks[route.number], texts[route.number][1].take(mine[route.number]))
-            for route in routes
-            if route.synthetic
-        }
+        ends = {route: texts[route][1].take(mine[route]) for route in walks}
+        tokens, doubts, seconds = self._generate(walks, ends, number)
         said = {route: (walk.trace[-1], walk.keep, doubts[route]) for route, walk in walks.items()}
         records = {route: walk.records for route, walk in walks.items()}
         everyone = self.processes.collect((said, records, tokens))
@@ -221,23 +218,26 @@ class Gatherer:
         parts = [part[0] for part in everyone]
         return {route.number: self._rows(route, texts[route.number], parts, number) for route in routes}, gathered
 
-    def _generate(self, walks: list[Walk], number: int) -> tuple[int, float]:
-        """Take all walks to their last hop: the tokens and the seconds of it."""
+    def _generate(
+        self, walks: Mapping[int, Walk], ends: Mapping[int, Ragged], number: int
+    ) -> tuple[int, dict[int, Floats], float]:
+        """Take all walks to their last hop: the tokens, how doubtful what was said is, and the seconds of it."""
         if not walks:
-            return 0, 0.0
+            return 0, {}, 0.0
         device = self.translators.device
         settle(device)  # what is still being learnt holds generating up, and is none of it
         began = time.perf_counter()
         key = (*self.key, "generate", number, self.processes.rank)
-        tokens = travel(self.translators, walks, self.limits, precision(self.train, device), key, self.sieve)
-        return tokens, time.perf_counter() - began
+        dtype = precision(self.train, device)
+        tokens = travel(self.translators, list(walks.values()), self.limits, dtype, key, self.sieve)
+        doubts = {route: self._doubts(self.routes[route], walk, ends[route], dtype) for route, walk in walks.items()}
+        return tokens, doubts, time.perf_counter() - began
 
-    def _doubts(self, route: Route, walk: Walk, ends: Ragged) -> Floats:
+    def _doubts(self, route: Route, walk: Walk, ends: Ragged, dtype: torch.dtype) -> Floats:
         """How doubtful each generated sentence is beside the real one at the end of the walk."""
         if route.entry.keep == 1:
             return np.zeros(len(ends))
-        hop = Hop(walk.path.languages[-2], walk.path.languages[-1])
-        dtype = precision(self.train, self.translators.device)
+        hop = Hop(*walk.path.languages[-2:])
         return dual_cross_entropy(self.translators, hop, walk.trace[-1], ends, dtype)
 
     def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]], number: int) -> Rows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -59,14 +60,15 @@ class Loosened:
 
     vocab: Vocab
     share: float
-    _merges: dict[str, Merges] = field(default_factory=dict)
+    _merges: dict[Path, Merges] = field(default_factory=dict)  # languages may share a vocabulary
 
     def __call__(self, rows: Ragged, language: str, *key: str | int) -> Ragged:
         if not self.share:
             return rows
-        if language not in self._merges:
-            self._merges[language] = Merges.of(self.vocab.pieces(language), self.vocab.size(language))
-        return self._merges[language].undone(rows, self.share, numpy_generator(*key, "subwords"))
+        model = self.vocab.models[language]
+        if model not in self._merges:
+            self._merges[model] = Merges.of(self.vocab.pieces(language), self.vocab.size(language))
+        return self._merges[model].undone(rows, self.share, numpy_generator(*key, "subwords"))
 
 
 def _last_two(piece: str, scores: Mapping[str, float]) -> list[str]:

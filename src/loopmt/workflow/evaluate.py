@@ -109,9 +109,13 @@ class Exam:
         ]
         return RunMeasures(self.experiment.seed, {name: self._stage(name, wish, progress) for name in chosen})
 
-    def _stage(self, name: str, wish: Wish, progress: Progress) -> StageMeasures:
+    def pairs_of(self, name: str) -> list[Pairs]:
+        """The test text that a stage can translate."""
         hops = trained_hops(self.experiment, name)
-        pairs = [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
+        return [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
+
+    def _stage(self, name: str, wish: Wish, progress: Progress) -> StageMeasures:
+        pairs = self.pairs_of(name)
         said = Translations(self, name, wish.beam).all(pairs, progress)
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:

@@ -53,25 +53,10 @@ def _joined(
 
 @triton.jit
 def _forward(
-    x,
-    out,
-    bias,
-    scale,
-    shift,
-    y,
-    seed,
-    bias_stride,
-    scale_stride,
-    M,
-    rate,
-    D: tl.constexpr,
-    OUT: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROP: tl.constexpr,
-    NORM: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    x, out, bias, scale, shift, y, seed, bias_stride, scale_stride, M, rate,
+    D: tl.constexpr, OUT: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, NORM: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     network = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     columns = tl.arange(0, BLOCK)[None, :]
@@ -89,28 +74,10 @@ def _forward(
 
 @triton.jit
 def _backward(
-    x,
-    out,
-    bias,
-    scale,
-    gradient,
-    x_slope,
-    out_slope,
-    parts,
-    seed,
-    bias_stride,
-    scale_stride,
-    M,
-    tiles,
-    rate,
-    D: tl.constexpr,
-    OUT: tl.constexpr,
-    BIAS: tl.constexpr,
-    DROP: tl.constexpr,
-    NORM: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    x, out, bias, scale, gradient, x_slope, out_slope, parts, seed, bias_stride, scale_stride, M, tiles, rate,
+    D: tl.constexpr, OUT: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, NORM: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Each program goes over `tiles` tiles of rows and leaves their part of the gradients of the weights."""
     network = tl.program_id(1).to(tl.int64)
     columns = tl.arange(0, BLOCK)[None, :]
