@@ -1,9 +1,9 @@
 """Do all ways to compute say the same? Trained translators on held-out text, eager, captured and with kernels.
 
-    python -m benchmarks.agreement RUN [--stage NAME] [--set valid] [--sentences 1000] [--out FILE.json]
+    python -m benchmarks.agreement RUN [--stage NAME] [--set valid] [--sentences 1000] [--compiled] [--out FILE.json]
 
-Every way translates the same sentences; counted is how many translations are those of the eager network, in float32 and
-in bfloat16 each by itself, and how many of the bfloat16 ones are those of float32.
+Every way translates the same sentences; counted is how many translations two ways share, and how good each way's are.
+The floor is what bfloat16 itself allows: the eager network with PyTorch's other attention, which sums in another order.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from benchmarks.machine import describe
 from benchmarks.timing import Json, Plan
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from loopmt.config import Fuse, Generate
+from loopmt.judge.score import sacre_bleu
 from loopmt.model.decoding import Limits, say
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
@@ -28,9 +31,30 @@ from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
 from loopmt.workflow.translate import choose_stage, load_translators
 
-Said = list[list[int]]
-_WAYS: dict[str, tuple[Fuse, bool]] = {"eager": ("no", False), "captured": ("no", True), "kernels": ("kernels", True)}
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute the same network."""
+
+    fuse: Fuse = "no"
+    captured: bool = False
+    plain_attention: bool = False
+
+    def attention(self) -> AbstractContextManager[None]:
+        return sdpa_kernel(SDPBackend.MATH) if self.plain_attention else nullcontext()
+
+
+_WAYS = {
+    "eager": Way(),
+    "eager, other attention": Way(plain_attention=True),
+    "captured": Way(captured=True),
+    "kernels": Way("kernels", captured=True),
+}
+_COMPILED = {"compiled": Way("compile", captured=True)}
 _SEARCHES = {"greedy": Generate(how="greedy"), "beam 4": Generate(how="beam", beam=4)}
+_PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+Said = dict[Hop, list[list[int]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,56 +63,75 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stage")
     parser.add_argument("--set", default="valid")
     parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--compiled", action="store_true", help="also layers that torch compiles, which takes minutes")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     device = device_of_this_process()
-    rows = list(compared(options.run, options.stage, options.set, options.sentences, device))
-    print("\n".join(" ".join(f"{key} {value}" for key, value in row.items()) for row in rows))
+    ways = _WAYS | (_COMPILED if options.compiled else {})
+    rows = list(compared(options.run, options.stage, options.set, options.sentences, device, ways))
+    print("\n".join(map(_lines, rows)))
     if options.out:
         machine = describe(Plan(device), "benchmarks.agreement")
         options.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
-def compared(folder: Path, name: str | None, held_out: str, most: int, device: torch.device) -> Iterator[Json]:
-    """One row for each search: sentences, and the share of them on which two ways agree."""
+def compared(
+    folder: Path, name: str | None, held_out: str, most: int, device: torch.device, ways: dict[str, Way] = _WAYS
+) -> Iterator[Json]:
+    """One row for each search: how good every way is, and on what share of the sentences two ways agree."""
     run = Run.open(folder)
     translators = load_translators(run, run.experiment(), choose_stage(run, run.experiment(), name), device)
-    texts = {
-        hop: Store.open(folder / "store").texts(held_out, hop.source)[:most]
-        for hop in translators.hops
-    }  # fmt: skip
-    precisions = (
-        {"float32": torch.float32, "bfloat16": torch.bfloat16} if device.type == "cuda" else {"float32": torch.float32}
-    )
+    store = Store.open(folder / "store")
+    texts = {language: store.texts(held_out, language)[:most] for language in run.experiment().languages}
+    precisions = _PRECISIONS if device.type == "cuda" else {"float32": torch.float32}
     for search, how in _SEARCHES.items():
         said = {
-            (precision, way): _all(translators, texts, way, dtype, how)
+            f"{precision} {way}": _all(translators, texts, ways[way], dtype, how)
             for precision, dtype in precisions.items()
-            for way in _WAYS
+            for way in ways
         }
-        pairs = [
-            ((precision, "eager"), (precision, way)) for precision in precisions for way in ("captured", "kernels")
-        ]
-        pairs += [(("float32", "eager"), ("bfloat16", "kernels"))] if len(precisions) > 1 else []
-        shares = {" ".join(one + other): _same(said[one], said[other]) for one, other in pairs}
-        yield {"search": search, "sentences": len(said["float32", "eager"]), **shares}
+        pairs = [(f"{precision} eager", f"{precision} {way}") for precision in precisions for way in ways]
+        pairs += [("float32 eager", f"bfloat16 {way}") for way in ways if len(precisions) > 1]
+        yield {
+            "search": search,
+            "sentences": sum(map(len, said["float32 eager"].values())),
+            "agree": {f"{one} = {other}": _same(said[one], said[other]) for one, other in pairs if one != other},
+            "bleu": {way: _bleu(translators, texts, found) for way, found in said.items()},
+        }
 
 
-def _all(translators: Translators, texts: dict[Hop, list[str]], way: str, dtype: torch.dtype, how: Generate) -> Said:
-    fuse, captured = _WAYS[way]
-    kind = replace(translators, fuse=fuse)
+def _all(translators: Translators, texts: dict[str, list[str]], way: Way, dtype: torch.dtype, how: Generate) -> Said:
+    kind = replace(translators, fuse=way.fuse)
     kind.live = translators.live
-    found: Said = []
-    for hop, lines in texts.items():
-        speaker = kind.speaker(hop, "live", dtype)
-        sources = kind.addressed(Ragged.of(kind.vocab.encode(lines, hop.source)), hop)
-        outputs = say(speaker if captured else replace(speaker, captured=None), sources, how, Limits.on(kind.device))
-        found += [row.tolist() for row in outputs.ids.rows()]
+    found: Said = {}
+    with way.attention():
+        for hop in kind.hops:
+            speaker = kind.speaker(hop, "live", dtype)
+            sources = kind.addressed(Ragged.of(kind.vocab.encode(texts[hop.source], hop.source)), hop)
+            speaker = speaker if way.captured else replace(speaker, captured=None)
+            found[hop] = [row.tolist() for row in say(speaker, sources, how, Limits.on(kind.device)).ids.rows()]
     return found
 
 
 def _same(one: Said, other: Said) -> float:
-    return sum(map(list.__eq__, one, other)) / max(1, len(one))
+    """The share of all sentences."""
+    equal = [ids == others for hop in one for ids, others in zip(one[hop], other[hop], strict=True)]
+    return sum(equal) / max(1, len(equal))
+
+
+def _bleu(translators: Translators, texts: dict[str, list[str]], said: Said) -> float:
+    """The mean of the directions."""
+    scores = [
+        sacre_bleu(translators.vocab.decode(ids, hop.target), texts[hop.target]).score for hop, ids in said.items()
+    ]
+    return round(sum(scores) / len(scores), 2)
+
+
+def _lines(row: Json) -> str:
+    lines = [f"{row['search']}, {row['sentences']} sentences"]
+    lines += [f"  {share:7.2%}  {pair}" for pair, share in row["agree"].items()]
+    lines += [f"  {bleu:6.2f} BLEU  {way}" for way, bleu in row["bleu"].items()]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,8 @@ VARIANTS = {  # in the order of importance, as time may run out
     "lr-6e-4": _dual("learning_rate = 6e-4"),
     "control-lr-1e-4": _plain("learning_rate = 1e-4"),
     "control-lr-6e-4": _plain("learning_rate = 6e-4"),
+    "linear": _dual('schedule = "linear"'),
+    "control-linear": _plain('schedule = "linear"'),
     "bitext-1-3": _loop(_TOP, weight=2),
     "bitext-2-3": _loop(_TOP, bitext=2),
     "keep-0.7": _loop(_TOP, ", keep = 0.7"),
@@ -93,6 +95,7 @@ COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on 
 _CONTROLS = {  # what a variant is measured against, where it is not "control"
     "lr-1e-4": "control-lr-1e-4",
     "lr-6e-4": "control-lr-6e-4",
+    "linear": "control-linear",
     "subword-dropout": "control-subword-dropout",
     "tokens-8192": "control-tokens-8192",
     "top-k-10-cooled": "control-cooled",

@@ -145,12 +145,16 @@ class Model(Section):
 # -- training ------------------------------------------------------------------------------------------------
 
 
+Curve = Literal["inverse_sqrt", "constant", "linear"]
+_CURVES = "after the warmup; linear: down to 0 at the end of the stage (`updates`, or else `max_updates`)"
+
+
 class Schedule(Section):
     """How the learning rate moves."""
 
     learning_rate: float | None = Field(None, gt=0, description="peak; default: the preset's")
     warmup: int | None = Field(None, ge=0, description="updates of linear warmup; default: the preset's")
-    schedule: Literal["inverse_sqrt", "constant"] = Field("inverse_sqrt", description="after the warmup")
+    schedule: Curve = Field("inverse_sqrt", description=_CURVES)
 
 
 class Continued(Section):
@@ -158,7 +162,7 @@ class Continued(Section):
 
     learning_rate: float = Field(3e-4, gt=0, description="peak")
     warmup: int = Field(100, ge=0, description="updates of linear warmup")
-    schedule: Literal["inverse_sqrt", "constant"] = Field("constant", description="after the warmup")
+    schedule: Curve = Field("constant", description=_CURVES)
 
 
 Fuse = Literal["no", "kernels", "compile"]

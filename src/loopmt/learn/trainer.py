@@ -159,7 +159,7 @@ class Trainer:
     def _learn(self, batch: Batch, update: int) -> None:
         started = time.perf_counter()
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))
-        self.learner.update(batch, update, learning_rate(self.train, update))
+        self.learner.update(batch, update, learning_rate(self.train, update, self.budget))
         self.progress.update = update
         self.progress.seconds["train"] += time.perf_counter() - started
 
@@ -202,7 +202,7 @@ class Trainer:
             "kind": "train",
             "update": self.progress.update,
             "round": self.progress.round,
-            "learning_rate": learning_rate(self.train, self.progress.update),
+            "learning_rate": learning_rate(self.train, self.progress.update, self.budget),
             **self._losses(),
             "norm": dict(
                 zip(self.translators.names(), (tally.norms / tally.updates.clamp_min(1)).tolist(), strict=True)
