@@ -33,7 +33,8 @@ def describe(plan: Plan, module: str = "benchmarks.speed") -> Json:
 
 def _short(argument: str) -> str:
     """Where a folder lies on this machine concerns nobody."""
-    return Path(argument).name if argument.startswith("/") else argument
+    key, equals, value = argument.rpartition("=")
+    return key + equals + Path(value).name if value.startswith("/") else argument
 
 
 def _processor() -> str:
