@@ -4,28 +4,18 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from loopmt.cli import app
-from loopmt.config import loads
 from loopmt.errors import MissingExtraError, RunError
-from loopmt.judge.report.followed import chosen_loops, difference
-from loopmt.judge.report.gather import _stage
-from loopmt.judge.report.graph import BANDS, band, graph, limits_of
 from loopmt.judge.report.page import page
-from loopmt.judge.report.tables import paper_tables
-from loopmt.judge.report.training import thinned
-from loopmt.path import Path as Walk
 from loopmt.path import Pattern
 from loopmt.progress import Silent
-from loopmt.run import Json, Run, read_json, write_json
+from loopmt.run import Run, read_json, write_json
 from loopmt.sealed import read_sealed
 from loopmt.workflow.analyze import Wish as AnalyzeWish
 from loopmt.workflow.analyze import analyze
@@ -313,129 +303,3 @@ def test_which_steps_are_shown(judged: Path) -> None:
     assert steps_to_show(experiment, ["vanilla", "vanilla-longer", "dual"]) == [("vanilla", "dual")]
     assert steps_to_show(experiment, ["vanilla", "vanilla-longer"]) == [("vanilla", "vanilla-longer")]
     assert steps_to_show(experiment, ["vanilla"]) == [("vanilla",)] and steps_to_show(experiment, []) == []
-
-
-def test_loops_to_follow() -> None:
-    paths = [path for pattern in ("X>Y", "X>Y>X", "X>Y>Z>X") for path in Pattern.parse(pattern).expand(["a", "b", "c"])]
-    assert [str(path) for path in chosen_loops(paths)] == ["a>b>a", "b>a>b", "a>b>c>a", "b>a>c>b"]
-    assert chosen_loops([Walk(("a", "b"))]) == []
-
-
-WORDS = st.lists(st.sampled_from(["the", "old", "cat's", "sees", ",", ".", "猫", "«"]), max_size=8).map(" ".join)
-
-
-@given(WORDS, WORDS)
-def test_a_difference_tells_both_sentences(start: str, end: str) -> None:
-    found = difference(start, end)
-    for text, kinds in ((start, {"same", "lost"}), (end, {"same", "new"})):
-        assert "".join("".join(words for kind, words in found if kind in kinds).split()) == "".join(text.split())
-    assert start != end or {kind for kind, _ in found} <= {"same"}
-
-
-def test_what_was_lost() -> None:
-    assert difference("The old cat sleeps today.", "The cat sleeps.") == [
-        ("same", "The "), ("lost", "old "), ("same", "cat sleeps "), ("lost", "today"), ("same", "."),
-    ]  # fmt: skip
-    assert difference("Now I look.", "Now, you see.") == [
-        ("same", "Now "), ("lost", "I look"), ("new", ", you see"), ("same", "."),
-    ]  # fmt: skip
-    assert difference("Emma is happy.", "Emma is glad.")[1:3] == [("lost", "happy "), ("new", "glad")]
-    assert difference("我喜欢这只非常可爱的小猫咪", "我喜欢这只可爱的小猫咪")[1] == ("lost", "非常")
-
-
-@pytest.mark.parametrize("count", [2, 3, 4, 5])
-def test_graphs(count: int) -> None:
-    languages = ["en", "fr", "es", "de", "it"][:count]
-    hops = [str(path) for path in Pattern.parse("X>Y").expand(languages)]
-    loops = [str(path) for path in Pattern.parse("X>Y>X").expand(languages)]
-    longer = [str(path) for path in Pattern.parse("X>Y>Z>X").expand(languages)] if count > 2 else []
-    quality = {hop: 10.0 * number for number, hop in enumerate(hops)}
-    drawn = graph({"hops": hops, "loops": loops + longer}, languages, quality, limits_of([quality]))
-    assert len(drawn["edges"]) == count * (count - 1) and drawn["more_loops"] == max(0, len(loops + longer) - 12)
-    _, top, width, height = map(float, drawn["box"].split())
-    for x, y in points(drawn):
-        assert 0 <= x <= width and top <= y <= top + height
-
-
-def points(drawn: Json) -> Iterator[tuple[float, float]]:
-    yield from ((node["x"], node["y"]) for node in drawn["nodes"])
-    for shape in [*drawn["edges"], *drawn["loops"]]:
-        yield from ((float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", shape["head"]))
-
-
-def test_bands() -> None:
-    limits = limits_of([{"en>fr": 12.0, "fr>en": 37.5}])
-    assert limits == (10.0, 40.0) and limits_of([{}]) == (0.0, 100.0) and limits_of([{"en>fr": 0.0}]) == (0.0, 1.0)
-    assert [band(value, limits) for value in (None, 0.0, 10.0, 24.9, 40.0, 99.0)] == [
-        None,
-        0,
-        0,
-        2,
-        BANDS - 1,
-        BANDS - 1,
-    ]
-
-
-def test_long_lines_are_thinned() -> None:
-    points = [[float(x), 2.0 * x] for x in range(10_000)]
-    short = thinned(points)
-    assert len(short) <= 400 and all(y == 2 * x for x, y in short)
-    assert thinned(points[:100]) == points[:100]
-
-
-TWO_LOOPS = """
-languages = ["en", "fr", "es"]
-[data.world]
-pairs = { "en-fr" = 20, "en-es" = 20, "fr-es" = 20 }
-mono = { en = 20, fr = 20, es = 20 }
-[[stage]]
-name = "vanilla"
-mix = ["X>Y"]
-updates = 1
-[[stage]]
-name = "uniform"
-from = "vanilla"
-mix = ["X>Y", "X>Y>Z>X"]
-updates = 1
-[[stage]]
-name = "multi-step"
-from = "vanilla"
-mix = "auto"
-updates = 1
-"""
-
-
-def test_the_paper_s_column_is_the_stage_that_bears_its_name() -> None:
-    experiment = loads(TWO_LOOPS, name="two")
-    scored = {
-        stage: {"sets": {"test": {"directions": {"en>fr": {"multi_bleu": bleu}}}}}
-        for stage, bleu in (("vanilla", 1.0), ("uniform", 2.0), ("multi-step", 3.0))
-    }
-    table = paper_tables(experiment, {"stages": scored}, None)[0]
-    assert table["rows"][0][:4] == ["en>fr", "1.00", "–", "3.00"]
-
-
-def test_a_direction_that_loops_taught_first_enters_no_gain() -> None:
-    dual = '[[stage]]\nname = "dual"\nfrom = "vanilla"\nmix = ["X>Y", "X>Y>X"]\nupdates = 1\n'
-    experiment = loads(TWO_LOOPS + dual, name="star")
-    bleu = {"vanilla": {"en>fr": 1.0}, "dual": {"en>fr": 1.5}, "multi-step": {"en>fr": 3.5, "fr>es": 9.0}}
-    scored = {
-        stage: {"sets": {"test": {"directions": {hop: {"multi_bleu": score} for hop, score in by_hop.items()}}}}
-        for stage, by_hop in bleu.items()
-    }
-    rows = paper_tables(experiment, {"stages": scored}, None)[0]["rows"]
-    assert [row[:4] for row in rows[1:]] == [["fr>es", "–", "–", "9.00"], ["average gain", "", "+0.50", "+2.00"]]
-
-
-def test_a_chosen_mix_shows_the_loops_it_chose() -> None:
-    experiment = loads(TWO_LOOPS, name="two")
-    stage = experiment.stage("multi-step")
-    every = set(_stage(experiment, stage, {}, [])["loops"])
-    refused: list[Json] = [
-        {"stage": one, "path": "fr>es>fr", "first": 0.0, "share": 0.0} for one in ("multi-step", "uniform")
-    ]
-    taken = {"stage": "multi-step", "path": "en>fr>en", "first": 0.0, "share": 0.5}
-    assert {"fr>es>fr", "en>fr>en"} <= every
-    assert set(_stage(experiment, stage, {}, [*refused, taken])["loops"]) == every - {"fr>es>fr"} | {"es>fr>es"}
-    both = [*refused, taken, {**refused[0], "path": "es>fr>es"}]
-    assert set(_stage(experiment, stage, {}, both)["loops"]) == every - {"fr>es>fr"}

@@ -40,6 +40,8 @@ def regime(experiment: Experiment, stage: Stage) -> str:
     """What the paper would call a stage, by the longest loop it follows and who generates."""
     expanded = [(entry, path) for entry, expansion in expansions(experiment, stage) for path in expansion.paths]
     loops = [(entry, path) for entry, path in expanded if path.loop]
+    if not loops and any(path.generating for _, path in expanded):
+        return "open paths"  # pivot training, self-training: the paper has none of it
     if not loops:
         return "vanilla" if stage.from_ is None else "vanilla, longer"
     if max(len(path.hops) for _, path in loops) > 2:
