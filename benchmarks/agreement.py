@@ -22,7 +22,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from loopmt.config import Fuse, Generate
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import Limits, say
+from loopmt.model.decoding import say
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
 from loopmt.processes import device_of_this_process

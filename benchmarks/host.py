@@ -35,7 +35,7 @@ from loopmt.learn.gather import Gatherer, Route
 from loopmt.learn.learner import Learner
 from loopmt.learn.trainer import Hooks, Trainer, Validation
 from loopmt.model import travel as travel_module
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.sieve import LanguageFrequencies, Sieve
 from loopmt.model.translators import Translators
 from loopmt.path import Path as Walk

@@ -16,7 +16,7 @@ from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
 from loopmt.config import MixEntry
 from loopmt.learn.gather import Gatherer, Route, Stream
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.sieve import LanguageFrequencies, Mask, Sieve
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path

@@ -16,7 +16,8 @@ from loopmt.config import Fuse, Generate, Model, Train
 from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import Limits, say
+from loopmt.model.decoding import say
+from loopmt.model.limits import Limits
 from loopmt.model.search import Outputs
 from loopmt.model.translators import Translators
 from loopmt.model.weights import EOS

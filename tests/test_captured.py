@@ -10,12 +10,15 @@ import pytest
 import torch
 
 from loopmt.config import Generate, Model
+from loopmt.model import captured
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Limits, Speaker, decode_nbest
+from loopmt.model.decoding import Speaker, decode, decode_nbest
+from loopmt.model.limits import Limits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 
 SIZE = 60
+GREEDY = Generate(how="greedy")
 
 
 @dataclasses.dataclass
@@ -30,24 +33,44 @@ def recorder(work: Callable[[], None]) -> Again:
     return Again(work)
 
 
-@pytest.mark.parametrize(
-    "how", [Generate(how="greedy"), Generate(how="beam"), Generate(how="beam", length_penalty=0.0)]
-)
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
+def speakers(norm: str = "post") -> tuple[Speaker, Speaker, CapturedDecoder]:
+    """One that speaks step by step, the same in fixed shapes, and what holds the shapes."""
     model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})
     layout = Layout(model, SIZE, SIZE, True)
     silent = torch.zeros(SIZE)
     silent[[0, 2]] = -torch.inf
-    draw = np.random.default_rng(1)
-    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(0, 14, size=30)]
     transformer = Transformer(model, True)
     slow = Speaker(transformer, layout, layout.initial((1, "x")).double() * 2, silent, torch.float64)
     fixed = CapturedDecoder(transformer, layout, torch.float64, torch.device("cpu"), recorder)
-    fast = dataclasses.replace(slow, captured=fixed)
+    return slow, dataclasses.replace(slow, captured=fixed), fixed
+
+
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam"), Generate(how="beam", length_penalty=0.0)])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
+    slow, fast, _ = speakers(norm)
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(0, 14, size=30)]
     for limits in (Limits(longest=20), Limits(longest=20, batch_rows=8)):
         slowly = decode_nbest(slow, sources, how, limits, nbest=4)
         quickly = decode_nbest(fast, sources, how, limits, nbest=4)
         assert [[one.ids for one in row] for row in slowly] == [[one.ids for one in row] for row in quickly]
         for one, other in zip(slowly, quickly, strict=True):
             np.testing.assert_allclose([x.score for x in one], [x.score for x in other], rtol=1e-5)
+        (best,) = zip(*decode_nbest(fast, sources, how, limits, nbest=1), strict=True)
+        assert [one.ids for one in best] == [row[0].ids for row in quickly], "the first of the best is the best"
+
+
+def test_sources_of_like_length_share_a_shape() -> None:
+    _, fast, fixed = speakers()
+    for length in (17, 20, 25, 31):
+        decode(fast, [[5] * length] * 3, GREEDY, Limits())
+    assert [key[:3] for key in fixed.shapes] == [(8, 32, 96)]
+
+
+def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "_MOST_SHAPES", 2)
+    _, fast, fixed = speakers()
+    for length in (3, 20, 3, 40):
+        decode(fast, [[5] * length], GREEDY, Limits())
+    assert [key[1] for key in fixed.shapes] == [16, 48], "of 16, 32 and 48 places; 16 was used again"

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate, Model
-from loopmt.model.decoding import Limits, Speaker, decode, decode_nbest
+from loopmt.model.decoding import Speaker, decode, decode_nbest
+from loopmt.model.limits import Limits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import EOS, PAD, UNK, Layout
 

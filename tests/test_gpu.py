@@ -15,7 +15,8 @@ from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Limits, Speaker, decode
+from loopmt.model.decoding import Speaker, decode
+from loopmt.model.limits import Limits
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout

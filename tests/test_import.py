@@ -22,7 +22,7 @@ from loopmt.export.imported import Imported, Wish
 from loopmt.export.names import from_hugging_face
 from loopmt.export.start import starting_weights
 from loopmt.judge.validate import held_out, loss_by_hop
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
 from loopmt.model.travel import Walk, travel
 from loopmt.path import Hop

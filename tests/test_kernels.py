@@ -27,7 +27,7 @@ from loopmt.model import search
 from loopmt.model.accelerated import Accelerated
 from loopmt.model.adam import Adam, Step
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Limits, Speaker, decode_nbest
+from loopmt.model.decoding import Speaker, decode_nbest
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import attend_cross, attend_self
@@ -37,6 +37,7 @@ from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
 from loopmt.model.kernels.remember import grown, move, spoken
 from loopmt.model.kernels.residual import residual_norm
+from loopmt.model.limits import Limits
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout

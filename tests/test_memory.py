@@ -30,7 +30,8 @@ import numpy as np, torch
 from loopmt.config import Generate, Model, Train
 from loopmt.errors import LoopmtError
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import Limits, decode
+from loopmt.model.decoding import decode
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
 from loopmt.processes import Processes

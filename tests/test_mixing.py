@@ -12,7 +12,7 @@ import torch
 from loopmt.errors import ConfigError
 from loopmt.learn.gather import Gathered
 from loopmt.learn.trainer import Trainer
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.scoring import dual_cross_entropy, surprise
 from loopmt.model.travel import Walk, travel
 from loopmt.path import Hop

@@ -10,7 +10,8 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.errors import PathError
-from loopmt.model.decoding import Limits, decode
+from loopmt.model.decoding import decode
+from loopmt.model.limits import Limits
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators, all_hops
 from loopmt.model.travel import Walk, travel

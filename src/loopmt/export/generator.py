@@ -14,8 +14,9 @@ from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.export.imported import Imported
 from loopmt.export.loading import load_model, load_tokenizer
-from loopmt.model.decoding import Limits, batches
+from loopmt.model.decoding import batches
 from loopmt.model.foreign import Said
+from loopmt.model.limits import Limits
 
 _LONGEST = 512  # subwords of a source; what is beyond is cut off
 

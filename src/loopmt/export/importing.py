@@ -19,7 +19,7 @@ from loopmt.export.folder import appearing
 from loopmt.export.generator import HuggingFaceGenerator
 from loopmt.export.imported import NOTES, Imported, Wish
 from loopmt.export.loading import load_config
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.run import digest, write_json
 
 _TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}

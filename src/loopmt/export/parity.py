@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.model.decoding import Limits, Speaker, decode, padded
+from loopmt.model.decoding import Speaker, decode, padded
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
 from loopmt.model.weights import EOS, PAD
 from loopmt.path import Hop

@@ -19,7 +19,7 @@ import torch
 from loopmt.config import Generate
 from loopmt.judge.score import sentence_bleu
 from loopmt.judge.validate import Agree, HeldOut, translate_ids
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
 from loopmt.model.travel import Walk, travel
 from loopmt.path import Hop, Path

@@ -9,7 +9,8 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import Limits, say
+from loopmt.model.decoding import say
+from loopmt.model.limits import Limits
 from loopmt.model.scoring import surprise
 from loopmt.model.translators import By, Translators
 from loopmt.path import Hop

@@ -18,7 +18,7 @@ import torch
 
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.learn.learner import precision
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.scoring import Floats, dual_cross_entropy
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators

@@ -20,9 +20,11 @@ from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.model import search
+from loopmt.model.limits import Limits
 from loopmt.model.search import Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import EOS, PAD, Layout
+from loopmt.text.ragged import Ints
 
 _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -90,11 +92,13 @@ class CapturedDecoder:
         self.weights["output_bias"].add_(silent)
 
     def decode(
-        self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
+        self, source_BS: Tensor, lengths_B: Ints, limits: Limits, how: Generate, generator: torch.Generator | None
     ) -> Iterator[Search]:
         """Searches that have ended, as they end; when few sentences are left, they move to a smaller shape."""
         rows, width = source_BS.shape
-        shape = self._shape(_up(rows, _ROWS), _up(width, _LENGTHS), _up(max(limit), _LENGTHS), how)
+        limit, widest = limits.lengths(lengths_B), _up(width, _LENGTHS)
+        room = _up(limits.length(widest - 1), _LENGTHS)  # one for each width: fewer shapes than by what is needed
+        shape = self._shape(_up(rows, _ROWS), widest, room, how)
         if generator is not None:
             torch.cuda.manual_seed(generator.initial_seed())  # graphs draw from the default generator
         self._fill(shape, source_BS, limit)
@@ -144,10 +148,10 @@ class CapturedDecoder:
 
     def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         key = (rows, source_length, length, how.model_dump_json(exclude={"by"}))
-        if key not in self.shapes:
-            while len(self.shapes) >= _MOST_SHAPES:
-                self.shapes.pop(next(iter(self.shapes)))
-            self.shapes[key] = self._capture(rows, source_length, length, how)
+        shape = self.shapes.pop(key, None)
+        while shape is None and len(self.shapes) >= _MOST_SHAPES:
+            self.shapes.pop(next(iter(self.shapes)))  # the one that was not used for the longest time
+        self.shapes[key] = shape or self._capture(rows, source_length, length, how)
         return self.shapes[key]
 
     def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:

@@ -21,6 +21,7 @@ from loopmt.config import Generate
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
 from loopmt.model.exhausted import by_halves
+from loopmt.model.limits import Limits
 from loopmt.model.search import Output, Outputs, Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import EOS, PAD, Layout
@@ -29,36 +30,6 @@ from loopmt.text.ragged import Ints, Ragged
 Ids = Sequence[int] | npt.NDArray[np.generic]
 Found = TypeVar("Found")
 _CHECK_EVERY = 8  # steps between two looks at which sentences are done
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How long an output may get, and how much is decoded at once."""
-
-    growth: float = 2.0
-    extra: int = 10
-    longest: int = 512
-    batch_tokens: int = 16_384  # source tokens with padding, beams counted
-    batch_rows: int = 512
-
-    @classmethod
-    def on(cls, device: torch.device, longest: int = 512) -> Limits:
-        """Batches that fill the device."""
-        return (
-            cls(longest=longest, batch_tokens=131_072, batch_rows=4096)
-            if device.type == "cuda"
-            else cls(longest=longest)
-        )
-
-    def length(self, source_length: int) -> int:
-        """How long the translation of a source may get."""
-        return self.lengths(np.array([source_length]))[0]
-
-    def lengths(self, source_lengths: Ints) -> list[int]:
-        longest: list[int] = (
-            np.minimum(self.longest, np.ceil(self.growth * source_lengths) + self.extra).astype(np.int64).tolist()
-        )
-        return longest
 
 
 @dataclass(frozen=True)
@@ -111,6 +82,8 @@ def decode_nbest(
     advance: Callable[[int], None] | None = None,
 ) -> list[list[Output]]:
     """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
+    if nbest == 1:
+        return [[output] for output in decode(speaker, sources, how, limits, generator, advance)]
     outputs: list[list[Output]] = [[] for _ in sources]
     rows = Ragged.of(sources)
     for numbers, found in _found(lambda search: search.outputs(), speaker, rows, how, limits, generator, advance):
@@ -137,7 +110,7 @@ def _found(
     def work(rows: Ints) -> list[tuple[Ints, Found]]:
         lengths = sources.lengths[rows]
         source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(speaker.silent.device)
-        searches = decoder.decode(source_BS, limits.lengths(lengths), how, generator)
+        searches = decoder.decode(source_BS, lengths, limits, how, generator)
         return [(rows[search.rows.cpu().numpy()], collect(search)) for search in searches]
 
     for rows in batches(sources.lengths, limits, width):
@@ -180,9 +153,10 @@ class Decoder:
         self.weights["output_bias"] = self.weights["output_bias"] + silent.to(self.precision)
 
     def decode(
-        self, source_BS: Tensor, limit: list[int], how: Generate, generator: torch.Generator | None
+        self, source_BS: Tensor, lengths_B: Ints, limits: Limits, how: Generate, generator: torch.Generator | None
     ) -> Iterator[Search]:
         """Searches that have ended, as they end."""
+        limit = limits.lengths(lengths_B)
         hypotheses = search.start(limit, how, source_BS.device)
         memory = self._read(source_BS, hypotheses.width)
         cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0])

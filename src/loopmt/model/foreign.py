@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from loopmt.config import Generate
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.search import Outputs
 from loopmt.path import Hop
 from loopmt.text.ragged import Ragged

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from loopmt.model.decoding import Limits, batches
+from loopmt.model.decoding import batches
+from loopmt.model.limits import Limits
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.model.translators import Translators

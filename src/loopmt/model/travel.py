@@ -16,8 +16,9 @@ import numpy.typing as npt
 import torch
 
 from loopmt.config import Generate
-from loopmt.model.decoding import Limits, say
+from loopmt.model.decoding import say
 from loopmt.model.foreign import speak
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path
 from loopmt.rng import keyed_seed, torch_generator

@@ -19,7 +19,7 @@ import torch
 from loopmt.config import Generate, Stage, Train
 from loopmt.errors import LockedError, PathError, RunError
 from loopmt.learn.learner import precision
-from loopmt.model.decoding import Limits
+from loopmt.model.limits import Limits
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.travel import Walk, travel

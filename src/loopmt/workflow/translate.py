@@ -15,7 +15,8 @@ import torch
 from loopmt.config import Experiment, Generate, Stage, trained_hops
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.learn.learner import precision
-from loopmt.model.decoding import Limits, decode_nbest
+from loopmt.model.decoding import decode_nbest
+from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators, all_hops
 from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process
@@ -116,19 +117,22 @@ class Translator:
         n: int,
         key: tuple[str | int, ...],
     ) -> list[list[Candidate]]:
-        pieces = [self._pieces(candidates[0].text, hop.source) for candidates in before]
+        texts = [candidates[0].text for candidates in before]
+        encoded = self._translators.vocab.encode(texts, hop.source)
+        pieces = [self._pieces(text, ids, hop.source) for text, ids in zip(texts, encoded, strict=True)]
         said = iter(self._decode(hop, list(itertools.chain.from_iterable(pieces)), how, n, key))
         return [
             _joined(list(itertools.islice(said, len(parts))), start.score)
             for parts, (start, *_) in zip(pieces, before, strict=True)
         ]
 
-    def _pieces(self, text: str, language: str) -> list[list[int]]:
+    def _pieces(self, text: str, ids: list[int], language: str) -> list[list[int]]:
         """Ids of the text, cut where it is longer than the network has learnt from."""
-        (ids,) = self._translators.vocab.encode([text], language)
         if len(ids) <= self._window or len(text) < 2:
             return [ids] if ids else []
-        return [piece for part in halves(text) for piece in self._pieces(part, language)]
+        parts = halves(text)
+        encoded = self._translators.vocab.encode(parts, language)
+        return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
 
     def _decode(
         self, hop: Hop, pieces: list[list[int]], how: Generate, n: int, key: tuple[str | int, ...]
