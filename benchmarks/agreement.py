@@ -3,7 +3,8 @@
     python -m benchmarks.agreement RUN [--stage NAME] [--set valid] [--sentences 1000] [--compiled] [--out FILE.json]
 
 Every way translates the same sentences; counted is how many translations two ways share, and how good each way's are.
-The floor is what bfloat16 itself allows: the eager network with PyTorch's other attention, which sums in another order.
+What bfloat16 allows is seen from the eager network with PyTorch's other attention, which sums and rounds differently.
+Only a CUDA machine has graphs, kernels and compiled layers: elsewhere they are the eager network, and agree.
 """
 
 from __future__ import annotations

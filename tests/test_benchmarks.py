@@ -151,3 +151,5 @@ def test_all_ways_to_compute_agree(tiny_run: Path) -> None:
     for row in rows:
         assert row["sentences"] >= 10 and row["agree"]["float32 eager = float32 kernels"] == 1.0
         assert row["bleu"]["float32 eager"] == row["bleu"]["float32 kernels"] >= 0
+    hop = Hop("en", "fr")
+    assert agreement._same({hop: [[1, 2], [3]]}, {hop: [[1, 2], [3, 4]]}) == 0.5, "what differs is seen"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,21 +15,10 @@ from loopmt.model.decoding import Speaker, decode, decode_nbest
 from loopmt.model.limits import Limits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
+from recorded import recorder
 
 SIZE = 60
 GREEDY = Generate(how="greedy")
-
-
-@dataclasses.dataclass
-class Again:
-    """What a graph does, without a graph."""
-
-    replay: Callable[[], None]
-
-
-def recorder(work: Callable[[], None]) -> Again:
-    work()  # a real recorder runs the work before it captures it, so the first state must be restored
-    return Again(work)
 
 
 def speakers(norm: str = "post") -> tuple[Speaker, Speaker, CapturedDecoder]:

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
-import stat
 import sys
-import tarfile
 import threading
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from loopmt.cli import main
 from loopmt.errors import DataError
 from loopmt.progress import Silent
-from loopmt.text.archives import unpack
-from loopmt.text.corpus import Source
 from loopmt.text.fetching import Patience, download, local_name, mirrored
-from loopmt.text.sampling import deal
-from loopmt.text.sources import RECIPES, Block, Part, Recipe, Remote, Side, recipe
+from loopmt.text.sources import RECIPES, Part, Recipe, Remote, Side, recipe
 from loopmt.workflow.fetch import Order, fetch
 from loopmt.workflow.train import Request, prepare_run
+from packed import tar_of, zip_of
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HASTY = Patience(timeout=1.0, tries=3, wait=0.01)
@@ -213,160 +205,6 @@ def test_mirrors() -> None:
     assert mirrored(REMOTE, "http://near/here/") == "http://near/here/host.example/some/data.bin"
     with pytest.raises(DataError, match="begins with http://"):
         mirrored(REMOTE, "file:///etc")
-
-
-# -- archives ------------------------------------------------------------------------------------------------
-
-
-def tar_of(members: Mapping[str, bytes], links: Mapping[str, tuple[bytes, str]] | None = None) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as file:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            file.addfile(info, io.BytesIO(content))
-        for name, (kind, target) in (links or {}).items():
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname = kind, target
-            file.addfile(info)
-    return out.getvalue()
-
-
-def zip_of(members: Mapping[str, bytes], links: Mapping[str, tuple[bytes, str]] | None = None) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-        for name, (_, target) in (links or {}).items():
-            info = zipfile.ZipInfo(name)
-            info.external_attr = (stat.S_IFLNK | 0o777) << 16
-            file.writestr(info, target)
-    return out.getvalue()
-
-
-Pack = Callable[..., bytes]
-KINDS: dict[str, Pack] = {"a.tgz": tar_of, "a.zip": zip_of}
-
-
-def unpacked(tmp_path: Path, name: str, content: bytes, member: str = "text.en") -> bytes:
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    (tmp_path / name).write_bytes(content)
-    try:
-        unpack(tmp_path / name, {member: inside / "out"})
-        return (inside / "out").read_bytes()
-    finally:
-        assert {file.name for file in tmp_path.iterdir()} == {"inside", name}
-        assert {file.name for file in inside.iterdir()} <= {"out"}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_member_comes_out(tmp_path: Path, kind: str) -> None:
-    links = {"LATEST": (tarfile.SYMTYPE, "/etc/passwd")}
-    assert unpacked(tmp_path, kind, KINDS[kind]({"README": b"?", "text.en": b"one\ntwo\n"}, links)) == b"one\ntwo\n"
-
-
-@pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "..\\evil", "C:evil"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_that_would_leave_its_folder(tmp_path: Path, kind: str, evil: str) -> None:
-    with pytest.raises(DataError, match="would leave its folder: the archive is refused"):
-        unpacked(tmp_path, kind, KINDS[kind]({"text.en": b"one\n", evil: b"evil"}))
-
-
-@pytest.mark.parametrize(
-    ("kind", "link"),
-    [
-        *(("a.tgz", kind) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE)),
-        *(("a.tgz", kind) for kind in (tarfile.FIFOTYPE, tarfile.DIRTYPE)),
-        ("a.zip", b""),
-    ],
-)
-def test_a_link_or_a_device_in_place_of_text(tmp_path: Path, kind: str, link: bytes) -> None:
-    with pytest.raises(DataError, match=r"'text.en' is a link or no file at all: the archive is refused"):
-        unpacked(tmp_path, kind, KINDS[kind]({}, {"text.en": (link, "/etc/passwd")}))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_text_missing_or_damaged(tmp_path: Path, kind: str) -> None:
-    cases = {
-        "is not plain text": KINDS[kind]({"text.en": b"\x7fELF\0\0"}),
-        r"has no member text\.en": KINDS[kind]({"text.fr": b"un"}),
-        "cannot be unpacked": KINDS[kind]({"text.en": BODY[1:100] * 50})[:150],
-    }
-    for number, (message, content) in enumerate(cases.items()):
-        (tmp_path / str(number)).mkdir()
-        with pytest.raises(DataError, match=message):
-            unpacked(tmp_path / str(number), kind, content)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_bomb_is_bounded(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is repeated for ever is small in an archive; text is not."""
-    monkeypatch.setattr("loopmt.text.archives._SPARE", 2**16)
-    bomb = KINDS[kind]({"text.en": b"boom\n" * 2**20})
-    with pytest.raises(DataError, match="unpacks to more than 64 times its size, which text does not: it is refused"):
-        unpacked(tmp_path, kind, bomb)
-    assert sum(file.stat().st_size for file in (tmp_path / "inside").iterdir()) <= 64 * len(bomb) + 2**16
-
-
-def test_a_bomb_in_a_tar_header_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long name is read into memory before anything is unpacked."""
-    monkeypatch.setattr("loopmt.text.archives._SPARE", 2**16)
-    with pytest.raises(DataError, match="unpacks to more than 64 times its size"):
-        unpacked(tmp_path, "a.tgz", tar_of({"a" * 2**23: b"", "text.en": b"one\n"}))
-
-
-def test_segments_of_sgm(tmp_path: Path) -> None:
-    text = '<refset>\n<hl>\n<seg id="1"> A &amp; B </seg>\n</hl><SEG id=2>«ü» &quot;x&quot;</SEG>\n<seg id="3"></seg>\n'
-    out = unpacked(tmp_path, "a.tgz", tar_of({"t.sgm": text.encode()}), "t.sgm")
-    assert out.decode() == 'A & B\n«ü» "x"\n\n'
-
-
-# -- sampling ------------------------------------------------------------------------------------------------
-
-
-def column(folder: Path, language: str, rows: int) -> Path:
-    file = folder / f"in.{language}"
-    file.write_text("".join(f"{language} {row}\n" for row in range(rows)))
-    return file
-
-
-def numbers(file: Path) -> list[int]:
-    return [int(line.split()[-1]) for line in file.read_text().splitlines()]
-
-
-@given(st.integers(0, 5), st.integers(1, 9), st.integers(1, 9), st.integers(0, 60))
-def test_blocks_are_disjoint_exact_and_aligned(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, one: int, two: int, more: int
-) -> None:
-    folder = tmp_path_factory.mktemp("deal")
-    total = one + two + 1 + more
-    source = Source("s", "columns", ("en", "fr"), (column(folder, "en", total), column(folder, "fr", total)))
-    part = Part("p", ("en", "fr"), (), (Block("a", one), Block("b", two, ("fr",)), Block("c")))
-    rows = deal(part, [source], folder, seed, 1.0, Silent())
-    assert rows == {"a.en": one, "a.fr": one, "b.fr": two, "c.en": 1 + more, "c.fr": 1 + more}
-    dealt = {name: numbers(folder / name) for name in rows}
-    assert dealt["a.en"] == dealt["a.fr"] and dealt["c.en"] == dealt["c.fr"]
-    assert sorted(dealt["a.fr"] + dealt["b.fr"] + dealt["c.fr"]) == list(range(total))
-
-
-def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Source("s", "columns", ("en",), (column(tmp_path, "en", 500),))
-    part = Part("p", ("en",), (), (Block("a", 50),))
-    drawn = []
-    for seed, chunk in ((1, 2**16), (1, 7), (2, 7)):
-        monkeypatch.setattr("loopmt.text.sampling._CHUNK", chunk)
-        deal(part, [source], tmp_path, seed, 1.0, Silent())
-        drawn.append(numbers(tmp_path / "a.en"))
-    assert drawn[0] == drawn[1] != drawn[2]
-
-
-def test_too_few_rows(tmp_path: Path) -> None:
-    source = Source("s", "columns", ("en",), (column(tmp_path, "en", 50),))
-    part = Part("p", ("en",), (), (Block("a", 100),))
-    with pytest.raises(DataError, match=r"p has 50 rows and the recipe takes 100 of them. Take less with --scale 0.45"):
-        deal(part, [source], tmp_path, 1, 1.0, Silent())
-    assert deal(part, [source], tmp_path, 1, 0.45, Silent()) == {"a.en": 45}
 
 
 # -- recipes, each from a sample in the true format ------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Compiled regions compute what the eager network computes; here on the CPU, on CUDA in test_gpu.py."""
+"""Compiled regions compute what the eager network computes; here on the CPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from loopmt.config import Model
+from loopmt.config import Generate, Model
+from loopmt.model.captured import CapturedDecoder
+from loopmt.model.decoding import Speaker, decode
 from loopmt.model.fused import Fused
+from loopmt.model.limits import Limits
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
+from recorded import recorder
 
 SIZE = 60
 pytestmark = [
@@ -44,3 +48,22 @@ def test_compiled_losses_and_gradients_equal_eager_ones() -> None:
         fused_loss, fused_gradient = loss_and_gradient(Fused(model(), True), layout, rows, length)
         assert fused_loss == pytest.approx(loss, rel=1e-5)
         torch.testing.assert_close(fused_gradient, gradient, rtol=1e-3, atol=1e-4)
+
+
+def greedy(transformer: Transformer, layout: Layout, flat: torch.Tensor) -> list[list[int]]:
+    """In fixed shapes, as on CUDA: a position is a tensor, so one compilation serves all steps."""
+    silent = torch.zeros(SIZE)
+    silent[[0, 2]] = -torch.inf
+    fixed = CapturedDecoder(transformer, layout, torch.float32, torch.device("cpu"), recorder)
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 14, size=30)]
+    speaker = Speaker(transformer, layout, flat, silent, torch.float32, fixed)
+    return [output.ids for output in decode(speaker, sources, Generate(how="greedy"), Limits(longest=20))]
+
+
+def test_compiled_layers_say_what_eager_ones_say() -> None:
+    layout = Layout(model(), SIZE, SIZE, True)
+    flat = layout.initial((1, "x")) * 2
+    said = greedy(Transformer(model(), True), layout, flat)
+    assert greedy(Fused(model(), True), layout, flat) == said
+    assert len({tuple(ids) for ids in said}) > 20, "not all the same"

@@ -41,7 +41,7 @@ from loopmt.model.limits import Limits
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
-from test_captured import recorder
+from recorded import recorder
 
 
 def normal(seed: int, *shape: int) -> Tensor:

@@ -1,0 +1,75 @@
+"""Serving through CTranslate2: it says what our own decoding says, and can be done without."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from loopmt.errors import MissingExtraError
+from loopmt.path import Hop
+from loopmt.progress import Silent
+from loopmt.text.store import Store
+from loopmt.workflow.serving import LoadedEngine, Order, load_engine
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEngine:
+    return load_engine(Order(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
+
+
+def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    fast = load_engine(Order(tiny_run, kind="float32"), tmp_path, Silent())
+    assert (fast.backend, engine.backend) == ("CTranslate2 float32", "loopmt on cpu")
+    lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:20], "", "xyz " * 60]
+    for hop in (Hop("en", "fr"), Hop("es", "en")):
+        ours, theirs = engine.say(lines, hop, 1), fast.say(lines, hop, 1)
+        same = [one[0].text == other[0].text for one, other in zip(ours, theirs, strict=True)]
+        assert sum(same) >= len(lines) - 2, "a beam may part at a tie"
+        scores = [(one[0].score, other[0].score) for one, other in zip(ours, theirs, strict=True)]
+        assert all(
+            one == pytest.approx(other, abs=1e-2) for (one, other), equal in zip(scores, same, strict=True) if equal
+        )
+    assert len(fast.say(lines[:1], Hop("en", "fr"), 6)[0]) == 6
+
+
+def test_ctranslate2_in_parts_says_what_it_says_at_once(tiny_run: Path, tmp_path: Path) -> None:
+    """With two threads, so many sentences are decoded in two parts."""
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:40]]
+    assert len(lines) == 40
+    said = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        (folder := tmp_path / str(threads)).mkdir()
+        engine = load_engine(Order(tiny_run, kind="float32"), folder, Silent())
+        torch.set_num_threads(1)
+        said.append([best.text for best, *_ in engine.say(lines, Hop("en", "fr"), 1)])
+    assert said[0] == said[1]
+
+
+def test_rounded_numbers_are_the_default_and_say_nearly_the_same(
+    tiny_run: Path, engine: LoadedEngine, tmp_path: Path
+) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    fast = load_engine(Order(tiny_run), tmp_path, Silent())
+    assert fast.backend == "CTranslate2 int8"
+    lines = Store.open(tiny_run / "store").texts("valid", "en")[:20]
+    said = zip(engine.say(lines, Hop("en", "fr"), 1), fast.say(lines, Hop("en", "fr"), 1), strict=True)
+    same = [one[0].text == other[0].text for one, other in said]
+    assert sum(same) >= len(lines) * 0.7
+
+
+def test_ctranslate2_is_done_without(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from loopmt.progress import Lines
+
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert load_engine(Order(tiny_run), tmp_path, Lines()).backend == "loopmt on cpu"
+    assert "decoding without CTranslate2: CTranslate2 models need the package ctranslate2." in capsys.readouterr().err
+    with pytest.raises(MissingExtraError, match=r"pip install 'loopmt\[export\]'"):
+        load_engine(Order(tiny_run, backend="ctranslate2"), tmp_path, Silent())
