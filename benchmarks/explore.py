@@ -32,9 +32,10 @@ _HOW = f"generate = {{ {_TOP} }}"
 _LOOP = f'{{ path = "X>Y>X", {_HOW} }}'
 
 
-def _loop(how: str = "", more: str = "", weight: int = 1, bitext: int = 1) -> str:
+def _loop(how: str = "", more: str = "", weight: int = 1, bitext: int = 1, train: str = "") -> str:
     generate = f", generate = {{ {how} }}" if how else ""
-    return f'mix = [{{ path = "X>Y", weight = {bitext} }}, {{ path = "X>Y>X", weight = {weight}{generate}{more} }}]'
+    entries = f'{{ path = "X>Y", weight = {bitext} }}, {{ path = "X>Y>X", weight = {weight}{generate}{more} }}'
+    return f"mix = [{entries}]" + _trained(train)
 
 
 def _and(*entries: str) -> str:
@@ -43,11 +44,15 @@ def _and(*entries: str) -> str:
 
 
 def _dual(train: str = "") -> str:
-    return f'mix = ["X>Y", {_LOOP}]' + (f"\ntrain = {{ {train} }}" if train else "")
+    return f'mix = ["X>Y", {_LOOP}]' + _trained(train)
 
 
 def _plain(train: str = "") -> str:
-    return 'mix = ["X>Y"]' + (f"\ntrain = {{ {train} }}" if train else "")
+    return 'mix = ["X>Y"]' + _trained(train)
+
+
+def _trained(train: str) -> str:
+    return f"\ntrain = {{ {train} }}" if train else ""
 
 
 def _same(path: str) -> str:
@@ -90,6 +95,17 @@ VARIANTS = {  # in the order of importance, as time may run out
     "no-smoothing": _dual("label_smoothing = 0.0"),
     "tokens-8192": _dual("tokens = 8192"),
     "control-tokens-8192": _plain("tokens = 8192"),
+    "dropout-0.1": _dual("dropout = 0.1"),
+    "control-dropout-0.1": _plain("dropout = 0.1"),
+    "dropout-0.2": _dual("dropout = 0.2"),
+    "control-dropout-0.2": _plain("dropout = 0.2"),
+    "dropout-0.1-lr-6e-4": _dual("dropout = 0.1, learning_rate = 6e-4"),
+    "control-dropout-0.1-lr-6e-4": _plain("dropout = 0.1, learning_rate = 6e-4"),
+    "dropout-0.1-lr-1e-3": _dual("dropout = 0.1, learning_rate = 1e-3"),
+    "dropout-0.1-bitext-1-3": _loop(_TOP, weight=2, train="dropout = 0.1"),
+    "dropout-0.1-greedy": _loop('how = "greedy"', train="dropout = 0.1"),
+    "lr-1e-3": _dual("learning_rate = 1e-3"),
+    "control-lr-1e-3": _plain("learning_rate = 1e-3"),
 }
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
 _CONTROLS = {  # what a variant is measured against, where it is not "control"
@@ -98,6 +114,12 @@ _CONTROLS = {  # what a variant is measured against, where it is not "control"
     "linear": "control-linear",
     "subword-dropout": "control-subword-dropout",
     "tokens-8192": "control-tokens-8192",
+    "lr-1e-3": "control-lr-1e-3",
+    "dropout-0.1": "control-dropout-0.1",
+    "dropout-0.2": "control-dropout-0.2",
+    "dropout-0.1-lr-6e-4": "control-dropout-0.1-lr-6e-4",
+    "dropout-0.1-bitext-1-3": "control-dropout-0.1",
+    "dropout-0.1-greedy": "control-dropout-0.1",
     "top-k-10-cooled": "control-cooled",
 }
 

@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pytest
 
+from loopmt.cli.scorecard import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.judge.score import multi_bleu
 from loopmt.path import Path as Walk
@@ -212,3 +213,13 @@ def test_folder_names() -> None:
         "%2E%2E",
         "%C3%A9t%C3%A9",
     ]
+
+
+def test_every_test_set_has_its_mean_in_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    card = read_json(Path(__file__).parents[1] / "docs/results/europarl-48k-first/scores.json")
+    print_scorecard(card)
+    rows = [line for line in capsys.readouterr().out.splitlines() if "test, mean" in line]
+    assert len(rows) == len(card["comparisons"]) and "+1.19 (+1.03 to +1.34)" in rows[0]
+    one_set = [{**one, "sets": {"test": one["sets"]["test"]}} for one in card["comparisons"]]
+    print_scorecard({**card, "comparisons": one_set})
+    assert "test, mean" not in capsys.readouterr().out, "one set: its mean is that of all"

@@ -80,6 +80,8 @@ def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
         table.add_section()
         for hop, differences in one["directions"].items():
             table.add_row(plain(f"{name} {hop}"), *_intervals(differences, metrics))
+        if len(comparison["sets"]) > 1:
+            table.add_row(plain(f"{name}, mean"), *_intervals(one["joint"], metrics), style="bold")
     table.add_section()
     table.add_row("all", *_intervals(comparison["joint"], metrics), style="bold")
     return table
