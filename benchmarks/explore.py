@@ -102,26 +102,24 @@ VARIANTS = {  # in the order of importance, as time may run out
     "dropout-0.1-lr-6e-4": _dual("dropout = 0.1, learning_rate = 6e-4"),
     "control-dropout-0.1-lr-6e-4": _plain("dropout = 0.1, learning_rate = 6e-4"),
     "dropout-0.1-lr-1e-3": _dual("dropout = 0.1, learning_rate = 1e-3"),
+    "control-dropout-0.1-lr-1e-3": _plain("dropout = 0.1, learning_rate = 1e-3"),
     "dropout-0.1-bitext-1-3": _loop(_TOP, weight=2, train="dropout = 0.1"),
     "dropout-0.1-greedy": _loop('how = "greedy"', train="dropout = 0.1"),
     "lr-1e-3": _dual("learning_rate = 1e-3"),
     "control-lr-1e-3": _plain("learning_rate = 1e-3"),
 }
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
-_CONTROLS = {  # what a variant is measured against, where it is not "control"
-    "lr-1e-4": "control-lr-1e-4",
-    "lr-6e-4": "control-lr-6e-4",
-    "linear": "control-linear",
-    "subword-dropout": "control-subword-dropout",
-    "tokens-8192": "control-tokens-8192",
-    "lr-1e-3": "control-lr-1e-3",
-    "dropout-0.1": "control-dropout-0.1",
-    "dropout-0.2": "control-dropout-0.2",
-    "dropout-0.1-lr-6e-4": "control-dropout-0.1-lr-6e-4",
+_CONTROLS = {  # what a variant is measured against, where it is neither `control-VARIANT` nor "control"
     "dropout-0.1-bitext-1-3": "control-dropout-0.1",
     "dropout-0.1-greedy": "control-dropout-0.1",
     "top-k-10-cooled": "control-cooled",
 }
+
+
+def control_of(stage: str) -> str:
+    """More of the bitext alone, trained alike."""
+    own = f"control-{stage}"
+    return _CONTROLS.get(stage, own if own in VARIANTS else "control")
 
 
 @dataclass
@@ -212,7 +210,7 @@ class Exploration:
         """Every stage that was validated, with its gain over its control."""
         found = {stage: row for name in self.names for stage, row in self._stages(name)}
         for stage, row in found.items():
-            control = found.get(_CONTROLS.get(stage, "control"))
+            control = found.get(control_of(stage))
             gain = round(row["best"] - control["best"], 2) if control and control is not row else None
             yield {"stage": stage, **row, "gain": gain}
 

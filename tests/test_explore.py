@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.explore import COOLED, VARIANTS, Exploration, main, parse
+from benchmarks.explore import COOLED, VARIANTS, Exploration, control_of, main, parse
 
 from loopmt.config import load
 from loopmt.run import read_json
@@ -56,3 +56,12 @@ def test_every_variant_is_an_experiment(words: list[str], name: str) -> None:
     Path(parse(words).out).mkdir()
     stages = load(Exploration(parse(words))._write(name)).stages
     assert [stage.name for stage in stages[1:]] == [name, f"{name}-cooled"][: 1 + (name in COOLED)]
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if not name.startswith("control")])
+def test_a_variant_is_measured_against_training_alike(variant: str) -> None:
+    """It differs from its control in the loops alone."""
+    control = control_of(variant)
+    assert control in VARIANTS and "X>Y>X" not in VARIANTS[control]
+    if variant not in ("round-4", "round-64", "no-smoothing"):  # settings of the loops, held against the default
+        assert VARIANTS[variant].partition("\ntrain = ")[2] == VARIANTS[control].partition("\ntrain = ")[2]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.luggage import unpack
+from benchmarks.records import keep
 from benchmarks.sitting import Sitting, main, parse
 
 from loopmt.errors import ConfigError
@@ -98,6 +99,11 @@ def judged_at_home(folder: Path) -> None:
     assert evaluate([home], Wish(beam=1), Silent()) == card
     assert plan(home, Question(beam=1), Silent())["stage"] == "vanilla"
     analyze(home, AnalysisWish(beam=1, sentences=4, against_plan=True), Silent())
+    assert keep([home], folder / "kept", Wish(beam=1)) == card == read_json(folder / "kept/scores.json")
+    kept = read_json(folder / "kept/seed-7.json")
+    assert kept["scorecard"] == card and list(kept["steps"])[:2] == ["prepare", "train-dual"]
+    assert kept["stages"]["dual"]["seconds"] > 0 and kept["stages"]["dual"]["validation"][-1]["update"] == 2
+    assert read_json(folder / "kept/plan-7.json") == read_json(home / "plan.json")
     page, _ = report([home], ReportWish(sentences=4, beam=1), Silent())
     assert page == home / "report.html"
 

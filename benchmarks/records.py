@@ -1,0 +1,80 @@
+"""What is kept of trained and judged runs, one for each seed of one experiment.
+
+    python -m benchmarks.records runs/48k-1 runs/48k-2 runs/48k-3 --out docs/results/europarl-48k
+
+scores.json     the scorecard of all runs together, which is also printed
+seed-N.json     each run's own scorecard; what its sitting and its stages took by the clock; validation; loops chosen
+plan-N.json     the plan, where there is one
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from loopmt.cli.scorecard import print_scorecard
+from loopmt.path import Path as Walk
+from loopmt.progress import Silent
+from loopmt.run import Run, StageFolder, read_json, write_json
+from loopmt.workflow.evaluate import Wish, evaluate
+
+Json = dict[str, Any]
+
+
+def keep(runs: Sequence[Path], out: Path, wish: Wish) -> Json:
+    """Evaluate the runs, write what is kept; the scorecard of all."""
+    card = evaluate(runs, wish, Silent())
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "scores.json", card)
+    for run in map(Run, runs):
+        seed = run.experiment().seed
+        write_json(out / f"seed-{seed}.json", _of_seed(run))
+        if (run.folder / "plan.json").is_file():
+            shutil.copy(run.folder / "plan.json", out / f"plan-{seed}.json")
+    return card
+
+
+def _of_seed(run: Run) -> Json:
+    account = run.folder / "sitting/account.json"
+    steps = read_json(account) if account.is_file() else {}
+    return {
+        "scorecard": read_json(run.folder / "scorecard.json"),
+        "steps": {name: step["seconds"] for name, step in steps.items()},
+        "stages": {name: _of_stage(run.stage(name)) for name in run.finished()},
+    }
+
+
+def _of_stage(folder: StageFolder) -> Json:
+    """Seconds by the clock between its first and its last line of training: waiting for the device is in them."""
+    records = folder.records()
+    valid = [record for record in records if record["kind"] == "valid"]
+    return {
+        "seconds": round(sum(record["seconds"] for record in records if record["kind"] == "train"), 1),
+        "validation": [
+            {"update": one["update"], "bleu": one["mean_bleu"], "loss": fmean(one["loss"].values())} for one in valid
+        ],
+        "choices": [
+            {route: worth["share"] for route, worth in record["worth"].items()}
+            for record in records
+            if record["kind"] == "choice"
+        ],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap")
+    parser.add_argument("--path", action="append", default=[], help='also score a way through others, "fr>en>es"')
+    options = parser.parse_args(arguments)
+    wish = Wish(samples=options.samples, pivots=[Walk.parse(path) for path in options.path])
+    print_scorecard(keep(options.runs, options.out, wish))
+
+
+if __name__ == "__main__":
+    main()
