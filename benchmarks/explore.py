@@ -66,12 +66,6 @@ VARIANTS = {  # in the order of importance, as time may run out
     "greedy": _loop('how = "greedy"'),
     "sample-all": _loop("temperature = 1.0"),
     "beam-tag": _loop('how = "beam", beam = 4', ", tag = true"),
-    "lr-1e-4": _dual("learning_rate = 1e-4"),
-    "lr-6e-4": _dual("learning_rate = 6e-4"),
-    "control-lr-1e-4": _plain("learning_rate = 1e-4"),
-    "control-lr-6e-4": _plain("learning_rate = 6e-4"),
-    "linear": _dual('schedule = "linear"'),
-    "control-linear": _plain('schedule = "linear"'),
     "bitext-1-3": _loop(_TOP, weight=2),
     "bitext-2-3": _loop(_TOP, bitext=2),
     "keep-0.7": _loop(_TOP, ", keep = 0.7"),
@@ -82,8 +76,6 @@ VARIANTS = {  # in the order of importance, as time may run out
     "agreement": _and(_LOOP, '{ path = "X>Z<Y", generate = { how = "greedy" } }'),
     "auto": 'mix = "auto"',
     "auto-keep-0.7": 'mix = "auto"\nauto = { keep = 0.7 }',
-    "subword-dropout": _dual("subword_dropout = 0.1"),
-    "control-subword-dropout": _plain("subword_dropout = 0.1"),
     "self-training": _and(_LOOP, '{ path = "X>Y<X", generate = { how = "greedy" } }'),
     "beam": _loop('how = "beam", beam = 4'),
     "ema": _loop(f'by = "ema", {_TOP}'),
@@ -93,33 +85,39 @@ VARIANTS = {  # in the order of importance, as time may run out
     "round-4": _dual("round = 4"),
     "round-64": _dual("round = 64"),
     "no-smoothing": _dual("label_smoothing = 0.0"),
-    "tokens-8192": _dual("tokens = 8192"),
-    "control-tokens-8192": _plain("tokens = 8192"),
-    "dropout-0.1": _dual("dropout = 0.1"),
-    "control-dropout-0.1": _plain("dropout = 0.1"),
-    "dropout-0.2": _dual("dropout = 0.2"),
-    "control-dropout-0.2": _plain("dropout = 0.2"),
-    "dropout-0.1-lr-6e-4": _dual("dropout = 0.1, learning_rate = 6e-4"),
-    "control-dropout-0.1-lr-6e-4": _plain("dropout = 0.1, learning_rate = 6e-4"),
-    "dropout-0.1-lr-1e-3": _dual("dropout = 0.1, learning_rate = 1e-3"),
-    "control-dropout-0.1-lr-1e-3": _plain("dropout = 0.1, learning_rate = 1e-3"),
-    "dropout-0.1-bitext-1-3": _loop(_TOP, weight=2, train="dropout = 0.1"),
-    "dropout-0.1-greedy": _loop('how = "greedy"', train="dropout = 0.1"),
-    "lr-1e-3": _dual("learning_rate = 1e-3"),
-    "control-lr-1e-3": _plain("learning_rate = 1e-3"),
 }
+_TRAININGS = {  # dual learning trained otherwise, each beside a control trained alike
+    "lr-1e-4": "learning_rate = 1e-4",
+    "lr-6e-4": "learning_rate = 6e-4",
+    "lr-1e-3": "learning_rate = 1e-3",
+    "linear": 'schedule = "linear"',
+    "subword-dropout": "subword_dropout = 0.1",
+    "tokens-8192": "tokens = 8192",
+    "dropout-0.1": "dropout = 0.1",
+    "dropout-0.2": "dropout = 0.2",
+    "dropout-0.1-lr-6e-4": "dropout = 0.1, learning_rate = 6e-4",
+    "dropout-0.1-lr-1e-3": "dropout = 0.1, learning_rate = 1e-3",
+    "dropout-0.1-lr-2e-3": "dropout = 0.1, learning_rate = 2e-3",
+    "dropout-0-lr-1e-3": "dropout = 0.0, learning_rate = 1e-3",
+}
+for _name, _train in _TRAININGS.items():
+    VARIANTS |= {_name: _dual(_train), f"control-{_name}": _plain(_train)}
+for _name in ("dropout-0.1", "dropout-0.1-lr-1e-3"):  # where other shares and ways to generate were tried too
+    VARIANTS |= {
+        f"{_name}-bitext-1-3": _loop(_TOP, weight=2, train=_TRAININGS[_name]),
+        f"{_name}-bitext-1-5": _loop(_TOP, weight=4, train=_TRAININGS[_name]),
+        f"{_name}-greedy": _loop('how = "greedy"', train=_TRAININGS[_name]),
+    }
+_WIDE = max(map(len, VARIANTS))
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
-_CONTROLS = {  # what a variant is measured against, where it is neither `control-VARIANT` nor "control"
-    "dropout-0.1-bitext-1-3": "control-dropout-0.1",
-    "dropout-0.1-greedy": "control-dropout-0.1",
-    "top-k-10-cooled": "control-cooled",
-}
 
 
 def control_of(stage: str) -> str:
     """More of the bitext alone, trained alike."""
-    own = f"control-{stage}"
-    return _CONTROLS.get(stage, own if own in VARIANTS else "control")
+    if stage == "top-k-10-cooled":
+        return "control-cooled"
+    alike = [name for name in _TRAININGS if stage == name or stage.startswith(f"{name}-")]
+    return f"control-{max(alike, key=len)}" if alike else "control"
 
 
 @dataclass
@@ -240,13 +238,14 @@ def _seconds(folder: StageFolder) -> Json | None:
 
 
 def _table(rows: Sequence[Json], notes: dict[str, str], names: Sequence[str]) -> str:
-    lines = [f"{'stage':24} {'best':>6} {'last':>6} {'gain':>6} {'update':>6}   validation BLEU, mean of directions"]
+    lines = [f"{'stage':{_WIDE}}   best   last   gain update   validation BLEU, mean of directions"]
     for row in rows:
         gain = "" if row["gain"] is None else f"{row['gain']:+.2f}"
         took = "under way" if row["seconds"] is None else f"{sum(row['seconds'].values()):.0f} s"
-        lines.append(f"{row['stage']:24} {row['best']:6.2f} {row['last']:6.2f} {gain:>6} {row['update']:6}   {took}")
+        bleu = f"{row['best']:6.2f} {row['last']:6.2f} {gain:>6}"
+        lines.append(f"{row['stage']:{_WIDE}} {bleu} {row['update']:6}   {took}")
     known = {row["stage"] for row in rows}
-    lines += [f"{name:24} {notes.get(name, 'not begun')}" for name in names if name not in known or name in notes]
+    lines += [f"{name:{_WIDE}} {notes.get(name, 'not begun')}" for name in names if name not in known or name in notes]
     return "\n".join(lines)
 
 

@@ -23,7 +23,7 @@ def greedy(plan: Plan, folder: Path) -> list[Measurement]:
 
 
 def sampling(plan: Plan, folder: Path) -> list[Measurement]:
-    return _sizes(Generate(how="sample"), "sampling", plan, folder)
+    return _sizes(Generate(how="sample", temperature=1.0, top_k=0), "sampling", plan, folder)
 
 
 def beam(plan: Plan, folder: Path) -> list[Measurement]:

@@ -188,8 +188,8 @@ def choices() -> Iterator[Case]:
         inputs = [numbers(rows, size, gradient=False)]
         for name, how in (
             ("greedy", Generate(how="greedy")),
-            ("sampled", Generate(how="sample")),
-            ("top 10", Generate(how="sample", top_k=10)),
+            ("sampled", Generate(how="sample", temperature=1.0, top_k=0)),
+            ("top 10", Generate(how="sample", temperature=1.0, top_k=10)),
         ):
 
             def kernel(logits: Tensor, how: Generate = how) -> Tensor:

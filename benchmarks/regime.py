@@ -152,7 +152,7 @@ dropout = 0.1
 tokens = {sizes.tokens}
 learning_rate = 3e-3
 warmup = 200
-continued = {{ learning_rate = 1.5e-3, warmup = 50 }}
+continued = {{ learning_rate = 1.5e-3, warmup = 50, schedule = "constant" }}
 validate_every = 120
 validate_sentences = 100
 average = 3
@@ -162,7 +162,7 @@ log_every = 100
 
 def _stage(name: str, start: str | None, mix: Sequence[str] | None, updates: int, extra: str = "") -> str:
     head = f'[[stage]]\nname = "{name}"\n' + (f'from = "{start}"\n' if start else "")
-    listed = '"auto"\nauto = { measure_every = 5 }' if mix is None else f"[{', '.join(mix)}]"
+    listed = '"auto"\nauto = { measure_every = 5, supervised = 0.5 }' if mix is None else f"[{', '.join(mix)}]"
     return f"{head}mix = {listed}\nupdates = {updates}\n{extra}"
 
 

@@ -34,6 +34,7 @@ from loopmt.judge.score import sentence_bleu
 from loopmt.path import Hop, Path
 from loopmt.progress import Silent
 from loopmt.run import Run
+from loopmt.text.moses import tokenize
 from loopmt.text.store import Store
 from loopmt.workflow.analyze import Wish, analyze, control_of, stage_pairs
 from loopmt.workflow.memory import Memory
@@ -317,7 +318,7 @@ def test_the_numbers_are_those_of_the_translations(run: FilePath) -> None:
     memory = Memory.of(Run.open(run), "dual", 1)
     (origin,) = starts_of(Store.open(run / "store"), "test", [Hop("en", "fr")], 12)
     (trip,) = walk_loops(memory.say, [origin], [DUAL])
-    said, wanted = ([text.replace(".", " .") for text in side] for side in (trip.texts[1], origin.references["fr"]))
+    said, wanted = ([tokenize(text, "fr") for text in side] for side in (trip.texts[1], origin.references["fr"]))
     there = (sentence_bleu(said, wanted) > 50).mean()
     analysis = analyze(run, Wish(thresholds=(50.0,), beam=1, sentences=12), Silent())
     (row,) = [

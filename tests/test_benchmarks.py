@@ -20,7 +20,11 @@ from loopmt.text.batch import Shape
 
 PLAN = Plan(torch.device("cpu"), repeats=1, tiny=True)
 HOP = Hop("en", "fr")
-GREEDY, SAMPLE, BEAM = Generate(how="greedy"), Generate(how="sample"), Generate(how="beam", beam=4)
+GREEDY, SAMPLE, BEAM = (
+    Generate(how="greedy"),
+    Generate(how="sample", temperature=1.0, top_k=0),
+    Generate(how="beam", beam=4),
+)
 
 
 @pytest.fixture(scope="module")

@@ -199,12 +199,12 @@ REFUSED = {
     "other parent": (
         TREE + stage("late", more='from = "longer"\nupdates = 10') + compare("late", "dual"),
         ': compare "late" against "dual" is not fair: they differ in from (longer and vanilla). '
-        "Give both the same settings.",
+        "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`.",
     ),
     "other shares": (
         TREE.replace("weight = 1", "weight = 2") + compare("multi", "dual"),
         ': compare "multi" against "dual" is not fair: they differ in supervised share of en>es (0.33 and 0.50). '
-        "Give both the same settings.",
+        "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`.",
     ),
 }
 
@@ -286,11 +286,11 @@ def test_presets_are_a_start() -> None:
 @pytest.mark.parametrize(
     ("section", "own", "expected"),
     [
-        ("", "", ((1e-3, 2000, "inverse_sqrt"), (3e-4, 100, "constant"))),
-        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (3e-4, 100, "constant"))),
-        ("continued = { learning_rate = 0.2 }", "", ((1e-3, 2000, "inverse_sqrt"), (0.2, 100, "constant"))),
-        ("warmup = 7", "warmup = 5", ((1e-3, 7, "inverse_sqrt"), (3e-4, 5, "constant"))),
-        ("", "continued = { warmup = 9 }", ((1e-3, 2000, "inverse_sqrt"), (3e-4, 9, "constant"))),
+        ("", "", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
+        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
+        ("continued = { learning_rate = 0.2 }", "", ((1e-3, 2000, "inverse_sqrt"), (0.2, 100, "linear"))),
+        ("warmup = 7", "warmup = 5", ((1e-3, 7, "inverse_sqrt"), (1e-3, 5, "linear"))),
+        ("", "continued = { warmup = 9 }", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 9, "linear"))),
     ],
 )
 def test_schedule_of_a_first_and_of_a_continued_stage(
@@ -300,6 +300,23 @@ def test_schedule_of_a_first_and_of_a_continued_stage(
     experiment = loads(text)
     trains = [experiment.training(each) for each in experiment.stages]
     assert tuple((train.learning_rate, train.warmup, train.schedule) for train in trains) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "own", "expected"),
+    [
+        ("", "", (None, None)),
+        ("dropout = 0.2", "", (0.2, 0.2)),
+        ("continued = { dropout = 0.1 }", "", (None, 0.1)),
+        ("dropout = 0.2\ncontinued = { dropout = 0.1 }", "dropout = 0.3", (0.2, 0.3)),
+    ],
+)
+def test_dropout_of_a_first_and_of_a_continued_stage(
+    section: str, own: str, expected: tuple[float | None, float | None]
+) -> None:
+    text = BASE + f"[train]\n{section}" + stage("a") + stage("b", more=f'from = "a"\nupdates = 1\ntrain = {{ {own} }}')
+    experiment = loads(text)
+    assert tuple(experiment.training(each).dropout for each in experiment.stages) == expected
 
 
 def test_a_long_chain_of_stages_is_read_at_once() -> None:
@@ -329,6 +346,24 @@ def test_unfair_comparisons(override: str, clause: str) -> None:
     assert f'compare "multi" against "dual" is not fair: they differ in {clause}. Give both' in str(caught.value)
 
 
+def test_a_control_with_its_own_settings() -> None:
+    """Each of the two may have what is best for it, if the comparison says in what."""
+    own = ["stage.longer.train.dropout=0.3", "stage.longer.train.learning_rate=1e-4"]
+    tuned = compare("dual", "longer") + 'tuned = ["dropout", "learning_rate"]\n'
+    loads(TREE + tuned, own)
+    with pytest.raises(ConfigError, match=r"they differ in train.tokens \(4096 and 99\)"):
+        loads(TREE + tuned, [*own, "stage.longer.train.tokens=99"])
+    with pytest.raises(ConfigError, match="'dropped' is no key of"):
+        loads(TREE + compare("dual", "longer") + 'tuned = ["dropped"]\n')
+
+
+def test_chosen_loops_have_the_share_of_their_control() -> None:
+    auto = stage("auto", '"auto"', 'from = "vanilla"\nupdates = 10')
+    loads(TREE + auto + compare("auto", "dual"), ["stage.auto.auto.supervised=0.5"])
+    with pytest.raises(ConfigError, match=r"supervised share of en>es \(0.33 and 0.50\)"):
+        loads(TREE + auto + compare("auto", "dual"))
+
+
 def test_supervised_share_counts_what_a_round_draws() -> None:
     """Of four languages, two loops X>Y>Z>X teach a direction; with `per_round = 1` only one at a time does."""
     four = BASE.replace('"es"]', '"es", "de"]').replace('"fr-es" = "b"', '"fr-es" = "b", "en-de" = "b"')
@@ -336,6 +371,5 @@ def test_supervised_share_counts_what_a_round_draws() -> None:
     mixes = ['["X>Y", { path = "X>Y>Z>X" }]', '["X>Y", { path = "X>Y>Z>X", per_round = 1 }]']
     experiments = [loads(four + stage("b", mix, 'from = "a"\nupdates = 1')) for mix in mixes]
     shares = [supervised_shares(experiment, experiment.stages[1]) for experiment in experiments]
-    assert shares[0] is not None and shares[1] is not None
     hop = next(hop for hop in shares[0] if str(hop) == "en>fr")
     assert (shares[0][hop], shares[1][hop]) == (1 / 3, 1 / 2)

@@ -169,7 +169,7 @@ def first_tokens(how: Generate, count: int = 4000) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
 def test_samples_follow_the_network(temperature: float) -> None:
     """Chi-square with 7 degrees of freedom, well under its 99.99% point."""
-    counts, probabilities = first_tokens(Generate(how="sample", temperature=temperature))
+    counts, probabilities = first_tokens(Generate(how="sample", temperature=temperature, top_k=0))
     expected = probabilities ** (1 / temperature)
     expected = expected / expected.sum() * counts.sum()
     likely = expected > 0
@@ -180,19 +180,19 @@ def test_samples_follow_the_network(temperature: float) -> None:
 def test_top_k_and_top_p_restrict() -> None:
     _, probabilities = first_tokens(Generate(how="greedy"), 1)
     order = probabilities.argsort(descending=True).tolist()
-    counts, _ = first_tokens(Generate(how="sample", top_k=3), 1000)
+    counts, _ = first_tokens(Generate(how="sample", top_k=3, temperature=1.0), 1000)
     assert set(counts.nonzero()[:, 0].tolist()) == set(order[:3])
     share = (counts[order[:3]] / counts.sum() - probabilities[order[:3]] / probabilities[order[:3]].sum()).abs()
     assert share.max() < 0.05
     mass = float(probabilities[order[:2]].sum()) + 1e-4  # two are not quite enough, so the third is let in
-    counts, _ = first_tokens(Generate(how="sample", top_p=mass), 1000)
+    counts, _ = first_tokens(Generate(how="sample", top_p=mass, temperature=1.0, top_k=0), 1000)
     assert set(counts.nonzero()[:, 0].tolist()) == set(order[:3])
-    counts, _ = first_tokens(Generate(how="sample", top_p=1e-6), 50)
+    counts, _ = first_tokens(Generate(how="sample", top_p=1e-6, temperature=1.0, top_k=0), 50)
     assert counts[order[0]] == 50
 
 
 def test_samples_repeat_with_their_generator_and_differ_without() -> None:
-    how, texts = Generate(how="sample"), sources(30)
+    how, texts = Generate(how="sample", temperature=1.0, top_k=0), sources(30)
     once, again, other = (
         decode(speaker(), texts, how, Limits(), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
     )
@@ -224,7 +224,9 @@ def test_company_does_not_change_a_translation(how: Generate) -> None:
         assert [output.score for output in together] == pytest.approx([output.score for output in other], abs=1e-3)
 
 
-@pytest.mark.parametrize("how", [*ALL, Generate(how="sample", temperature=3.0)], ids=lambda how: f"{how.how}{how.beam}")
+@pytest.mark.parametrize(
+    "how", [*ALL, Generate(how="sample", temperature=3.0, top_k=0)], ids=lambda how: f"{how.how}{how.beam}"
+)
 def test_limits_and_silence(how: Generate) -> None:
     texts = sources(60, longest=12)
     limits = Limits(growth=0.5, extra=2, longest=6)

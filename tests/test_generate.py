@@ -13,7 +13,7 @@ from loopmt.workflow.generate import Order, Yield, generate
 from loopmt.workflow.translate import load
 
 GREEDY = Generate(how="greedy")
-SAMPLED = Generate(how="sample", top_k=10)
+SAMPLED = Generate(how="sample", top_k=10, temperature=1.0)
 
 
 def made(order: Order) -> Yield:

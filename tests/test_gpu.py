@@ -146,7 +146,11 @@ def test_kernels_over_large_vocabularies(size: int) -> None:
     scores, tokens = kernels[1].likeliest(silent, 10)
     torch.testing.assert_close(scores, search.likeliest(silent, 10)[0], rtol=1e-4, atol=1e-4)
     assert all(len(set(row)) == 10 for row in tokens.tolist())
-    for how in (Generate(how="greedy"), Generate(how="sample"), Generate(how="sample", top_k=5)):
+    for how in (
+        Generate(how="greedy"),
+        Generate(how="sample", temperature=1.0, top_k=0),
+        Generate(how="sample", temperature=1.0, top_k=5),
+    ):
         picked, scored = kernels[1].pick(silent, how, None)
         expected = silent.float().log_softmax(-1).gather(1, picked[:, None])[:, 0]
         torch.testing.assert_close(scored, expected, rtol=1e-4, atol=1e-4)
@@ -154,7 +158,8 @@ def test_kernels_over_large_vocabularies(size: int) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}])
 def test_kernels_draw_as_often_as_they_should(settings: dict[str, float]) -> None:
-    choose, how = pytest.importorskip("loopmt.model.kernels.choose"), Generate(how="sample", **settings)
+    choose = pytest.importorskip("loopmt.model.kernels.choose")
+    how = Generate(how="sample", **{"temperature": 1.0, "top_k": 0} | settings)
     logits = torch.randn(1, 3000, device=DEVICE).mul(3).expand(200_000, -1).contiguous()
     counts = (
         torch.stack(

@@ -101,7 +101,7 @@ def test_a_path_joins_later(ask_for: ASK) -> None:
 
 def test_weights_are_shares_of_what_is_kept(ask_for: ASK) -> None:
     """Although the generators lose about half of what they say."""
-    mix = '["X>Y", { path = "X>Y>X", weight = 2, generate = { how = "sample", temperature = 1.1 } }]'
+    mix = '["X>Y", { path = "X>Y>X", weight = 2, generate = { how = "sample", temperature = 1.1, top_k = 0 } }]'
     request = ask_for(stage(mix, updates=32))
     assert train(request, Silent())
     last = records(request)[2:]

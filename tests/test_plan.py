@@ -228,7 +228,7 @@ def test_a_suggested_mix_loads_where_it_is_pasted() -> None:
     paths = [path for _, expansion in expansions(pasted, stage) for path in expansion.paths]
     assert {path for path in paths if path.closed} == set(loops) and stage.from_ == "vanilla" and stage.updates == 500
     shares = supervised_shares(pasted, stage)
-    assert shares is not None and set(shares.values()) == {0.5}
+    assert set(shares.values()) == {1 / 3}
     assert (pasted.compare[-1].of, pasted.compare[-1].against) == ("loops", "loops-control")
     again = as_toml(weights, "vanilla", 500, [stage.name for stage in pasted.stages])
     assert again is not None and loads(EXPERIMENT + mix + again).stages[-2].name == "loops-2"
@@ -240,12 +240,12 @@ def test_what_does_not_promise_or_cannot_be_fed_is_not_suggested() -> None:
     assert suggested([nothing], experiment) == {}
     assert as_toml({}, "vanilla", 500, []) is None
     good, unfed = verdicts(GOOD, DUAL), verdicts(GOOD, Path.parse("fr>en>fr"))
-    assert suggested([good, unfed], experiment) == {Path.parse("fr>en>fr"): 1.0}
+    assert suggested([good, unfed], experiment) == {Path.parse("fr>en>fr"): 2.0}
     echo = verdicts(GOOD, LONGER)  # comes home exactly when the dual loop does
-    assert suggested([good, echo], experiment) == {Path.parse("fr>en>fr"): 1.0}
+    assert suggested([good, echo], experiment) == {Path.parse("fr>en>fr"): 2.0}
 
 
-@pytest.mark.parametrize(("right", "shares"), [(250, [0.67, 0.33]), (240, [1.0])])
+@pytest.mark.parametrize(("right", "shares"), [(250, [1.33, 0.67]), (240, [2.0])])
 def test_loops_share_by_the_quality_of_what_is_learnt_from(right: int, shares: list[float]) -> None:
     experiment = loads(EXPERIMENT)
     good = verdicts(GOOD, DUAL)

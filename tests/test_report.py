@@ -203,6 +203,8 @@ def test_runs_side_by_side(copied: Path, judged: Path, unfinished: Path, tmp_pat
     assert {"side-by-side", *SECTIONS} <= set(found.ids) and len(found.ids) == len(set(found.ids))
     bleu = data[0]["stages"][0]["best_valid_bleu"]
     assert f"mean ± deviation vanilla validation BLEU {bleu:.2f} {bleu:.2f} {bleu:.2f} ± 0.00" in found.text
+    assert data[0]["paper"][0]["heads"][1][0] == "tiny, mean of seeds 1, 2, test"
+    assert data[0]["paper"][0]["rows"] == data[1]["paper"][0]["rows"], "these two have the same scores"
     other = Page(page([data[0], collect(Run.open(unfinished))]))
     assert "side-by-side" in other.ids and "mean ± deviation" not in other.text, "the same seed twice is no spread"
 

@@ -13,7 +13,7 @@ from loopmt.config import loads
 from loopmt.judge.report.followed import chosen_loops, difference
 from loopmt.judge.report.gather import _stage
 from loopmt.judge.report.graph import BANDS, band, graph, limits_of
-from loopmt.judge.report.tables import paper_tables, regime
+from loopmt.judge.report.tables import paper_tables, regime, seed_tables
 from loopmt.judge.report.training import thinned
 from loopmt.path import Path as Walk
 from loopmt.path import Pattern
@@ -118,6 +118,24 @@ def test_the_paper_s_column_is_the_stage_that_bears_its_name() -> None:
     }
     table = paper_tables(experiment, {"stages": scored}, None)[0]
     assert table["rows"][0][:4] == ["en>fr", "1.00", "–", "3.00"]
+
+
+def test_seeds_are_averaged_over_what_all_of_them_have() -> None:
+    bleu = {
+        1: {"vanilla": {"en>fr": 1.0, "en>es": 7.0}, "uniform": {"en>fr": 2.0}},
+        2: {"vanilla": {"en>fr": 4.0}},
+    }
+    cards = {
+        seed: {"stages": {stage: {"sets": {"test": {"directions": _scored(own)}}} for stage, own in stages.items()}}
+        for seed, stages in bleu.items()
+    }
+    table = seed_tables(loads(TWO_LOOPS, name="two"), cards)[0]
+    assert table["heads"][1] == ("two, mean of seeds 1, 2, test", 3)
+    assert [row[:4] for row in table["rows"]] == [["en>fr", "2.50", "–", "–"], ["average gain", "", "–", "–"]]
+
+
+def _scored(bleu: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {hop: {"multi_bleu": score} for hop, score in bleu.items()}
 
 
 def test_what_the_paper_has_none_of_fills_no_column() -> None:

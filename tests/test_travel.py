@@ -21,7 +21,7 @@ from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.workflow.stages import Site
 
-GREEDY, SAMPLE = Generate(how="greedy"), Generate(how="sample", top_k=5)
+GREEDY, SAMPLE = Generate(how="greedy"), Generate(how="sample", top_k=5, temperature=1.0)
 LIMITS = Limits(longest=40)
 
 
@@ -125,7 +125,7 @@ def test_who_generates(translators: Translators, english: Ragged) -> None:
 
 
 def test_every_drop_is_counted_once(translators: Translators, english: Ragged) -> None:
-    one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0), GREEDY)
+    one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0, top_k=0), GREEDY)
     walked(translators, one, sieve=Sieve(longest=30))
     first, second = one.records
     assert first.offered == len(english)

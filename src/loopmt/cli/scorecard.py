@@ -74,7 +74,8 @@ def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
 
 
 def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
-    title = f"{comparison['of']} against {comparison['against']}: difference and 95% interval (paired bootstrap)"
+    own = f", each with its own {', '.join(comparison['tuned'])}" if comparison.get("tuned") else ""
+    title = f"{comparison['of']} against {comparison['against']}{own}: difference and 95% interval (paired bootstrap)"
     table = number_table(title, "direction", *(METRICS[metric] for metric in metrics), "p (BLEU)")
     for name, one in comparison["sets"].items():
         table.add_section()

@@ -9,6 +9,8 @@ from loopmt.config.schema import Compare, Experiment, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.path import Expansion, Hop, Path, Pattern, check_language, expand_fed
 
+_SAME_SHARE = 0.005  # a third may be written as 0.333
+
 
 def check(experiment: Experiment) -> None:
     _check_languages(experiment)
@@ -193,39 +195,37 @@ def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozens
 
 
 def _check_fair(experiment: Experiment, compare: Compare) -> None:
-    """A stage and its control may differ in the route of the synthetic text and in nothing else."""
+    """A stage and its control may differ in the route of the synthetic text, and else only in what they say."""
     of, against = experiment.stage(compare.of), experiment.stage(compare.against)
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
     if (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
     one, other = experiment.training(of).model_dump(), experiment.training(against).model_dump()
-    unlike += [f"train.{key} ({one[key]} and {other[key]})" for key in one if one[key] != other[key]]
+    differing = [key for key in one if one[key] != other[key] and key not in compare.tuned]
+    unlike += [f"train.{key} ({one[key]} and {other[key]})" for key in differing]
     unlike += _unlike_shares(experiment, of, against)
     if unlike:
         raise ConfigError(
             f'compare "{compare.of}" against "{compare.against}" is not fair: they differ in {"; ".join(unlike)}. '
-            "Give both the same settings."
+            "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`."
         )
 
 
 def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[str]:
     """A control that has no synthetic text at all (more training only) is fair; unequal shares of it are not."""
     shares = [supervised_shares(experiment, stage) for stage in (of, against)]
-    if any(share is None or set(share.values()) == {1.0} for share in shares):
+    if any(set(share.values()) == {1.0} for share in shares):
         return []
     one, other = shares
-    assert one is not None and other is not None
     return [
         f"supervised share of {hop} ({one[hop]:.2f} and {other[hop]:.2f})"
         for hop in sorted(one.keys() & other.keys())
-        if abs(one[hop] - other[hop]) > 1e-6
+        if abs(one[hop] - other[hop]) > _SAME_SHARE
     ][:1]
 
 
-def supervised_shares(experiment: Experiment, stage: Stage) -> dict[Hop, float] | None:
-    """Share of real pairs in each direction; None for `mix = "auto"`, which keeps it by construction."""
-    if stage.mix == "auto":
-        return None
+def supervised_shares(experiment: Experiment, stage: Stage) -> dict[Hop, float]:
+    """Share of real pairs in each direction; what `mix = "auto"` chooses leaves it as it is."""
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}
     for entry, expansion in expansions(experiment, stage):
@@ -234,4 +234,6 @@ def supervised_shares(experiment: Experiment, stage: Stage) -> dict[Hop, float] 
             total[hop] = total.get(hop, 0.0) + weight
             if not expansion.paths[0].generating:
                 supervised[hop] = supervised.get(hop, 0.0) + weight
+    if stage.mix == "auto":
+        return {hop: stage.auto.supervised if hop in supervised else 0.0 for hop in total}
     return {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from loopmt.errors import ConfigError
 from loopmt.path import Hop, Path, Supply
@@ -158,11 +158,12 @@ class Schedule(Section):
 
 
 class Continued(Section):
-    """The same for a stage that starts from another one: fresh moments, a constant rate."""
+    """What differs in a stage that starts from another one, with fresh moments."""
 
-    learning_rate: float = Field(3e-4, gt=0, description="peak")
+    learning_rate: float | None = Field(None, gt=0, description="peak; default: the preset's")
     warmup: int = Field(100, ge=0, description="updates of linear warmup")
-    schedule: Curve = Field("constant", description=_CURVES)
+    schedule: Curve = Field("linear", description=_CURVES)
+    dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's; loops want less than bitext")
 
 
 Fuse = Literal["no", "kernels", "compile"]
@@ -212,8 +213,8 @@ class Generate(Section):
 
     by: Literal["live", "frozen", "ema"] = Field("live", description="the weights now, at the start, or averaged")
     how: Literal["sample", "greedy", "beam"] = Field("sample", description="decoding")
-    temperature: float = Field(1.0, gt=0, description="of sampling")
-    top_k: int = Field(0, ge=0, description="sample among the k likeliest; 0: all")
+    temperature: float = Field(0.7, gt=0, description="of sampling; below 1: likely words are likelier yet")
+    top_k: int = Field(10, ge=0, description="sample among the k likeliest; 0: all")
     top_p: float = Field(1.0, gt=0, le=1, description="sample among the likeliest that hold this mass")
     beam: int = Field(4, ge=1, description="beam width")
     length_penalty: float = Field(1.0, ge=0, description="beam scores are divided by length to this power")
@@ -252,9 +253,9 @@ class MixEntry(Section):
 class Auto(Section):
     """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
 
-    supervised: float = Field(0.5, ge=0, le=1, description="share of the bitext in a direction that has any")
+    supervised: float = Field(1 / 3, ge=0, le=1, description="share of the bitext in a direction that has any")
     candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
-    generate: Generate = Field(Generate(temperature=0.7, top_k=10), description="for every hop of a candidate")
+    generate: Generate = Field(Generate(), description="for every hop of a candidate")
     keep: float = Field(1.0, gt=0, le=1, description="share of what was generated that is learnt, as in a mix entry")
     measure_every: int = Field(20, ge=1, description="rounds between two measurements")
     sentences: int = Field(200, ge=10, description="validation rows measured")
@@ -290,6 +291,17 @@ class Stage(Section):
 class Compare(Section):
     of: str = Field(description="the stage")
     against: str = Field(description="its control")
+    tuned: list[str] = Field(
+        [], description="keys of [train] in which the two may differ, because each has what is best for it"
+    )
+
+    @field_validator("tuned")
+    @classmethod
+    def _keys_of_train(cls, keys: list[str]) -> list[str]:
+        for key in keys:
+            if key not in Train.model_fields:
+                raise ValueError(f"{key!r} is no key of [train]; there are {', '.join(Train.model_fields)}")
+        return keys
 
 
 class Imported(Section):
@@ -336,8 +348,9 @@ class Experiment(Section):
         """[train] as it holds in a stage: its own keys, the continued schedule, the preset's peak."""
         base = self.train.model_dump()
         continued = {**base["continued"], **stage.train.get("continued", {})}
+        continued = {key: value for key, value in continued.items() if value is not None}
         peak, warmup = PEAKS[self.model.preset]
-        defaults = continued if stage.from_ else {"learning_rate": peak, "warmup": warmup}
-        replaced = continued.keys() if stage.from_ else ()
+        defaults = {"learning_rate": peak, "warmup": warmup} | (continued if stage.from_ else {})
+        replaced = {"learning_rate", *continued} if stage.from_ else ()
         set_here = {key: value for key, value in base.items() if value is not None and key not in replaced}
         return Train.model_validate({**defaults, **set_here, **stage.train})

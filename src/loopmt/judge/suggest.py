@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from loopmt.config import Generate
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.plan import Outlook, training_path
 from loopmt.path import Hop, Path
 
-HOW = Generate(how="sample", top_k=10)
-"""Restricted sampling: from weak translators, unrestricted samples are seldom clean."""
+LOOPS = 2.0
+"""What the loops to a direction weigh together, where its bitext weighs 1: two thirds were better than a half."""
 
 FAR_BELOW = 0.5
 """Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
@@ -21,7 +20,7 @@ Quality = Mapping[Hop, Mapping[Path, Estimate]]
 def suggest_weights(
     outlooks: Mapping[Hop, Outlook], quality: Quality, fed: Callable[[Path], bool]
 ) -> dict[Path, float]:
-    """Paths to train on with their weights; those that teach one direction sum to 1, as its bitext weighs 1.
+    """Paths to train on with their weights; those that teach one direction sum to LOOPS, where its bitext weighs 1.
 
     A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
     something that the dual loop does not. They share by route quality, how often the source that is learnt from is
@@ -34,7 +33,7 @@ def suggest_weights(
         best = max(rates.values(), default=0.0)
         rates = {path: rate for path, rate in rates.items() if rate >= FAR_BELOW * best}
         total = sum(rates.values())
-        weights |= {path: max(0.01, round(rate / total, 2)) for path, rate in rates.items()}
+        weights |= {path: max(0.01, round(LOOPS * rate / total, 2)) for path, rate in rates.items()}
     return weights
 
 
@@ -58,10 +57,8 @@ def as_toml(weights: Mapping[Path, float], start: str, updates: int, taken: Coll
         return None
     name = free_name("loops", taken)
     control = free_name(f"{name}-control", taken)
-    how = f'{{ how = "{HOW.how}", top_k = {HOW.top_k} }}'
     entries = [
-        f'    {{ path = "{path}", weight = {weight:g}, generate = {how} }},  # teaches {path.taught}'
-        for path, weight in weights.items()
+        f'    {{ path = "{path}", weight = {weight:g} }},  # teaches {path.taught}' for path, weight in weights.items()
     ]
     head = [f'from = "{start}"', f"updates = {updates}"]
     lines = [

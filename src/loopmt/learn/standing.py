@@ -63,9 +63,13 @@ class Window:
         """What a checkpoint needs to go on counting; the clock as the seconds that have passed."""
         return {**asdict(self), "started": time.perf_counter() - self.started}
 
+    @property
+    def learning_seconds(self) -> float:
+        """All that was neither generating nor validating."""
+        return time.perf_counter() - self.started - self.generate_seconds - self.validate_seconds
+
     def summary(self) -> dict[str, Any]:
-        seconds = time.perf_counter() - self.started
-        learning = seconds - self.generate_seconds - self.validate_seconds
+        seconds, learning = time.perf_counter() - self.started, self.learning_seconds
         return {
             "seconds": seconds,
             "tokens_per_second": self.target_tokens / max(seconds, 1e-9),

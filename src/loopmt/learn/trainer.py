@@ -157,11 +157,9 @@ class Trainer:
         return {route: weight for route, weight in weights.items() if route not in progress.dropped}
 
     def _learn(self, batch: Batch, update: int) -> None:
-        started = time.perf_counter()
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))
         self.learner.update(batch, update, learning_rate(self.train, update, self.budget))
         self.progress.update = update
-        self.progress.seconds["train"] += time.perf_counter() - started
 
     # -- between rounds --------------------------------------------------------------------------------------
 
@@ -180,7 +178,6 @@ class Trainer:
     def _account(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
         """Enter a round into the ledger of equal budgets."""
         self.progress.seconds["generate"] += gathered.generate_seconds
-        self.progress.seconds["train"] += gathered.seconds - gathered.generate_seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
         streams = self.progress.streams
@@ -198,6 +195,8 @@ class Trainer:
     def _log(self) -> None:
         self._check_finite()
         tally = self.learner.tally
+        # by the clock, and only now that the tally was read: a GPU is still learning when its kernels are launched
+        self.progress.seconds["train"] += self._window.learning_seconds
         record = {
             "kind": "train",
             "update": self.progress.update,

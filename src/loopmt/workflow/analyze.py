@@ -159,7 +159,7 @@ def control_of(experiment: Experiment, name: str) -> str | None:
             return compare.against
     parent = experiment.stage(name).from_
     siblings = [stage for stage in experiment.stages if parent and stage.from_ == parent and stage.name != name]
-    plain = [stage.name for stage in siblings if set((supervised_shares(experiment, stage) or {}).values()) == {1.0}]
+    plain = [stage.name for stage in siblings if set(supervised_shares(experiment, stage).values()) == {1.0}]
     return plain[0] if plain else None
 
 

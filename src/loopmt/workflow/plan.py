@@ -16,7 +16,7 @@ from loopmt.errors import DataError, RunError
 from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
 from loopmt.judge.pilot import Pilot, judge_pilot
 from loopmt.judge.plan import WORTH, outlooks, route_quality, training_path
-from loopmt.judge.suggest import HOW, as_toml, free_name, suggest_weights
+from loopmt.judge.suggest import as_toml, free_name, suggest_weights
 from loopmt.judge.theory.cases import jsonable
 from loopmt.model.translators import all_hops
 from loopmt.path import Hop, Path
@@ -212,7 +212,7 @@ def _entries(paths: Sequence[Path], weight: float) -> list[MixEntry]:
     count: dict[Hop, int] = {}
     for path in paths:
         count[path.taught] = count.get(path.taught, 0) + 1
-    return [MixEntry(path=str(path), weight=weight / count[path.taught], generate=HOW) for path in paths]
+    return [MixEntry(path=str(path), weight=weight / count[path.taught]) for path in paths]
 
 
 def _shadow(survey: Survey, stages: Sequence[Stage], folder: FilePath) -> Run:

@@ -18,6 +18,7 @@ from loopmt.judge.report.followed import Judged, chosen_loops, show
 from loopmt.judge.report.gather import gather
 from loopmt.judge.report.page import page
 from loopmt.judge.report.pictures import require_extra
+from loopmt.judge.report.tables import seed_tables
 from loopmt.model.translators import all_hops
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
@@ -48,9 +49,27 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
             follow(run, wish, progress)
     out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
     found = [collect(run) for run in runs]
+    for first, tables in _over_seeds(runs, found):
+        found[first]["paper"] = tables + found[first]["paper"]
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page(found))
     return out, found
+
+
+def _over_seeds(runs: Sequence[Run], found: Sequence[Json]) -> list[tuple[int, list[Json]]]:
+    """Tables of means over runs that differ in their seeds alone, each with the first of these runs."""
+    groups: dict[str, dict[int, int]] = {}
+    for number, experiment in enumerate(run.experiment() for run in runs):
+        if found[number]["scores"]:
+            alike = groups.setdefault(experiment.model_dump_json(exclude={"seed", "name"}), {})
+            alike.setdefault(experiment.seed, number)
+    tables = []
+    for alike in groups.values():
+        if len(alike) > 1:
+            first = next(iter(alike.values()))
+            cards = {seed: found[number]["scores"] for seed, number in alike.items()}
+            tables.append((first, seed_tables(runs[first].experiment(), cards)))
+    return tables
 
 
 def write_report(run_folder: FilePath, out: FilePath | None = None) -> FilePath:

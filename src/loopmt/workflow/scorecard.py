@@ -182,6 +182,7 @@ def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> 
     return {
         "of": compare.of,
         "against": compare.against,
+        "tuned": compare.tuned,
         "joint": differences(duels),
         "sets": {
             name: {

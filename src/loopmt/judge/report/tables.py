@@ -18,15 +18,36 @@ Scores = Mapping[str, Mapping[str, float]]
 
 def paper_tables(experiment: Experiment, card: Json | None, analysis: Json | None) -> list[Json]:
     """Those that can be filled with something of ours."""
-    tables = []
-    if card:
-        for name in dict.fromkeys(name for stage in card["stages"].values() for name in stage["sets"]):
-            scores = _scores(experiment, card, name)
-            tables += [table(scores, experiment, name) for table in (_step_table, _wmt_table) if scores]
+    tables = _bleu_tables(experiment, [card], experiment.name) if card else []
     if analysis:
         for one in _dual_steps(experiment, analysis["tables"]):
             tables += [_accuracy(one), _parameters(one)]
     return [table for table in tables if table["rows"]]
+
+
+def seed_tables(experiment: Experiment, cards: Mapping[int, Json]) -> list[Json]:
+    """The tables of BLEU for several runs that differ in nothing but their seeds, by seed: means."""
+    whose = f"{experiment.name}, mean of seeds {', '.join(map(str, cards))}"
+    return [table for table in _bleu_tables(experiment, list(cards.values()), whose) if table["rows"]]
+
+
+def _bleu_tables(experiment: Experiment, cards: Sequence[Json], whose: str) -> list[Json]:
+    tables = []
+    for name in dict.fromkeys(name for stage in cards[0]["stages"].values() for name in stage["sets"]):
+        scores = _mean([_scores(experiment, card, name) for card in cards])
+        tables += [table(scores, f"{whose}, {name}") for table in (_step_table, _wmt_table) if scores]
+    return tables
+
+
+def _mean(runs: Sequence[Scores]) -> Scores:
+    """Of what all runs have."""
+    return {
+        kind: {
+            hop: fmean(run[kind][hop] for run in runs) for hop in runs[0][kind] if all(hop in run[kind] for run in runs)
+        }
+        for kind in runs[0]
+        if all(kind in run for run in runs)
+    }
 
 
 def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
@@ -61,7 +82,7 @@ def _scores(experiment: Experiment, card: Json, name: str) -> Scores:
     return found
 
 
-def _step_table(scores: Scores, experiment: Experiment, name: str) -> Json:
+def _step_table(scores: Scores, whose: str) -> Json:
     """A row for each direction; vanilla, dual, multi-step of ours, then of the paper's two amounts of text."""
     paper = {title: printed()[key] for key, title in _SIZES.items()}
     theirs = [hop for hop in next(iter(paper.values())) if ">" in hop]
@@ -75,7 +96,7 @@ def _step_table(scores: Scores, experiment: Experiment, name: str) -> Json:
     ]  # fmt: skip
     gains = [cell for table in paper.values() for cell in ("", *map(_signed, _paper_gains(table)))]
     rows.append(["average gain", "", *map(_signed, _gains(scores)), *gains])
-    heads = [("", 1), (f"{experiment.name}, {name}", len(KINDS)), *((title, len(KINDS)) for title in paper)]
+    heads = [("", 1), (whose, len(KINDS)), *((title, len(KINDS)) for title in paper)]
     columns = ["direction", *KINDS * (1 + len(paper))]
     title = "BLEU step by step: vanilla, dual learning, multi-step dual learning"
     note = "The gain of dual is over vanilla, that of multi-step over dual."
@@ -96,7 +117,7 @@ def _paper_gains(table: Json) -> list[float]:
     return [table["average_gain"]["dual"], table["average_gain"]["multi-step over dual"]]
 
 
-def _wmt_table(scores: Scores, experiment: Experiment, name: str) -> Json:
+def _wmt_table(scores: Scores, whose: str) -> Json:
     """A row for each regime, a column for each of the paper's directions that the run has; ours, then the paper's."""
     table = printed()["bleu_wmt14_multiun"]
     known = {hop for by_hop in scores.values() for hop in by_hop}
@@ -108,7 +129,7 @@ def _wmt_table(scores: Scores, experiment: Experiment, name: str) -> Json:
         if kind in scores
     ]
     hops = [hop for _, hop in columns]
-    heads = [("", 1), (f"{experiment.name}, {name}", len(hops)), ("paper", len(hops))]
+    heads = [("", 1), (whose, len(hops)), ("paper", len(hops))]
     title = "BLEU of dual learning (paper: WMT14 for de, MultiUN for fr)"
     return {"title": title, "heads": heads, "columns": ["", *hops, *hops], "rows": rows if hops else [], "note": ""}
 
