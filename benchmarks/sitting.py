@@ -42,7 +42,7 @@ class Step:
 
     name: str
     command: tuple[str, ...]
-    stage: str | None = None  # that it trains
+    stages: tuple[str, ...] = ()  # that it trains; side by side, the last one may be finished first
 
 
 @dataclass
@@ -103,11 +103,12 @@ class Sitting:
         return Step("prepare", ("prepare", *self._experiment()))
 
     def training(self) -> list[Step]:
+        stages = [stage.name for stage in load(self.options.experiment, self.overrides).stages]
         return [
             Step(
                 f"train-{stage}",
                 ("train", *self._experiment(), "--until", stage, "--jobs", str(self.options.jobs)),
-                stage,
+                tuple(stages[: stages.index(stage) + 1]),
             )
             for stage in self.options.until
         ]
@@ -132,8 +133,8 @@ class Sitting:
     # -- taking them -----------------------------------------------------------------------------------------
 
     def done(self, step: Step) -> bool:
-        if step.stage:
-            return step.stage in self.finished
+        if step.stages:
+            return set(step.stages) <= set(self.finished)
         entry = self.account().get(step.name, {"done": False})
         return bool(entry["done"]) and (step.name == "prepare" or entry["stages"] == self.finished)
 
@@ -145,7 +146,7 @@ class Sitting:
         print(f"{step.name}: {seconds:.0f} s left", flush=True)
         began = time.monotonic()
         code = self._execute(step, seconds)
-        done = code == 0 and (step.stage is None or step.stage in self.finished)
+        done = code == 0 and set(step.stages) <= set(self.finished)
         self._enter(step, time.monotonic() - began, done)
         if code:
             sys.exit(f"{step.name} failed with exit code {code}; see {self.options.out / step.name}.txt")
@@ -154,7 +155,7 @@ class Sitting:
     def _execute(self, step: Step, seconds: float) -> int | None:
         """The exit code; None if the command was ended because its time was over."""
         self.records.mkdir(parents=True, exist_ok=True)
-        until = pause(seconds) if step.stage else ()
+        until = pause(seconds) if step.stages else ()
         name, *words = step.command
         log = self.records / f"{step.name}.txt"
         if name == "decode":

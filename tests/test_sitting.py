@@ -118,6 +118,19 @@ def test_training_stops_in_time_to_judge(tiny_run: Path, tiny_experiment_file: P
     assert spent.go() == "over: the sitting's minutes are spent; with more --minutes the same command goes on"
 
 
+def test_a_stage_that_overtook_another_does_not_end_training(
+    tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path
+) -> None:
+    """Side by side, the last stage of the file may be finished before one that stands above it."""
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    options = [str(tiny_experiment_file), "--run", str(run), "--out", str(tmp_path / "out"), "--until", "dual"]
+    sitting = Sitting(parse([*options, "--jobs", "2"]))
+    (step,) = sitting.training()
+    assert sitting.done(step)
+    shutil.rmtree(run / "stages/vanilla-longer")
+    assert not sitting.done(step) and "dual" in sitting.finished
+
+
 def test_a_mistake_is_seen_before_anything_is_done(folder: Path) -> None:
     with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla, dual"):
         main(arguments(folder, "--until", "duel"))
