@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks import ours
 from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
 
-from loopmt.config import MixEntry
+from loopmt.config import Generate, MixEntry
 from loopmt.learn.gather import Gatherer, Route, Stream
 from loopmt.learn.learner import Learner
 from loopmt.model.limits import Limits
@@ -26,6 +26,7 @@ from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
 
 _RATE = 1e-4
+_HOW = Generate(temperature=1.0, top_k=0)  # of the whole vocabulary, as the peers sample
 
 
 class Lenient(Sieve):
@@ -78,7 +79,8 @@ def rounds(
     """All paths at equal weights."""
     tokens = max(shape.rows * shape.length for shape in shapes)
     learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
-    routes = [Route(number, Path.parse(path), MixEntry(path=path), number) for number, path in enumerate(paths)]
+    entries = [MixEntry(path=path, generate=_HOW) for path in paths]
+    routes = [Route(number, Path.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
     sieve = Lenient(learner.train.max_length, _frequencies(translators, store))
     gatherer = Gatherer(routes, store, translators, learner.train, shapes, sieve, Processes(), ("benchmark",))
     gatherer.limits = replace(Limits.on(plan.device), growth=1.0, extra=0)  # as long as the source

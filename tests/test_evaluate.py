@@ -15,6 +15,7 @@ from loopmt.progress import Silent
 from loopmt.run import Json, read_json, write_json
 from loopmt.sealed import read_sealed
 from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
+from loopmt.workflow.report import write_report
 from loopmt.workflow.translate import load
 
 QUICK = Wish(beam=1, samples=50)
@@ -223,3 +224,12 @@ def test_every_test_set_has_its_mean_in_a_comparison(capsys: pytest.CaptureFixtu
     one_set = [{**one, "sets": {"test": one["sets"]["test"]}} for one in card["comparisons"]]
     print_scorecard({**card, "comparisons": one_set})
     assert "test, mean" not in capsys.readouterr().out, "one set: its mean is that of all"
+
+
+def test_a_comparison_says_what_was_tuned_for_each(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copied / "experiment.json"
+    experiment = read_sealed(file, "")
+    write_json(file, experiment | {"compare": [experiment["compare"][0] | {"tuned": ["dropout"]}]})
+    print_scorecard(evaluate([copied], QUICK, Silent()))
+    assert "dual against vanilla-longer, each with its own dropout: difference" in capsys.readouterr().out
+    assert "each with the dropout that suits it" in write_report(copied).read_text(encoding="utf-8")

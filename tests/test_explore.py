@@ -59,6 +59,13 @@ def test_every_variant_is_an_experiment(words: list[str], name: str) -> None:
     assert [stage.name for stage in stages[1:]] == [name, f"{name}-cooled"][: 1 + (name in COOLED)]
 
 
+def test_sampling_of_all_is_not_restricted(words: list[str]) -> None:
+    Path(parse(words).out).mkdir()
+    loop = load(Exploration(parse(words))._write("sample-all")).stages[1].entries()[1]
+    (how,) = loop.hop_settings(1)
+    assert (how.temperature, how.top_k, how.top_p) == (1.0, 0, 1.0)
+
+
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if not name.startswith("control")])
 def test_a_variant_is_measured_against_training_alike(variant: str) -> None:
     """It differs from its control in the loops alone."""

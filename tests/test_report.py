@@ -300,6 +300,14 @@ def test_time_and_guards(judged: Path) -> None:
     assert all(row["kept"] + sum(row["dropped"].values()) == pytest.approx(1) for row in data["guards"])
 
 
+@pytest.mark.parametrize("stage", ["vanilla", "dual"])
+def test_the_seconds_of_a_stage_are_by_the_clock(judged: Path, stage: str) -> None:
+    """Not those of launching updates, which on a GPU are few: all that passed, but for the last validation."""
+    *records, end = Run.open(judged).stage(stage).records()
+    passed = sum(record["seconds"] for record in records if record["kind"] == "train")
+    assert passed - 1e-3 <= sum(end["seconds"].values()) <= passed + end["seconds"]["validate"]
+
+
 def test_which_steps_are_shown(judged: Path) -> None:
     experiment = Run.open(judged).experiment()
     assert steps_to_show(experiment, ["vanilla", "vanilla-longer", "dual"]) == [("vanilla", "dual")]

@@ -195,7 +195,7 @@ def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozens
 
 
 def _check_fair(experiment: Experiment, compare: Compare) -> None:
-    """A stage and its control may differ in the route of the synthetic text, and else only in what they say."""
+    """A stage and its control may differ in the route of the synthetic text and in what the comparison names."""
     of, against = experiment.stage(compare.of), experiment.stage(compare.against)
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
     if (of.updates, of.until) != (against.updates, against.until):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from loopmt.config import Auto
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.plan import Outlook, training_path
 from loopmt.path import Hop, Path
 
-LOOPS = 2.0
-"""What the loops to a direction weigh together, where its bitext weighs 1: two thirds were better than a half."""
+LOOPS = 1 / Auto().supervised - 1
+"""What the loops to a direction weigh together, where its bitext weighs 1: the share that chosen loops have too."""
 
 FAR_BELOW = 0.5
 """Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""

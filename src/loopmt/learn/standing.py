@@ -63,17 +63,16 @@ class Window:
         """What a checkpoint needs to go on counting; the clock as the seconds that have passed."""
         return {**asdict(self), "started": time.perf_counter() - self.started}
 
-    @property
-    def learning_seconds(self) -> float:
-        """All that was neither generating nor validating."""
-        return time.perf_counter() - self.started - self.generate_seconds - self.validate_seconds
+    def learning(self, seconds: float) -> float:
+        """What of them was neither generating nor validating."""
+        return seconds - self.generate_seconds - self.validate_seconds
 
     def summary(self) -> dict[str, Any]:
-        seconds, learning = time.perf_counter() - self.started, self.learning_seconds
+        seconds = time.perf_counter() - self.started
         return {
             "seconds": seconds,
             "tokens_per_second": self.target_tokens / max(seconds, 1e-9),
-            "learnt_per_second": self.target_tokens / max(learning, 1e-9),
+            "learnt_per_second": self.target_tokens / max(self.learning(seconds), 1e-9),
             "generated_tokens": self.generated_tokens,
             "generated_per_second": self.generated_tokens / max(self.generate_seconds, 1e-9),
             "generate_share": self.generate_seconds / max(seconds, 1e-9),

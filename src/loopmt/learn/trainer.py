@@ -196,7 +196,8 @@ class Trainer:
         self._check_finite()
         tally = self.learner.tally
         # by the clock, and only now that the tally was read: a GPU is still learning when its kernels are launched
-        self.progress.seconds["train"] += self._window.learning_seconds
+        summary = self._window.summary()
+        self.progress.seconds["train"] += self._window.learning(summary["seconds"])
         record = {
             "kind": "train",
             "update": self.progress.update,
@@ -206,7 +207,7 @@ class Trainer:
             "norm": dict(
                 zip(self.translators.names(), (tally.norms / tally.updates.clamp_min(1)).tolist(), strict=True)
             ),
-            **self._window.summary(),
+            **summary,
             "first_update": self.progress.first_update,
             "guards": [asdict(record) for record in self.guard.window()],
             "weights": self.progress.weights,
