@@ -62,3 +62,16 @@ def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatc
     for length in (3, 20, 3, 40):
         decode(fast, [[5] * length], GREEDY, Limits())
     assert [key[1] for key in fixed.shapes] == [16, 48], "of 16, 32 and 48 places; 16 was used again"
+
+
+def test_shapes_go_when_their_caches_take_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast, fixed = speakers()
+    sources = [[[5 + length] * length] for length in (3, 20, 40)]
+    decode(fast, sources[0], GREEDY, Limits())
+    (small,) = fixed.shapes.values()
+    monkeypatch.setattr(captured, "_memory", lambda device: 10 * small.bytes + 10)  # room for one of this size
+    said = [decode(fast, source, GREEDY, Limits()) for source in sources]
+    assert [key[1] for key in fixed.shapes] == [48], (
+        "of 16, 32 and 48 places; the last one alone takes more than there is"
+    )
+    assert said == [decode(slow, source, GREEDY, Limits()) for source in sources]

@@ -20,7 +20,7 @@ import torch
 from loopmt.config import Train
 from loopmt.errors import ExhaustedError
 from loopmt.learn.splitting import Splitting
-from loopmt.model.exhausted import by_halves, exhausted
+from loopmt.model.exhausted import by_halves, exhausted, explained
 from loopmt.text.batch import Batch, Shape
 
 SCRIPT = """
@@ -172,6 +172,16 @@ def test_by_halves_down_to_one_row() -> None:
     assert tried == [7, 3, 1, 2, 4, 2, 2]
     with pytest.raises(torch.OutOfMemoryError):
         by_halves(work, [1, 9])
+
+
+def test_memory_that_ran_out_for_good_is_a_sentence() -> None:
+    with (
+        pytest.raises(ExhaustedError, match=r"ran out \(CUDA out of memory\)\. The last checkpoint is kept.*--jobs"),
+        explained(),
+    ):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.00 MiB. GPU 0 has")
+    with pytest.raises(RuntimeError, match="shapes"), explained():
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
 
 def batch(rows: int, groups: list[int]) -> Batch:

@@ -10,6 +10,7 @@ A tensor that a graph reads must stay referenced as long as the graph: everythin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,8 @@ from loopmt.text.ragged import Ints
 _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 _ROWS = (8, 32, 128, 256, 512, 1024, 2048, 4096)
-_MOST_SHAPES = 48  # kept at once; each holds caches
+_MOST_SHAPES = 48  # kept at once
+_MOST_MEMORY = 1 / 10  # of the device's, for the caches of all kept shapes; the rest is for training
 
 
 class Replayable(Protocol):
@@ -64,6 +66,10 @@ class _Shape:
         past = [*self.cache.keys, *self.cache.values]
         past += [] if self.cache.ancestors is None else [self.cache.ancestors]
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
+
+    @property
+    def bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.by_row())
 
     def ended(self, rows: int) -> None:
         """Places beyond `rows` hold no sentence: they are at their limit from the start."""
@@ -149,10 +155,14 @@ class CapturedDecoder:
     def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         key = (rows, source_length, length, how.model_dump_json(exclude={"by"}))
         shape = self.shapes.pop(key, None)
-        while shape is None and len(self.shapes) >= _MOST_SHAPES:
+        while shape is None and self.shapes and self._full():
             self.shapes.pop(next(iter(self.shapes)))  # the one that was not used for the longest time
         self.shapes[key] = shape or self._capture(rows, source_length, length, how)
         return self.shapes[key]
+
+    def _full(self) -> bool:
+        held = sum(shape.bytes for shape in self.shapes.values())
+        return len(self.shapes) >= _MOST_SHAPES or held > _MOST_MEMORY * _memory(self.flat.device)
 
     def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         device = self.flat.device
@@ -184,6 +194,10 @@ class CapturedDecoder:
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
         return self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
+
+
+def _memory(device: torch.device) -> float:
+    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else math.inf
 
 
 def contiguous(memory: Memory) -> Memory:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 import torch
+
+from loopmt.errors import ExhaustedError
 
 _SAID_BY_CPU = ("can't allocate memory", "not enough memory")
 Rows = TypeVar("Rows", bound="Sliceable")
@@ -37,3 +40,18 @@ def by_halves(work: Callable[[Rows], list[Result]], rows: Rows) -> list[Result]:
             raise
     half = len(rows) // 2  # outside the handler: what it holds of the failed attempt must go first
     return by_halves(work, rows[:half]) + by_halves(work, rows[half:])
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Where nothing can be halved any more, memory that ran out is a sentence."""
+    try:
+        yield
+    except ERRORS as error:
+        if not exhausted(error):
+            raise
+        said = str(error).split(". ")[0] or type(error).__name__
+        raise ExhaustedError(
+            f"memory ran out ({said}). The last checkpoint is kept: the same command goes on from it. If other work "
+            f"is on the device, wait for it, or train fewer stages side by side (--jobs)."
+        ) from error

@@ -24,6 +24,7 @@ from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
 from loopmt.learn.learner import Learner, precision
 from loopmt.learn.trainer import Hooks, Trainer, Validation
+from loopmt.model.exhausted import explained
 from loopmt.model.sieve import LanguageFrequencies, Sieve
 from loopmt.model.translators import Translators, all_hops
 from loopmt.path import Hop
@@ -139,7 +140,7 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     site.processes.wait()
     if folder.finished:
         return True
-    with folder.locked() if site.processes.first else nullcontext():
+    with folder.locked() if site.processes.first else nullcontext(), explained():
         return assemble(site, stage, folder, stopper, show).run()
 
 
