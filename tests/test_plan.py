@@ -29,11 +29,11 @@ from loopmt.judge.plan import (
     route_quality,
     training_path,
 )
-from loopmt.judge.suggest import as_toml, free_name, suggest_weights
+from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.path import Hop, Path
 from loopmt.progress import Silent
 from loopmt.workflow.analyze import Wish, analyze
-from loopmt.workflow.plan import Question, plan
+from loopmt.workflow.plan import Question, Survey, pilot_stages, plan
 
 DUAL, LONGER = Path.parse("en>fr>en"), Path.parse("en>fr>es>en")
 GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
@@ -286,6 +286,19 @@ def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: FilePa
     assert {row["direction"] for row in rows} == set(made["directions"])
     assert all(row["loop"].count(">") == 2 for row in rows), "the run tried dual loops only"
     assert json.loads((run / "predicted.json").read_text()) == analysis["predicted"]
+
+
+def test_pilots_have_the_shares_of_a_suggested_mix(run: FilePath) -> None:
+    stages = pilot_stages(Survey.open(run, Question(sentences=4)), 8)
+    assert sorted(stages) == [0, 2, 3]
+    for length, stage in stages.items():
+        assert isinstance(stage.mix, list)
+        entries = [entry for entry in stage.mix if entry.path != "X>Y"]
+        taught = [Path.parse(entry.path).taught for entry in entries]
+        for hop in set(taught):
+            total = sum(entry.weight for entry, other in zip(entries, taught, strict=True) if other == hop)
+            assert total == pytest.approx(LOOPS), "two thirds, where bitext weighs 1"
+        assert max((entry.path.count(">") for entry in entries), default=0) == length
 
 
 def test_the_command_says_what_to_do(run: FilePath) -> None:

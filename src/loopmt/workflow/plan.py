@@ -16,7 +16,7 @@ from loopmt.errors import DataError, RunError
 from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
 from loopmt.judge.pilot import Pilot, judge_pilot
 from loopmt.judge.plan import WORTH, outlooks, route_quality, training_path
-from loopmt.judge.suggest import as_toml, free_name, suggest_weights
+from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.judge.theory.cases import jsonable
 from loopmt.model.translators import all_hops
 from loopmt.path import Hop, Path
@@ -187,12 +187,15 @@ def fly_pilots(survey: Survey, rule: Rule, measured: Sequence[Verdicts], updates
 
 
 def pilot_stages(survey: Survey, updates: int) -> dict[int, Stage]:
-    """By the length of the loops that each decides on; 0 is the control. Half of each direction is real pairs."""
+    """By the length of the loops that each decides on; 0 is the control. Shares are those of a suggested mix."""
     paths = [path for path in map(training_path, survey.loops) if survey.fed(path)]
     short = [path for path in paths if len(path.hops) == 2]
     longer = [path for path in paths if len(path.hops) > 2]
-    mixes = {0: ("pilot-control", []), 2: ("pilot-dual", _entries(short, 1.0))}
-    mixes[3] = ("pilot-longer", _entries(longer, 0.5) and _entries(short, 0.5) + _entries(longer, 0.5))
+    mixes = {0: ("pilot-control", []), 2: ("pilot-dual", _entries(short, LOOPS))}
+    mixes[3] = (
+        "pilot-longer",
+        _entries(longer, LOOPS / 2) and _entries(short, LOOPS / 2) + _entries(longer, LOOPS / 2),
+    )
     taken = [stage.name for stage in survey.experiment.stages]
     return {
         length: Stage(
