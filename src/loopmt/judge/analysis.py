@@ -7,6 +7,7 @@ intervals on the log scale, differences on the same sentences paired normal ones
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -91,13 +92,14 @@ def beyond_placebo(before: Verdicts, after: Verdicts, control: Verdicts) -> Valu
     trained, placebo = ([*start, stage.right, stage.home] for stage in (after, control))
     found = {}
     for name, (part, whole) in AFTER.items():
-        among = _matches(whole, start)
-        found[name] = paired(_matches(part, trained)[among], _matches(part, placebo)[among])
+        among = matches(whole, start)
+        found[name] = paired(matches(part, trained)[among], matches(part, placebo)[among])
     return {"gain": found.pop("p_d"), **found}
 
 
-def _matches(pattern: str, bits: list[Bools]) -> Bools:
-    chosen = np.ones(len(bits[0]), dtype=np.bool_)
+def matches(pattern: str, bits: Sequence[Bools]) -> Bools:
+    """Where the bits (of sentences, in any shape) are as a pattern of BEFORE or AFTER wants them."""
+    chosen = np.ones_like(bits[0])
     for want, bit in zip(pattern, bits, strict=False):  # a pattern of "before" looks at the first bits alone
         if want != ".":
             chosen &= bit == (want == "1")
