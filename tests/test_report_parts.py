@@ -125,17 +125,27 @@ def test_seeds_are_averaged_over_what_all_of_them_have() -> None:
         1: {"vanilla": {"en>fr": 1.0, "en>es": 7.0}, "uniform": {"en>fr": 2.0}},
         2: {"vanilla": {"en>fr": 4.0}},
     }
-    cards = {
-        seed: {"stages": {stage: {"sets": {"test": {"directions": _scored(own)}}} for stage, own in stages.items()}}
-        for seed, stages in bleu.items()
-    }
+    cards = {seed: {"stages": {stage: _tested(own) for stage, own in stages.items()}} for seed, stages in bleu.items()}
     table = seed_tables(loads(TWO_LOOPS, name="two"), cards)[0]
     assert table["heads"][1] == ("two, mean of seeds 1, 2, test", 3)
     assert [row[:4] for row in table["rows"]] == [["en>fr", "2.50", "–", "–"], ["average gain", "", "–", "–"]]
 
 
-def _scored(bleu: dict[str, float]) -> dict[str, dict[str, float]]:
-    return {hop: {"multi_bleu": score} for hop, score in bleu.items()}
+def test_a_column_of_several_seeds_is_one_stage() -> None:
+    bleu = {
+        1: {"vanilla": 1.0, "uniform": 2.0},
+        2: {"vanilla": 3.0, "uniform": 4.0, "multi-step": 9.0},  # the stage that bears the name, but of one seed only
+    }
+    cards = {
+        seed: {"stages": {name: _tested({"en>fr": score}) for name, score in one.items()}} for seed, one in bleu.items()
+    }
+    table = seed_tables(loads(TWO_LOOPS, name="two"), cards)[0]
+    assert table["rows"][0][:4] == ["en>fr", "2.00", "–", "3.00"]
+    assert table["note"].endswith('; multi-step is stage "uniform".')
+
+
+def _tested(bleu: dict[str, float]) -> Json:
+    return {"sets": {"test": {"directions": {hop: {"multi_bleu": score} for hop, score in bleu.items()}}}}
 
 
 def test_what_the_paper_has_none_of_fills_no_column() -> None:

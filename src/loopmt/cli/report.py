@@ -54,6 +54,7 @@ def _table(table: dict[str, Any]) -> Table:
 
     heads = [text if number == 0 else "" for text, span in table["heads"] for number in range(span)]
     drawn = Table(title=plain(table["title"]), title_justify="left", title_style="bold", header_style="bold")
+    drawn.caption, drawn.caption_justify = plain(table["note"]) or None, "left"
     for head, column in zip(heads, table["columns"], strict=True):
         drawn.add_column(plain(f"{head}\n{column}"), justify="right" if drawn.columns else "left")
     for row in table["rows"]:

@@ -34,20 +34,31 @@ def seed_tables(experiment: Experiment, cards: Mapping[int, Json]) -> list[Json]
 def _bleu_tables(experiment: Experiment, cards: Sequence[Json], whose: str) -> list[Json]:
     tables = []
     for name in dict.fromkeys(name for stage in cards[0]["stages"].values() for name in stage["sets"]):
-        scores = _mean([_scores(experiment, card, name) for card in cards])
-        tables += [table(scores, f"{whose}, {name}") for table in (_step_table, _wmt_table) if scores]
+        stages = _representatives(experiment, cards, name)
+        scores = {kind: _mean([_bleu(card, stage, name) for card in cards]) for kind, stage in stages.items()}
+        if scores:
+            other = [f'{kind} is stage "{stages[kind]}"' for kind in KINDS if stages.get(kind, kind) != kind]
+            tables += [_step_table(scores, f"{whose}, {name}", other), _wmt_table(scores, f"{whose}, {name}")]
     return tables
 
 
-def _mean(runs: Sequence[Scores]) -> Scores:
-    """Of what all runs have."""
-    return {
-        kind: {
-            hop: fmean(run[kind][hop] for run in runs) for hop in runs[0][kind] if all(hop in run[kind] for run in runs)
-        }
-        for kind in runs[0]
-        if all(kind in run for run in runs)
-    }
+def _representatives(experiment: Experiment, cards: Sequence[Json], name: str) -> dict[str, str]:
+    """Of each regime the stage that bears its name, else the first; of those that all runs scored on the test set."""
+    found: dict[str, str] = {}
+    for stage in sorted(experiment.stages, key=lambda stage: stage.name != regime(experiment, stage)):
+        if all(_bleu(card, stage.name, name) for card in cards):
+            found.setdefault(regime(experiment, stage), stage.name)
+    return found
+
+
+def _bleu(card: Json, stage: str, name: str) -> dict[str, float]:
+    scored = card["stages"].get(stage, {"sets": {}})["sets"].get(name, {"directions": {}})
+    return {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items()}
+
+
+def _mean(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of the directions that all runs have."""
+    return {hop: fmean(run[hop] for run in runs) for hop in runs[0] if all(hop in run for run in runs)}
 
 
 def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
@@ -71,18 +82,7 @@ def regime(experiment: Experiment, stage: Stage) -> str:
     return "back-translation" if makers == {"frozen"} else "dual"
 
 
-def _scores(experiment: Experiment, card: Json, name: str) -> Scores:
-    """Of each regime the stage that bears its name, else the first that was scored on the test set."""
-    found: dict[str, dict[str, float]] = {}
-    for stage in sorted(experiment.stages, key=lambda stage: stage.name != regime(experiment, stage)):
-        scored = card["stages"].get(stage.name, {"sets": {}})["sets"].get(name)
-        if scored:
-            bleu = {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items()}
-            found.setdefault(regime(experiment, stage), bleu)
-    return found
-
-
-def _step_table(scores: Scores, whose: str) -> Json:
+def _step_table(scores: Scores, whose: str, remarks: Sequence[str]) -> Json:
     """A row for each direction; vanilla, dual, multi-step of ours, then of the paper's two amounts of text."""
     paper = {title: printed()[key] for key, title in _SIZES.items()}
     theirs = [hop for hop in next(iter(paper.values())) if ">" in hop]
@@ -99,7 +99,7 @@ def _step_table(scores: Scores, whose: str) -> Json:
     heads = [("", 1), (whose, len(KINDS)), *((title, len(KINDS)) for title in paper)]
     columns = ["direction", *KINDS * (1 + len(paper))]
     title = "BLEU step by step: vanilla, dual learning, multi-step dual learning"
-    note = "The gain of dual is over vanilla, that of multi-step over dual."
+    note = "; ".join(["The gain of dual is over vanilla, that of multi-step over dual", *remarks]) + "."
     return {"title": title, "heads": heads, "columns": columns, "rows": rows, "note": note}
 
 
