@@ -59,19 +59,22 @@ def test_sources_of_like_length_share_a_shape() -> None:
 def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captured, "_MOST_SHAPES", 2)
     _, fast, fixed = speakers()
-    for length in (3, 20, 3, 40):
+    for length in (40, 20, 40, 3):
         decode(fast, [[5] * length], GREEDY, Limits())
-    assert [key[1] for key in fixed.shapes] == [16, 48], "of 16, 32 and 48 places; 16 was used again"
+    assert [key[1] for key in fixed.shapes] == [48, 16], "of 48, 32 and 16 places; 48 was used again"
 
 
-def test_shapes_go_when_their_caches_take_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_shapes_keep_their_caches_in_one_place() -> None:
     slow, fast, fixed = speakers()
-    sources = [[[5 + length] * length] for length in (3, 20, 40)]
-    decode(fast, sources[0], GREEDY, Limits())
-    (small,) = fixed.shapes.values()
-    monkeypatch.setattr(captured, "_memory", lambda device: 10 * small.bytes + 10)  # room for one of this size
-    said = [decode(fast, source, GREEDY, Limits()) for source in sources]
-    assert [key[1] for key in fixed.shapes] == [48], (
-        "of 16, 32 and 48 places; the last one alone takes more than there is"
+    sources = [[[5 + length] * length] * rows for length, rows in ((3, 2), (20, 9), (40, 40), (20, 40), (3, 9))]
+    for how in (Generate(how="beam"), GREEDY):
+        assert [decode(fast, source, how, Limits()) for source in sources] == [
+            decode(slow, source, how, Limits()) for source in sources
+        ]
+    tensors = [tensor for shape in fixed.shapes.values() for tensor in (*shape.memory.keys, *shape.cache.values)]
+    assert len(fixed.shapes) > 4 and {tensor.data_ptr() for tensor in tensors} > {fixed.caches.data_ptr()}
+    assert {tensor.untyped_storage().data_ptr() for tensor in tensors} == {fixed.caches.untyped_storage().data_ptr()}
+    largest = max(
+        sum(one.numel() for one in shape.by_row() if one.is_floating_point()) for shape in fixed.shapes.values()
     )
-    assert said == [decode(slow, source, GREEDY, Limits()) for source in sources]
+    assert fixed.caches.numel() == largest, "no more than the largest shape needs"

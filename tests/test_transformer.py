@@ -148,7 +148,7 @@ def greedy(settings: Model, flat: Tensor, source: Tensor, length: int) -> Tensor
     """Step by step with a cache, as a decoder does it."""
     network, weights = Transformer(settings, True), layout(settings).unpack(flat)
     memory = network.memory(weights, network.encode(weights, source[None]), source[None])
-    cache = network.new_cache(len(source), length, memory.keys[0])
+    cache = network.new_cache(len(source), length, memory.keys[0].new_zeros)
     tokens, said = torch.full((len(source),), PAD), []
     ended = torch.zeros(len(source), dtype=torch.bool)
     for position in range(length):
@@ -187,7 +187,7 @@ def test_steps_with_a_cache_are_the_whole(networks: int, norm: str, fixed: bool)
     network, weights = Transformer(settings, True), layout(settings).unpack(flat)
     memory = network.memory(weights, network.encode(weights, source), source)
     whole = network.logits(weights, network.decode(weights, memory, inputs))
-    cache = network.new_cache(networks * 4, 10, memory.keys[0])
+    cache = network.new_cache(networks * 4, 10, memory.keys[0].new_zeros)
     for position in range(inputs.shape[-1]):
         place = torch.tensor(position) if fixed else position
         step = network.step(weights, memory, cache, inputs[..., position], place)

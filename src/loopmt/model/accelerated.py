@@ -21,7 +21,7 @@ from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
 from loopmt.model.kernels.remember import grown, move, spoken
 from loopmt.model.kernels.residual import residual_norm
-from loopmt.model.transformer import Cache, Dropout, Function, Layer, Memory, Transformer
+from loopmt.model.transformer import Cache, Dropout, Function, Layer, Make, Memory, Transformer
 from loopmt.model.weights import Weights
 
 _INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, grown, likeliest, pick, spoken)}
@@ -61,10 +61,10 @@ class Accelerated(Transformer):
         query, key, value = (self._heads(part) for part in packed.chunk(3, -1))
         return self._merge(attend_past(query, key, value, keys, values, position, ancestors), packed)
 
-    def new_cache(self, rows: int, length: int, like: Tensor, moving: bool = False) -> Cache:
-        cache = super().new_cache(rows, length, like)
+    def new_cache(self, rows: int, length: int, make: Make, moving: bool = False) -> Cache:
+        cache = super().new_cache(rows, length, make)
         if moving:
-            cache.ancestors = torch.zeros(rows, length, dtype=torch.int32, device=like.device)
+            cache.ancestors = torch.zeros(rows, length, dtype=torch.int32, device=cache.keys[0].device)
         return cache
 
     def reorder(self, cache: Cache, parents_BW: Tensor, position: Tensor) -> None:

@@ -5,13 +5,15 @@ keeping) is captured once per shape and replayed; shapes are rounded up so that 
 weights from one place, into which the weights of whichever network speaks are copied first: all networks of an
 experiment share all graphs.
 
-A tensor that a graph reads must stay referenced as long as the graph: everything is kept in `_Shape`.
+A tensor that a graph reads must stay referenced as long as the graph: everything is kept in `_Shape`. Caches, which
+are large, lie in the same place for all shapes, as only one is in use at a time: what goes on in a smaller shape is
+taken out before that shape is prepared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -31,7 +33,6 @@ _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 _ROWS = (8, 32, 128, 256, 512, 1024, 2048, 4096)
 _MOST_SHAPES = 48  # kept at once
-_MOST_MEMORY = 1 / 10  # of the device's, for the caches of all kept shapes; the rest is for training
 
 
 class Replayable(Protocol):
@@ -67,13 +68,21 @@ class _Shape:
         past += [] if self.cache.ancestors is None else [self.cache.ancestors]
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
-    @property
-    def bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.by_row())
-
     def ended(self, rows: int) -> None:
         """Places beyond `rows` hold no sentence: they are at their limit from the start."""
         search.state(self.hypotheses)["longest"][rows:] = 1
+
+
+@dataclass
+class _Place:
+    """A piece of memory that is cut into tensors, one after another."""
+
+    memory: Tensor
+    taken: int = 0
+
+    def cut(self, shape: Sequence[int]) -> Tensor:
+        start, self.taken = self.taken, self.taken + math.prod(shape)
+        return self.memory[start : self.taken].view(*shape)
 
 
 class CapturedDecoder:
@@ -90,8 +99,8 @@ class CapturedDecoder:
         self.transformer = transformer
         self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
         self.weights = layout.unpack(self.flat)
-        self.recorder = recorder or partial(record, pool=torch.cuda.graph_pool_handle())
-        self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
+        self.given = recorder
+        self._make_room(0)
 
     def load(self, flat: Tensor, silent: Tensor) -> None:
         self.flat.copy_(flat)
@@ -122,23 +131,29 @@ class CapturedDecoder:
                 yield search.part(shape.hypotheses, done.nonzero()[:, 0])
             if not len(keep):
                 return
-            shape = self._move(shape, keep, self._shape(smaller, shape.source.shape[1], shape.length, how))
+            hypotheses, past, position = self._leave(shape, keep)
+            shape = self._shape(smaller, shape.source.shape[1], shape.length, how)
             rows = len(keep)
+            self._enter(shape, rows, hypotheses, past, position)
 
-    def _move(self, shape: _Shape, keep: Tensor, to: _Shape) -> _Shape:
-        """Go on with the sentences `keep` in a smaller shape."""
+    def _leave(self, shape: _Shape, keep: Tensor) -> tuple[dict[str, Tensor], list[Tensor], Tensor]:
+        """All that is known of the sentences `keep`, in memory of its own."""
         width = shape.hypotheses.width
         wide = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
-        left = search.state(search.part(shape.hypotheses, keep))
-        for name, tensor in search.state(to.hypotheses).items():
-            tensor.copy_(to.first[name])
-            tensor[: len(left[name])] = left[name]
-        to.ended(len(keep))
-        for old, new in zip(shape.by_row(), to.by_row(), strict=True):
-            chosen = wide if len(old) > shape.rows else keep
-            new[: len(chosen)] = old[chosen]
-        to.position.copy_(shape.position)
-        return to
+        past = [tensor[wide if len(tensor) > shape.rows else keep] for tensor in shape.by_row()]
+        return search.state(search.part(shape.hypotheses, keep)), past, shape.position.clone()
+
+    def _enter(
+        self, shape: _Shape, rows: int, hypotheses: dict[str, Tensor], past: list[Tensor], position: Tensor
+    ) -> None:
+        """Go on with the first `rows` places of a shape."""
+        for name, tensor in search.state(shape.hypotheses).items():
+            tensor.copy_(shape.first[name])
+            tensor[: len(hypotheses[name])] = hypotheses[name]
+        shape.ended(rows)
+        for new, old in zip(shape.by_row(), past, strict=True):
+            new[: len(old)] = old
+        shape.position.copy_(position)
 
     def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int]) -> None:
         rows, width = source_BS.shape
@@ -155,14 +170,10 @@ class CapturedDecoder:
     def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         key = (rows, source_length, length, how.model_dump_json(exclude={"by"}))
         shape = self.shapes.pop(key, None)
-        while shape is None and self.shapes and self._full():
+        while shape is None and len(self.shapes) >= _MOST_SHAPES:
             self.shapes.pop(next(iter(self.shapes)))  # the one that was not used for the longest time
         self.shapes[key] = shape or self._capture(rows, source_length, length, how)
         return self.shapes[key]
-
-    def _full(self) -> bool:
-        held = sum(shape.bytes for shape in self.shapes.values())
-        return len(self.shapes) >= _MOST_SHAPES or held > _MOST_MEMORY * _memory(self.flat.device)
 
     def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         device = self.flat.device
@@ -170,8 +181,7 @@ class CapturedDecoder:
         hypotheses = search.start([length] * rows, how, device, self.transformer.fuse)
         first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
         position = torch.zeros((), dtype=torch.long, device=device)
-        memory = contiguous(self._read(source, hypotheses.width))
-        cache = self.transformer.new_cache(rows * hypotheses.width, length, memory.keys[0], moving=hypotheses.width > 1)
+        memory, cache = self._caches(self._read(source, hypotheses.width), rows, hypotheses.width, length)
 
         def read() -> None:
             fresh = self._read(source, hypotheses.width)
@@ -191,18 +201,28 @@ class CapturedDecoder:
 
         return _Shape(source, first, hypotheses, memory, cache, position, self.recorder(read), self.recorder(step))
 
+    def _caches(self, like: Memory, rows: int, width: int, length: int) -> tuple[Memory, Cache]:
+        """Memory of the shape of `like`, and a cache beside it, where those of all shapes lie."""
+        model = self.transformer.model
+        own = rows * width * length * model.width
+        size = 2 * model.num_decoder_layers * (like.keys[0].numel() + own)
+        if self.caches.numel() < size:
+            self._make_room(size)
+        place = _Place(self.caches)
+        keys, values = ([place.cut(part.shape) for part in store] for store in (like.keys, like.values))
+        cache = self.transformer.new_cache(rows * width, length, place.cut, moving=width > 1)
+        return Memory(keys, values, like.mask.clone()), cache
+
+    def _make_room(self, size: int) -> None:
+        """A place for caches, and no shapes yet: those that were hold the old one. A pool ends with its last graph."""
+        self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
+        self.caches = self.flat.new_zeros(0)  # the old one goes before the new one is made
+        self.caches = self.flat.new_zeros(size)  # of whichever shape is in use: never anything but numbers of this type
+        self.recorder = self.given or partial(record, pool=torch.cuda.graph_pool_handle())
+
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
         return self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
-
-
-def _memory(device: torch.device) -> float:
-    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else math.inf
-
-
-def contiguous(memory: Memory) -> Memory:
-    keys, values = ([part.contiguous() for part in store] for store in (memory.keys, memory.values))
-    return Memory(keys, values, memory.mask)
 
 
 def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:

@@ -159,7 +159,7 @@ class Decoder:
         limit = limits.lengths(lengths_B)
         hypotheses = search.start(limit, how, source_BS.device)
         memory = self._read(source_BS, hypotheses.width)
-        cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0])
+        cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0].new_zeros)
         for number in range(max(limit)):
             position = torch.tensor(number, device=source_BS.device)
             logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], number)[0]

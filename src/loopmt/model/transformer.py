@@ -26,6 +26,7 @@ from loopmt.model.weights import PAD, Weights
 
 Layer = Mapping[str, Tensor]
 Function = TypeVar("Function", bound=Callable[..., Any])
+Make = Callable[[tuple[int, ...]], Tensor]  # a tensor of a shape
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
@@ -136,12 +137,12 @@ class Transformer:
         x = self._cross(layer, x, keys, values, mask, NO_DROPOUT)
         return self._feed_forward(layer, x, NO_DROPOUT)
 
-    def new_cache(self, rows: int, length: int, like: Tensor, moving: bool = False) -> Cache:
-        """Empty; `moving` rows will be reordered (a beam)."""
+    def new_cache(self, rows: int, length: int, make: Make, moving: bool = False) -> Cache:
+        """Empty: of tensors without infinities, whatever else they hold; `moving` rows will be reordered (a beam)."""
         heads, size = self.model.heads, self.model.width // self.model.heads
         shape = (rows, heads, length, size)
         layers = range(self.model.num_decoder_layers)
-        return Cache([like.new_zeros(shape) for _ in layers], [like.new_zeros(shape) for _ in layers])
+        return Cache([make(shape) for _ in layers], [make(shape) for _ in layers])
 
     def reorder(self, cache: Cache, parents_BW: Tensor, position: Tensor) -> None:
         """Give every row the past of the row it continues, up to `position`; shapes stay fixed, for graphs."""
