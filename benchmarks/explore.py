@@ -1,10 +1,12 @@
-"""What moves the gains of loops: many short stages from one vanilla, judged on validation text alone.
+"""What moves the gains of loops: many short stages from one start, judged on validation text alone.
 
     python -m benchmarks.explore examples/europarl-48k.toml --base runs/48k --out runs/explore --workers 4
+    python -m benchmarks.explore examples/europarl-star.toml --base runs/star --out runs/longer --start dual \
+        --only longer longer-auto longer-uniform
 
-RUN of `--base` has the finished first stage, or gets it. Every variant is a run of its own whose text and first stage
-are links to those of the base, so one that fails harms no other, and several train at once. The same command goes on
-where it was cut off; it prints the table and writes it as DIR/explore.json.
+RUN of `--base` has the finished stage to start from (the first, or `--start`), or gets it. Every variant is a run of
+its own whose text and start are links to those of the base, so one that fails harms no other, and several train at
+once. The same command goes on where it was cut off; it prints the table and writes it as DIR/explore.json.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +111,42 @@ for _name in ("dropout-0.1", "dropout-0.1-lr-1e-3"):  # where other shares and w
         f"{_name}-bitext-1-5": _loop(_TOP, weight=4, train=_TRAININGS[_name]),
         f"{_name}-greedy": _loop('how = "greedy"', train=_TRAININGS[_name]),
     }
+
+
+def _three(loop: str = '"X>Y>X"', longer: str = '"X>Y>Z>X"') -> str:
+    return f'mix = ["X>Y", {loop}, {longer}]'
+
+
+def _auto(settings: str = "", train: str = "") -> str:
+    return 'mix = "auto"' + (f"\nauto = {{ {settings} }}" if settings else "") + _trained(train)
+
+
+VARIANTS |= {  # after dual learning: loops over three languages, a third of bitext, against more of the same
+    "longer": _loop(weight=2),
+    "longer-auto": _auto(),
+    "longer-uniform": _three(),
+    "longer-same-rows": _three(_same("X>Y>X"), _same("X>Z>Y>X")),
+    "longer-greedy-first": _three(longer=f'{{ path = "X>Y>Z>X", generate = [{{ how = "greedy" }}, {{ {_TOP} }}] }}'),
+    "longer-auto-half": _auto("supervised = 0.5"),
+    "longer-auto-fifth": _auto("supervised = 0.2"),
+    "longer-auto-greedy": _auto('generate = { how = "greedy" }'),
+    "longer-auto-ema": _auto('generate = { by = "ema" }'),
+    "longer-auto-frozen": _auto('generate = { by = "frozen" }'),
+    "longer-auto-keep-0.7": _auto("keep = 0.7"),
+    "longer-auto-round-8": _auto(train="round = 8"),
+    "longer-auto-round-128": _auto(train="round = 128"),
+    "longer-auto-no-smoothing": _auto(train="label_smoothing = 0.0"),
+    "longer-two-samples": _loop(weight=2, more=", samples = 2"),
+    "longer-agreement": _three('{ path = "X>Y>X", weight = 2 }', '{ path = "X>Z<Y", generate = { how = "greedy" } }'),
+}
 _WIDE = max(map(len, VARIANTS))
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
 
 
 def control_of(stage: str) -> str:
-    """More of the bitext alone, trained alike."""
+    """More of the bitext alone, trained alike; after dual learning, more of that."""
+    if stage.startswith("longer"):
+        return "longer"
     if stage == "top-k-10-cooled":
         return "control-cooled"
     alike = [name for name in _TRAININGS if stage == name or stage.startswith(f"{name}-")]
@@ -133,8 +166,19 @@ class Exploration:
         return self.options.only or list(VARIANTS)
 
     @property
-    def first(self) -> str:
-        return load(self.options.experiment, self.options.set).stages[0].name
+    def start(self) -> str:
+        return self.chain[-1]
+
+    @cached_property
+    def chain(self) -> list[str]:
+        """The stage that variants start from, and before it those that it descends from."""
+        experiment = load(self.options.experiment, self.options.set)
+        stage = experiment.stage(self.options.start or experiment.stages[0].name)
+        found = [stage.name]
+        while stage.from_ is not None:
+            stage = experiment.stage(stage.from_)
+            found.insert(0, stage.name)
+        return found
 
     def left(self) -> float:
         return float(self.options.seconds - (time.monotonic() - self.began))
@@ -152,10 +196,11 @@ class Exploration:
     # -- training --------------------------------------------------------------------------------------------
 
     def _base(self) -> bool:
-        """Whether the first stage is finished."""
-        folder = Run(self.options.base).stage(self.first)
+        """Whether the stage to start from is finished."""
+        folder = Run(self.options.base).stage(self.start)
         if not folder.finished:
-            self._train(self.options.experiment, self.options.base, "base", "--until", self.first)
+            more = ["--until", self.start, "--jobs", str(self.options.workers)]
+            self._train(self.options.experiment, self.options.base, "base", *more)
         return folder.finished
 
     def _explore(self, name: str) -> None:
@@ -180,24 +225,25 @@ class Exploration:
         return execute("loopmt", words, self.options.out / f"{name}.log", self.left())
 
     def _write(self, name: str) -> Path:
-        """The experiment's head and first stage, and the variant after it."""
-        head, first = self.options.experiment.read_text(encoding="utf-8").split("[[stage]]")[:2]
+        """The experiment's head and the stages to start from, and the variant after them."""
+        text = self.options.experiment.read_text(encoding="utf-8").split("[[compare]]")[0]
+        head, *known = text.split("[[stage]]")
+        before = [one for one in known if any(f'name = "{stage}"' in one for stage in self.chain)]
         updates = self.options.updates
-        stages = [f'name = "{name}"\nfrom = "{self.first}"\nupdates = {updates}\n{VARIANTS[name]}']
+        stages = [f'name = "{name}"\nfrom = "{self.start}"\nupdates = {updates}\n{VARIANTS[name]}']
         if name in COOLED:
             cool = f'updates = {max(1, updates // 5)}\nmix = ["X>Y"]\ntrain = {{ learning_rate = 1e-4 }}'
             stages.append(f'name = "{name}-cooled"\nfrom = "{name}"\n{cool}')
         file: Path = self.options.out / f"{name}.toml"
-        text = f"{head}[[stage]]{first}" + "".join(f"\n[[stage]]\n{stage}\n" for stage in stages)
-        file.write_text(text, encoding="utf-8")
+        file.write_text("[[stage]]".join([head, *before, *(f"\n{stage}\n" for stage in stages)]), encoding="utf-8")
         return file
 
     def _shadow(self, name: str) -> Path:
-        """A run beside the base: its text and first stage, by links."""
+        """A run beside the base: its text and the stages to start from, by links."""
         run: Path = self.options.out / name
         base = self.options.base.absolute()
         (run / "stages").mkdir(parents=True, exist_ok=True)
-        for part in ("manifest.json", "vocab", "store", f"stages/{self.first}"):
+        for part in ("manifest.json", "vocab", "store", *(f"stages/{stage}" for stage in self.chain)):
             if not (run / part).is_symlink():
                 (run / part).symlink_to(base / part)
         return run
@@ -255,6 +301,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--base", type=Path, required=True, metavar="RUN")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, metavar="VARIANT")
+    parser.add_argument("--start", metavar="STAGE", help="that variants start from; default: the first")
     parser.add_argument("--updates", type=int, default=2500, help="of each variant")
     parser.add_argument("--workers", type=int, default=1, help="variants trained at once")
     parser.add_argument("--seconds", type=float, default=86_400, help="of this call")
