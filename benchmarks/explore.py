@@ -70,6 +70,7 @@ VARIANTS = {  # in the order of importance, as time may run out
     "sample-all": _loop("temperature = 1.0, top_k = 0"),
     "beam-tag": _loop('how = "beam", beam = 4', ", tag = true"),
     "bitext-1-3": _loop(_TOP, weight=2),
+    "bitext-1-5": _loop(_TOP, weight=4),
     "bitext-2-3": _loop(_TOP, bitext=2),
     "keep-0.7": _loop(_TOP, ", keep = 0.7"),
     "keep-0.5": _loop(_TOP, ", keep = 0.5"),
@@ -91,13 +92,18 @@ VARIANTS = {  # in the order of importance, as time may run out
 }
 _TRAININGS = {  # dual learning trained otherwise, each beside a control trained alike
     "lr-1e-4": "learning_rate = 1e-4",
+    "lr-3e-4": "learning_rate = 3e-4",
     "lr-6e-4": "learning_rate = 6e-4",
     "lr-1e-3": "learning_rate = 1e-3",
+    "lr-2e-3": "learning_rate = 2e-3",
     "linear": 'schedule = "linear"',
     "subword-dropout": "subword_dropout = 0.1",
     "tokens-8192": "tokens = 8192",
     "dropout-0.1": "dropout = 0.1",
     "dropout-0.2": "dropout = 0.2",
+    "dropout-0.3": "dropout = 0.3",
+    "dropout-0.3-lr-3e-4": "dropout = 0.3, learning_rate = 3e-4",
+    "dropout-0.3-lr-2e-3": "dropout = 0.3, learning_rate = 2e-3",
     "dropout-0.1-lr-6e-4": "dropout = 0.1, learning_rate = 6e-4",
     "dropout-0.1-lr-1e-3": "dropout = 0.1, learning_rate = 1e-3",
     "dropout-0.1-lr-2e-3": "dropout = 0.1, learning_rate = 2e-3",
@@ -105,7 +111,12 @@ _TRAININGS = {  # dual learning trained otherwise, each beside a control trained
 }
 for _name, _train in _TRAININGS.items():
     VARIANTS |= {_name: _dual(_train), f"control-{_name}": _plain(_train)}
-for _name in ("dropout-0.1", "dropout-0.1-lr-1e-3"):  # where other shares and ways to generate were tried too
+for _name in (
+    "lr-3e-4",
+    "lr-2e-3",
+    "dropout-0.1",
+    "dropout-0.1-lr-1e-3",
+):  # where other shares and ways to generate were tried too
     VARIANTS |= {
         f"{_name}-bitext-1-3": _loop(_TOP, weight=2, train=_TRAININGS[_name]),
         f"{_name}-bitext-1-5": _loop(_TOP, weight=4, train=_TRAININGS[_name]),
