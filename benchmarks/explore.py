@@ -28,11 +28,14 @@ from benchmarks.timing import Plan
 from loopmt.config import load
 from loopmt.errors import LoopmtError
 from loopmt.run import Run, StageFolder, write_json
+from loopmt.workflow.analyze import ancestors
 
 Json = dict[str, Any]
 _TOP = "top_k = 10, temperature = 0.7"
 _HOW = f"generate = {{ {_TOP} }}"
 _LOOP = f'{{ path = "X>Y>X", {_HOW} }}'
+_GREEDY_FIRST = f'{{ path = "X>Y>Z>X", generate = [{{ how = "greedy" }}, {{ {_TOP} }}] }}'
+_AGREEMENT = '{ path = "X>Z<Y", generate = { how = "greedy" } }'
 
 
 def _loop(how: str = "", more: str = "", weight: int = 1, bitext: int = 1, train: str = "") -> str:
@@ -58,6 +61,15 @@ def _trained(train: str) -> str:
     return f"\ntrain = {{ {train} }}" if train else ""
 
 
+def _three(loop: str = '"X>Y>X"', longer: str = '"X>Y>Z>X"') -> str:
+    """A third of the tokens each: bitext, dual loops, and what goes over a third language."""
+    return f'mix = ["X>Y", {loop}, {longer}]'
+
+
+def _auto(settings: str = "", train: str = "") -> str:
+    return 'mix = "auto"' + (f"\nauto = {{ {settings} }}" if settings else "") + _trained(train)
+
+
 def _same(path: str) -> str:
     return f'{{ path = "{path}", same_rows = true, {_HOW} }}'
 
@@ -76,10 +88,10 @@ VARIANTS = {  # in the order of importance, as time may run out
     "keep-0.5": _loop(_TOP, ", keep = 0.5"),
     "three": _and(_LOOP, f'{{ path = "X>Y>Z>X", {_HOW} }}'),
     "three-same-rows": _and(_same("X>Y>X"), _same("X>Z>Y>X")),
-    "three-greedy-first": _and(_LOOP, f'{{ path = "X>Y>Z>X", generate = [{{ how = "greedy" }}, {{ {_TOP} }}] }}'),
-    "agreement": _and(_LOOP, '{ path = "X>Z<Y", generate = { how = "greedy" } }'),
-    "auto": 'mix = "auto"\nauto = { supervised = 0.5 }',
-    "auto-keep-0.7": 'mix = "auto"\nauto = { supervised = 0.5, keep = 0.7 }',
+    "three-greedy-first": _and(_LOOP, _GREEDY_FIRST),
+    "agreement": _and(_LOOP, _AGREEMENT),
+    "auto": _auto("supervised = 0.5"),
+    "auto-keep-0.7": _auto("supervised = 0.5, keep = 0.7"),
     "self-training": _and(_LOOP, '{ path = "X>Y<X", generate = { how = "greedy" } }'),
     "beam": _loop('how = "beam", beam = 4'),
     "ema": _loop(f'by = "ema", {_TOP}'),
@@ -111,12 +123,8 @@ _TRAININGS = {  # dual learning trained otherwise, each beside a control trained
 }
 for _name, _train in _TRAININGS.items():
     VARIANTS |= {_name: _dual(_train), f"control-{_name}": _plain(_train)}
-for _name in (
-    "lr-3e-4",
-    "lr-2e-3",
-    "dropout-0.1",
-    "dropout-0.1-lr-1e-3",
-):  # where other shares and ways to generate were tried too
+_ALSO_SHARED_OTHERWISE = ("lr-3e-4", "lr-2e-3", "dropout-0.1", "dropout-0.1-lr-1e-3")
+for _name in _ALSO_SHARED_OTHERWISE:
     VARIANTS |= {
         f"{_name}-bitext-1-3": _loop(_TOP, weight=2, train=_TRAININGS[_name]),
         f"{_name}-bitext-1-5": _loop(_TOP, weight=4, train=_TRAININGS[_name]),
@@ -124,20 +132,12 @@ for _name in (
     }
 
 
-def _three(loop: str = '"X>Y>X"', longer: str = '"X>Y>Z>X"') -> str:
-    return f'mix = ["X>Y", {loop}, {longer}]'
-
-
-def _auto(settings: str = "", train: str = "") -> str:
-    return 'mix = "auto"' + (f"\nauto = {{ {settings} }}" if settings else "") + _trained(train)
-
-
 VARIANTS |= {  # after dual learning: loops over three languages, a third of bitext, against more of the same
     "longer": _loop(weight=2),
     "longer-auto": _auto(),
     "longer-uniform": _three(),
     "longer-same-rows": _three(_same("X>Y>X"), _same("X>Z>Y>X")),
-    "longer-greedy-first": _three(longer=f'{{ path = "X>Y>Z>X", generate = [{{ how = "greedy" }}, {{ {_TOP} }}] }}'),
+    "longer-greedy-first": _three(longer=_GREEDY_FIRST),
     "longer-auto-half": _auto("supervised = 0.5"),
     "longer-auto-fifth": _auto("supervised = 0.2"),
     "longer-auto-greedy": _auto('generate = { how = "greedy" }'),
@@ -148,7 +148,7 @@ VARIANTS |= {  # after dual learning: loops over three languages, a third of bit
     "longer-auto-round-128": _auto(train="round = 128"),
     "longer-auto-no-smoothing": _auto(train="label_smoothing = 0.0"),
     "longer-two-samples": _loop(weight=2, more=", samples = 2"),
-    "longer-agreement": _three('{ path = "X>Y>X", weight = 2 }', '{ path = "X>Z<Y", generate = { how = "greedy" } }'),
+    "longer-agreement": _three(longer=_AGREEMENT),
 }
 _WIDE = max(map(len, VARIANTS))
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
@@ -184,12 +184,8 @@ class Exploration:
     def chain(self) -> list[str]:
         """The stage that variants start from, and before it those that it descends from."""
         experiment = load(self.options.experiment, self.options.set)
-        stage = experiment.stage(self.options.start or experiment.stages[0].name)
-        found = [stage.name]
-        while stage.from_ is not None:
-            stage = experiment.stage(stage.from_)
-            found.insert(0, stage.name)
-        return found
+        start = self.options.start or experiment.stages[0].name
+        return [*reversed(ancestors(experiment, start)), start]
 
     def left(self) -> float:
         return float(self.options.seconds - (time.monotonic() - self.began))

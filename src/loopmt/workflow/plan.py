@@ -192,10 +192,8 @@ def pilot_stages(survey: Survey, updates: int) -> dict[int, Stage]:
     short = [path for path in paths if len(path.hops) == 2]
     longer = [path for path in paths if len(path.hops) > 2]
     mixes = {0: ("pilot-control", []), 2: ("pilot-dual", _entries(short, LOOPS))}
-    mixes[3] = (
-        "pilot-longer",
-        _entries(longer, LOOPS / 2) and _entries(short, LOOPS / 2) + _entries(longer, LOOPS / 2),
-    )
+    both = _entries(short, LOOPS / 2) + _entries(longer, LOOPS / 2)
+    mixes[3] = ("pilot-longer", both if longer else [])
     taken = [stage.name for stage in survey.experiment.stages]
     return {
         length: Stage(
