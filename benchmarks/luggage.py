@@ -48,7 +48,9 @@ def unpack(run: Path, archives: Sequence[Path]) -> None:
     """Of the training text the run knows the size, and judging asks for no more."""
     for archive in archives:
         with tarfile.open(archive) as packed:
-            packed.extractall(run, filter="data")
+            # As the library's manual has it for Python before 3.11.4, which knows no filters.
+            packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+            packed.extractall(run)
     for name, file in read_json(run / "store/store.json")["files"].items():
         if not (run / "store" / name).exists():
             with (run / "store" / name).open("wb") as hole:
