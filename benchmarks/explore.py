@@ -66,8 +66,9 @@ def _three(loop: str = '"X>Y>X"', longer: str = '"X>Y>Z>X"') -> str:
     return f'mix = ["X>Y", {loop}, {longer}]'
 
 
-def _auto(settings: str = "", train: str = "") -> str:
-    return 'mix = "auto"' + (f"\nauto = {{ {settings} }}" if settings else "") + _trained(train)
+def _auto(settings: str = "", train: str = "", keep: float = 1.0) -> str:
+    settings = ", ".join([f"keep = {keep}", *filter(None, [settings])])
+    return f'mix = "auto"\nauto = {{ {settings} }}' + _trained(train)
 
 
 def _same(path: str) -> str:
@@ -91,7 +92,7 @@ VARIANTS = {  # in the order of importance, as time may run out
     "three-greedy-first": _and(_LOOP, _GREEDY_FIRST),
     "agreement": _and(_LOOP, _AGREEMENT),
     "auto": _auto("supervised = 0.5"),
-    "auto-keep-0.7": _auto("supervised = 0.5, keep = 0.7"),
+    "auto-keep-0.7": _auto("supervised = 0.5", keep=0.7),
     "self-training": _and(_LOOP, '{ path = "X>Y<X", generate = { how = "greedy" } }'),
     "beam": _loop('how = "beam", beam = 4'),
     "ema": _loop(f'by = "ema", {_TOP}'),
@@ -143,7 +144,7 @@ VARIANTS |= {  # after dual learning: loops over three languages, a third of bit
     "longer-auto-greedy": _auto('generate = { how = "greedy" }'),
     "longer-auto-ema": _auto('generate = { by = "ema" }'),
     "longer-auto-frozen": _auto('generate = { by = "frozen" }'),
-    "longer-auto-keep-0.7": _auto("keep = 0.7"),
+    "longer-auto-keep-0.7": _auto(keep=0.7),
     "longer-auto-round-8": _auto(train="round = 8"),
     "longer-auto-round-128": _auto(train="round = 128"),
     "longer-auto-no-smoothing": _auto(train="label_smoothing = 0.0"),

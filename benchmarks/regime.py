@@ -162,7 +162,9 @@ log_every = 100
 
 def _stage(name: str, start: str | None, mix: Sequence[str] | None, updates: int, extra: str = "") -> str:
     head = f'[[stage]]\nname = "{name}"\n' + (f'from = "{start}"\n' if start else "")
-    listed = '"auto"\nauto = { measure_every = 5, supervised = 0.5 }' if mix is None else f"[{', '.join(mix)}]"
+    listed = (
+        '"auto"\nauto = { measure_every = 5, supervised = 0.5, keep = 1.0 }' if mix is None else f"[{', '.join(mix)}]"
+    )
     return f"{head}mix = {listed}\nupdates = {updates}\n{extra}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from loopmt.config import loads
 from loopmt.errors import ConfigError
 from loopmt.learn.gather import Gathered
 from loopmt.learn.trainer import Trainer
@@ -21,7 +22,7 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.subwords import Loosened, Merges
-from loopmt.workflow.stages import Site, starting_point
+from loopmt.workflow.stages import Site, routes_of, starting_point
 from loopmt.workflow.train import Request, train
 from test_loops import CPU, assembled, records, stage
 
@@ -139,6 +140,16 @@ def test_all_of_it_trains(ask_for: ASK) -> None:
 def test_chosen_loops_keep_their_best_too(ask_for: ASK) -> None:
     trainer = assembled(ask_for(stage('"auto"\nauto = { keep = 0.5 }')))
     assert {(route.synthetic, route.entry.keep) for route in trainer.routes} == {(False, 1.0), (True, 0.5)}
+
+
+def test_chosen_loops_are_filtered_where_somebody_speaks_the_way_back() -> None:
+    """No French text and no pairs with Spanish: es>fr is never learnt, and has no opinion of what fr>es is taught."""
+    data = 'languages = ["en", "fr", "es"]\n[data]\nbitext = { "en-fr" = "b", "en-es" = "b" }\nmono = { es = "m" }\n'
+    vanilla = '[[stage]]\nname = "vanilla"\nmix = ["X>Y"]\nupdates = 1\n'
+    experiment = loads(data + 'valid = "v"\n' + vanilla + stage('"auto"'))
+    routes = routes_of(experiment, experiment.stage("loops"))
+    kept = {str(route.path): route.entry.keep for route in routes if route.synthetic}
+    assert kept == {"es>en>es": 0.7, "es>en>fr>es": 1.0}
 
 
 # -- subwords ------------------------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     pairs = list(zip(entries, expanded, strict=True))
     taught = {path.taught for expansion in expanded for path in expansion.paths}
     for entry, expansion in pairs:
-        _check_filter(stage, entry, expansion, trained | taught)
+        if stage.mix != "auto":  # which filters where it can
+            _check_filter(stage, entry, expansion, trained | taught)
         _check_entry(stage, entry, expansion, trained | generators)
         _check_own(stage, entry, expansion, trained | taught)
     return pairs

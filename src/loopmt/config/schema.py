@@ -256,7 +256,9 @@ class Auto(Section):
     supervised: float = Field(1 / 3, ge=0, le=1, description="share of the bitext in a direction that has any")
     candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
     generate: Generate = Field(Generate(), description="for every hop of a candidate")
-    keep: float = Field(1.0, gt=0, le=1, description="share of what was generated that is learnt, as in a mix entry")
+    keep: float = Field(
+        0.7, gt=0, le=1, description="share of what was generated that is learnt, as in a mix entry; 1: all of it"
+    )
     measure_every: int = Field(20, ge=1, description="rounds between two measurements")
     sentences: int = Field(200, ge=10, description="validation rows measured")
 

@@ -16,7 +16,7 @@ from types import FrameType
 import numpy as np
 import torch
 
-from loopmt.config import Experiment, Generate, Stage, Train, expansions, trained_hops
+from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, trained_hops
 from loopmt.errors import ConfigError, DataError
 from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
@@ -27,7 +27,7 @@ from loopmt.learn.trainer import Hooks, Trainer, Validation
 from loopmt.model.exhausted import explained
 from loopmt.model.sieve import LanguageFrequencies, Sieve
 from loopmt.model.translators import Translators, all_hops
-from loopmt.path import Hop
+from loopmt.path import Hop, Path
 from loopmt.processes import Processes
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.batch import Shape, choose_lengths, make_shapes
@@ -124,12 +124,18 @@ def judge_of(experiment: Experiment) -> Agree | None:
 
 def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
     """Every path of a stage's mix."""
+    trained = trained_hops(experiment, stage.name)
     found = [
-        (entry_number, entry, path)
+        (entry_number, _filtered(entry, path, trained), path)
         for entry_number, (entry, expansion) in enumerate(expansions(experiment, stage))
         for path in expansion.paths
     ]
     return [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
+
+
+def _filtered(entry: MixEntry, path: Path, trained: frozenset[Hop]) -> MixEntry:
+    """All that is generated is learnt where nobody speaks the way back, whose opinion the filter needs."""
+    return entry if path.taught.reverse in trained else entry.model_copy(update={"keep": 1.0})
 
 
 def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json], None]) -> bool:
