@@ -66,9 +66,8 @@ def _three(loop: str = '"X>Y>X"', longer: str = '"X>Y>Z>X"') -> str:
     return f'mix = ["X>Y", {loop}, {longer}]'
 
 
-def _auto(settings: str = "", train: str = "", keep: float = 1.0) -> str:
-    settings = ", ".join([f"keep = {keep}", *filter(None, [settings])])
-    return f'mix = "auto"\nauto = {{ {settings} }}' + _trained(train)
+def _auto(*settings: str, train: str = "", keep: float = 1.0) -> str:
+    return f'mix = "auto"\nauto = {{ {", ".join([f"keep = {keep}", *settings])} }}' + _trained(train)
 
 
 def _same(path: str) -> str:
@@ -152,6 +151,7 @@ VARIANTS |= {  # after dual learning: loops over three languages, a third of bit
     "longer-agreement": _three(longer=_AGREEMENT),
 }
 _WIDE = max(map(len, VARIANTS))
+_ABOUT = 1.03  # as many updates: a validation waits for the end of its round
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
 
 
@@ -159,7 +159,7 @@ def control_of(stage: str) -> str:
     """More of the bitext alone, trained alike; after dual learning, more of that."""
     if stage.startswith("longer"):
         return "longer"
-    if stage == "top-k-10-cooled":
+    if stage.endswith("-cooled"):
         return "control-cooled"
     alike = [name for name in _TRAININGS if stage == name or stage.startswith(f"{name}-")]
     return f"control-{max(alike, key=len)}" if alike else "control"
@@ -198,7 +198,8 @@ class Exploration:
                 list(pool.map(self._explore, self.names))
         rows = list(self.rows())
         about = describe(Plan(torch.device("cuda" if torch.cuda.is_available() else "cpu")), "benchmarks.explore")
-        write_json(self.options.out / "explore.json", {"machine": about, "variants": rows})
+        found = {"machine": about, "start": list(self.start_rows()), "variants": rows}
+        write_json(self.options.out / "explore.json", found)
         print(_table(rows, self.notes, self.names))
 
     # -- training --------------------------------------------------------------------------------------------
@@ -262,28 +263,43 @@ class Exploration:
         """Every stage that was validated, with its gain over its control."""
         found = {stage: row for name in self.names for stage, row in self._stages(name)}
         for stage, row in found.items():
-            control = found.get(control_of(stage))
-            gain = round(row["best"] - control["best"], 2) if control and control is not row else None
-            yield {"stage": stage, **row, "gain": gain}
+            yield {"stage": stage, **row, "gain": gain_over(row, found.get(control_of(stage), row))}
 
     def _stages(self, name: str) -> Iterator[tuple[str, Json]]:
         for stage in (name, f"{name}-cooled")[: 1 + (name in COOLED)]:
-            folder = Run(self.options.out / name).stage(stage)
-            valid = [record for record in folder.records() if record["kind"] == "valid"]
-            if valid:
-                best = max(valid, key=lambda record: record["mean_bleu"])
-                yield (
-                    stage,
-                    {
-                        "mix": VARIANTS[name],
-                        "update": valid[-1]["update"],
-                        "best": round(best["mean_bleu"], 2),
-                        "last": round(valid[-1]["mean_bleu"], 2),
-                        "bleu": best["bleu"],
-                        "accuracy": best["accuracy"],
-                        "seconds": _seconds(folder),
-                    },
-                )
+            if row := _validated(Run(self.options.out / name).stage(stage)):
+                yield stage, {"mix": VARIANTS[name], **row}
+
+    def start_rows(self) -> Iterator[Json]:
+        """What the variants started from."""
+        for stage in self.chain:
+            yield {"stage": stage, **_validated(Run(self.options.base).stage(stage))}
+
+
+def _validated(folder: StageFolder) -> Json:
+    """Nothing, before the first validation."""
+    valid = [record for record in folder.records() if record["kind"] == "valid"]
+    if not valid:
+        return {}
+    best = max(valid, key=lambda record: record["mean_bleu"])
+    return {
+        "update": valid[-1]["update"],
+        "best": round(best["mean_bleu"], 2),
+        "last": round(valid[-1]["mean_bleu"], 2),
+        "bleu": best["bleu"],
+        "accuracy": best["accuracy"],
+        "validation": [[record["update"], round(record["mean_bleu"], 2)] for record in valid],
+        "seconds": _seconds(folder),
+    }
+
+
+def gain_over(row: Json, control: Json) -> float | None:
+    """By the best that each had after as many updates: one of the two may be under way, or cut off."""
+    if row is control:
+        return None
+    until = _ABOUT * min(row["update"], control["update"])
+    ours, theirs = ([bleu for at, bleu in one["validation"] if at <= until] for one in (row, control))
+    return round(max(ours) - max(theirs), 2) if ours and theirs else None
 
 
 def _seconds(folder: StageFolder) -> Json | None:

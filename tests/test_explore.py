@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.explore import COOLED, VARIANTS, Exploration, control_of, main, parse
+from benchmarks.explore import COOLED, VARIANTS, Exploration, control_of, gain_over, main, parse
 
 from loopmt.config import load
 from loopmt.run import Run, read_json
@@ -49,10 +49,20 @@ def test_variants_after_dual_learning(words: list[str]) -> None:
     main([*words, "--start", "dual", "--workers", "2", "--only", "longer", "longer-auto"])
     rows = {row["stage"]: row for row in read_json(Path(parse(words).out) / "explore.json")["variants"]}
     assert rows["longer-auto"]["gain"] == pytest.approx(rows["longer-auto"]["best"] - rows["longer"]["best"], abs=0.011)
+    assert [row["stage"] for row in read_json(Path(parse(words).out) / "explore.json")["start"]] == ["vanilla", "dual"]
     stages = Run(Path(parse(words).out) / "longer-auto").experiment().stages
     assert [(stage.name, stage.from_) for stage in stages] == [
         *(("vanilla", None), ("dual", "vanilla"), ("longer-auto", "dual"))
     ]
+
+
+def test_a_gain_is_that_of_as_many_updates() -> None:
+    """A variant that was cut off is not held against the end of its control."""
+    control = {"update": 3500, "validation": [[1024, 10.0], [2016, 12.0], [3500, 15.0]]}
+    cut_off = {"update": 2000, "validation": [[1000, 11.0], [2000, 12.5]]}
+    assert gain_over(cut_off, control) == 0.5 and gain_over(control, cut_off) == -0.5
+    assert gain_over(cut_off | {"update": 500, "validation": [[500, 9.0]]}, control) is None
+    assert gain_over(control, control) is None
 
 
 def test_a_variant_that_cannot_be_says_why(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
