@@ -185,13 +185,30 @@ def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
     assert card["comparisons"] == before["comparisons"]
 
 
-def test_a_pivot_over_seeds(copied: Path, tmp_path: Path) -> None:
+def test_a_pivot_over_seeds(copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
     write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
     card = evaluate([copied, other], dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")]), Silent())
     alone = read_json(copied / "scorecard.json")["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
     both = card["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
-    assert both == {metric: pytest.approx(alone[metric]) for metric in ("sentences", *METRICS)}
+    over, of_one = both["over_direct"]["multi_bleu"], alone["over_direct"]["multi_bleu"]
+    assert all(both[metric] == pytest.approx(alone[metric]) for metric in ("sentences", *METRICS))
+    assert [over[what] for what in ("difference", "low", "high")] == [
+        pytest.approx(of_one[what]) for what in ("difference", "low", "high")
+    ], "the same run twice: nothing is added by drawing seeds"
+    print_scorecard(card)
+    printed = capsys.readouterr().out
+    assert "Through other languages against direct" in printed
+    assert f"{over['difference']:+.2f} ({over['low']:+.2f} to {over['high']:+.2f})" in printed
+
+
+def test_a_stage_that_one_seed_lacks_is_waited_for(copied: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(copied, tmp_path / "other"))
+    write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
+    shutil.rmtree(other / "stages/vanilla-longer")
+    card = evaluate([copied, other], QUICK, Silent())
+    assert "vanilla-longer" not in card["stages"] and card["comparisons"] == []
+    assert card["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}]
 
 
 @pytest.mark.parametrize(

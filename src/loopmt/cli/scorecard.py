@@ -30,6 +30,8 @@ def print_scorecard(card: dict[str, Any]) -> None:
             if metric != "sacrebleu":  # in the means below, and in full in scorecard.json
                 console.print(_scores(name, metric, stages))
     console.print(_means(stages, metrics, len(card["seeds"])))
+    if (pivots := _pivots(stages)).row_count:
+        console.print(pivots)
     for comparison in card["comparisons"]:
         console.print(_comparison(comparison, metrics))
     for one in card["waiting"]:
@@ -58,6 +60,20 @@ def _pivot(metric: str, scores: dict[str, Any]) -> str:
     over = scores.get("over_direct", {}).get(metric, {}).get("difference")
     digits = 3 if metric in _FINE else 2
     return _number(metric, scores.get(metric)) + (f" ({over:+.{digits}f})" if over is not None else "")
+
+
+def _pivots(stages: dict[str, Any]) -> Table:
+    """By stage and path: does going through other languages beat its direct translator, beyond chance?"""
+    names = next(iter(stages.values()))["sets"]
+    title = "Through other languages against direct: difference in BLEU and 95% interval (paired bootstrap)"
+    table = number_table(title, "stage", "path", *names)
+    for stage, one in stages.items():
+        found = [one["sets"].get(name, {}).get("pivots", {}) for name in names]
+        for path in dict.fromkeys(path for pivots in found for path in pivots):
+            over = [pivots.get(path, {}).get("over_direct") for pivots in found]
+            if any(over):
+                table.add_row(plain(stage), path, *(_interval("multi_bleu", one) if one else "-" for one in over))
+    return table
 
 
 def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
@@ -89,11 +105,12 @@ def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
 
 
 def _intervals(differences: dict[str, Any], metrics: list[str]) -> list[str]:
-    def shown(metric: str) -> str:
-        one, digits = differences[metric], 3 if metric in _FINE else 2
-        return f"{one['difference']:+.{digits}f} ({one['low']:+.{digits}f} to {one['high']:+.{digits}f})"
+    return [*(_interval(metric, differences) for metric in metrics), f"{differences['multi_bleu']['p_value']:.3f}"]
 
-    return [*(shown(metric) for metric in metrics), f"{differences['multi_bleu']['p_value']:.3f}"]
+
+def _interval(metric: str, differences: dict[str, Any]) -> str:
+    one, digits = differences[metric], 3 if metric in _FINE else 2
+    return f"{one['difference']:+.{digits}f} ({one['low']:+.{digits}f} to {one['high']:+.{digits}f})"
 
 
 def _number(metric: str, value: float | None) -> str:

@@ -63,7 +63,7 @@ def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples:
         "beam": beam,
         "stages": {name: _stage(stage, measures.seed, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
-        "waiting": _waiting(experiment, measures),
+        "waiting": _waiting(experiment, [measures]),
         "signatures": _signatures(measures),
     }
 
@@ -74,8 +74,9 @@ def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Seque
     return {
         **cards[0],
         "seeds": [run.seed for run in runs],
-        "stages": {name: _stage_over_seeds([card["stages"][name] for card in cards]) for name in common},
+        "stages": {name: _stage_over_seeds(name, runs, cards, samples) for name in common},
         "comparisons": _comparisons(experiment, runs, samples),
+        "waiting": _waiting(experiment, runs),
     }
 
 
@@ -97,7 +98,7 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
     mine = {test: measures for test, measures in stage.tests.items() if test.name == name}
     directions = {str(test.path): _counted(measures) for test, measures in mine.items() if test.direct}
     pivots = {
-        str(test.path): {**_counted(measures), **_over_direct(test, mine, seed, samples)}
+        str(test.path): {**_counted(measures), **_over_direct(test, {seed: mine}, samples)}
         for test, measures in mine.items()
         if not test.direct
     }
@@ -105,10 +106,11 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
     return {**found, "pivots": pivots} if pivots else found
 
 
-def _over_direct(pivot: Test, tests: Mapping[Test, Measures], seed: int, samples: int) -> Json:
+def _over_direct(pivot: Test, by_seed: Mapping[int, Mapping[Test, Measures]], samples: int) -> Json:
     """A way through other languages set against the direct translator of the same stage, if it has one."""
     duels = [
         Duel(pivot, seed, tests[pivot], measures)
+        for seed, tests in by_seed.items()
         for test, measures in tests.items()
         if test.direct and (test.ends, test.group) == (pivot.ends, pivot.group)
     ]
@@ -138,12 +140,17 @@ def _signatures(measures: RunMeasures) -> Json:
     return found
 
 
-def _stage_over_seeds(stages: Sequence[Json]) -> Json:
-    first = stages[0]
+def _stage_over_seeds(name: str, runs: Sequence[RunMeasures], cards: Sequence[Json], samples: int) -> Json:
+    stages = [card["stages"][name] for card in cards]
+    by_seed = {run.seed: run.stages[name].tests for run in runs}
+    pivots = [test for test in next(iter(by_seed.values())) if not test.direct]
+    sets = {test_set: _set_over_seeds([stage["sets"][test_set] for stage in stages]) for test_set in stages[0]["sets"]}
+    for pivot in pivots:
+        sets[pivot.name]["pivots"][str(pivot.path)].update(_over_direct(pivot, by_seed, samples))
     return {
-        "sets": {name: _set_over_seeds([stage["sets"][name] for stage in stages]) for name in first["sets"]},
+        "sets": sets,
         "mean": _mean([stage["mean"] for stage in stages]),
-        "deviation": {metric: stdev(stage["mean"][metric] for stage in stages) for metric in first["mean"]},
+        "deviation": {metric: stdev(stage["mean"][metric] for stage in stages) for metric in stages[0]["mean"]},
     }
 
 
@@ -160,15 +167,21 @@ def _set_over_seeds(sets: Sequence[Json]) -> Json:
 
 def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: int) -> list[Json]:
     """Those whose two stages are measured in every run."""
-    measured = set.intersection(*(set(run.stages) for run in runs))
+    measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
     return [_comparison(compare, runs, samples) for compare in ready]
 
 
-def _waiting(experiment: Experiment, measures: RunMeasures) -> list[Json]:
+def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
     """The comparisons that cannot be made yet, and the stages they lack."""
-    lacking = [(compare, {compare.of, compare.against} - set(measures.stages)) for compare in experiment.compare]
+    measured = _measured(runs)
+    lacking = [(compare, {compare.of, compare.against} - measured) for compare in experiment.compare]
     return [{"of": one.of, "against": one.against, "lacks": sorted(lacks)} for one, lacks in lacking if lacks]
+
+
+def _measured(runs: Sequence[RunMeasures]) -> set[str]:
+    """The stages that every run has."""
+    return set.intersection(*(set(run.stages) for run in runs))
 
 
 def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> Json:
