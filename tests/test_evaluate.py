@@ -143,7 +143,7 @@ def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
         evaluate([copied, other], QUICK, Silent())
     experiment = read_sealed(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "train": {**experiment["train"], "tokens": 99}})
-    with pytest.raises(RunError, match="different experiments: only seed and name may differ"):
+    with pytest.raises(RunError, match="different experiments: only seed, name, and stages that one does not have"):
         evaluate([copied, other], QUICK, Silent())
 
 
@@ -209,6 +209,20 @@ def test_a_stage_that_one_seed_lacks_is_waited_for(copied: Path, tmp_path: Path)
     card = evaluate([copied, other], QUICK, Silent())
     assert "vanilla-longer" not in card["stages"] and card["comparisons"] == []
     assert card["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}]
+
+
+def test_a_stage_that_was_added_to_one_seed(copied: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(copied, tmp_path / "other"))
+    experiment = read_sealed(other / "experiment.json", "")
+    added = [*experiment["stage"], {**experiment["stage"][-1], "name": "later"}]
+    write_json(other / "experiment.json", experiment | {"seed": 2, "stage": added})
+    assert set(evaluate([copied, other], QUICK, Silent())["stages"]) == set(
+        read_json(copied / "scorecard.json")["stages"]
+    )
+    changed = [experiment["stage"][0], *({**stage, "updates": 99} for stage in experiment["stage"][1:])]
+    write_json(other / "experiment.json", experiment | {"seed": 2, "stage": changed})
+    with pytest.raises(RunError, match="different experiments"):
+        evaluate([copied, other], QUICK, Silent())
 
 
 @pytest.mark.parametrize(

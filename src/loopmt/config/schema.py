@@ -342,6 +342,16 @@ class Experiment(Section):
                 return stage
         raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
 
+    def alike(self, other: Experiment) -> bool:
+        """May runs of both be judged together? Only seeds and names differ, or stages that one does not have."""
+        shared = {stage.name for stage in self.stages} & {stage.name for stage in other.stages}
+
+        def essence(one: Experiment) -> str:
+            stages = [stage for stage in one.stages if stage.name in shared]
+            return one.model_copy(update={"seed": 0, "name": "-", "stages": stages, "compare": []}).model_dump_json()
+
+        return essence(self) == essence(other)
+
     def imports(self, use: Literal["start", "generator"]) -> frozenset[Hop]:
         """Directions that have a pretrained translator for this use."""
         return frozenset(imported.hop for imported in self.imported if imported.use == use)

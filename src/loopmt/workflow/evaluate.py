@@ -11,6 +11,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path as FilePath
 from urllib.parse import quote
 
@@ -73,9 +74,11 @@ def _check_comparable(exams: Sequence[Exam]) -> None:
     seeds = [exam.experiment.seed for exam in exams]
     if len(set(seeds)) < len(seeds):
         raise RunError(f"the runs have the seeds {', '.join(map(str, seeds))}: runs judged together differ in seed.")
-    same = {exam.experiment.model_copy(update={"seed": 0, "name": "-"}).model_dump_json() for exam in exams}
-    if len(same) > 1:
-        raise RunError("the runs are of different experiments: only seed and name may differ. Evaluate each alone.")
+    if not all(one.experiment.alike(other.experiment) for one, other in combinations(exams, 2)):
+        raise RunError(
+            "the runs are of different experiments: only seed, name, and stages that one does not have may differ. "
+            "Evaluate each alone."
+        )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ RUN/report.json     sentences followed round loops; kept for as long as the stag
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
@@ -57,19 +57,26 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
 
 
 def _over_seeds(runs: Sequence[Run], found: Sequence[Json]) -> list[tuple[int, list[Json]]]:
-    """Tables of means over runs that differ in their seeds alone, each with the first of these runs."""
-    groups: dict[str, dict[int, int]] = {}
-    for number, experiment in enumerate(run.experiment() for run in runs):
-        if found[number]["scores"]:
-            alike = groups.setdefault(experiment.model_dump_json(exclude={"seed", "name"}), {})
-            alike.setdefault(experiment.seed, number)
+    """Tables of means over runs that belong together, each with the first of these runs."""
+    experiments = {number: run.experiment() for number, run in enumerate(runs) if found[number]["scores"]}
     tables = []
-    for alike in groups.values():
-        if len(alike) > 1:
-            first = next(iter(alike.values()))
-            cards = {seed: found[number]["scores"] for seed, number in alike.items()}
-            tables.append((first, seed_tables(runs[first].experiment(), cards)))
+    for group in _together(experiments):
+        if len(group) > 1:
+            cards = {experiments[number].seed: found[number]["scores"] for number in group}
+            tables.append((group[0], seed_tables(experiments[group[0]], cards)))
     return tables
+
+
+def _together(experiments: Mapping[int, Experiment]) -> list[list[int]]:
+    """Numbers of experiments that are alike, one of each seed."""
+    groups: list[list[int]] = []
+    for number, experiment in experiments.items():
+        alike = [group for group in groups if all(experiment.alike(experiments[one]) for one in group)]
+        if not alike:
+            groups.append([number])
+        elif experiment.seed not in [experiments[one].seed for one in alike[0]]:
+            alike[0].append(number)
+    return groups
 
 
 def write_report(run_folder: FilePath, out: FilePath | None = None) -> FilePath:
