@@ -209,6 +209,17 @@ def test_runs_side_by_side(copied: Path, judged: Path, unfinished: Path, tmp_pat
     assert "side-by-side" in other.ids and "mean ± deviation" not in other.text, "the same seed twice is no spread"
 
 
+def test_means_are_of_runs_that_belong_together(copied: Path, judged: Path, tmp_path: Path) -> None:
+    """A stage that was added to one run does no harm; one that was trained otherwise does."""
+    experiment = read_sealed(copied / "experiment.json", "")
+    added = [*experiment["stage"], {**experiment["stage"][-1], "name": "later"}]
+    changed = [experiment["stage"][0], *({**stage, "updates": 99} for stage in experiment["stage"][1:])]
+    for stages, together in ((added, True), (changed, False)):
+        write_json(copied / "experiment.json", experiment | {"seed": 2, "stage": stages})
+        _, data = report([judged, copied], Wish(tmp_path / "both.html", sentences=0), Silent())
+        assert ("mean of seeds 1, 2" in data[0]["paper"][0]["heads"][1][0]) is together
+
+
 def test_what_is_kept_is_not_decoded_again(copied: Path) -> None:
     kept = read_json(copied / "report.json")
     shutil.rmtree(copied / "analysis")

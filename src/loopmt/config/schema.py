@@ -343,7 +343,10 @@ class Experiment(Section):
         raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
 
     def alike(self, other: Experiment) -> bool:
-        """May runs of both be judged together? Only seeds and names differ, or stages that one does not have."""
+        """May runs of both be judged together?
+
+        Seeds, names and comparisons may differ, and one may have stages that the other has not.
+        """
         shared = {stage.name for stage in self.stages} & {stage.name for stage in other.stages}
 
         def essence(one: Experiment) -> str:

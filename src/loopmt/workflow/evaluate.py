@@ -56,7 +56,10 @@ class Pairs:
 
 
 def evaluate(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> Json:
-    """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned."""
+    """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned.
+
+    Of several runs, the first says what is compared.
+    """
     exams = [Exam.open(folder, wish.pivots) for folder in folders]
     _check_comparable(exams)
     measured = [exam.measures(wish, progress) for exam in exams]
@@ -76,8 +79,8 @@ def _check_comparable(exams: Sequence[Exam]) -> None:
         raise RunError(f"the runs have the seeds {', '.join(map(str, seeds))}: runs judged together differ in seed.")
     if not all(one.experiment.alike(other.experiment) for one, other in combinations(exams, 2)):
         raise RunError(
-            "the runs are of different experiments: only seed, name, and stages that one does not have may differ. "
-            "Evaluate each alone."
+            "the runs are of different experiments: only seed, name, comparisons, and stages that one does not have "
+            "may differ. Evaluate each alone."
         )
 
 

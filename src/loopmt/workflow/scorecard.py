@@ -70,7 +70,8 @@ def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples:
 
 def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Sequence[Json], samples: int) -> Json:
     """Several runs of one experiment: means and deviations over seeds, and comparisons joint over them."""
-    common = [name for name in cards[0]["stages"] if all(name in card["stages"] for card in cards)]
+    measured = _measured(runs)
+    common = [name for name in cards[0]["stages"] if name in measured]
     return {
         **cards[0],
         "seeds": [run.seed for run in runs],
