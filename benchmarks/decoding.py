@@ -34,7 +34,7 @@ def survey(folder: Path, beam: int, progress: Progress) -> None:
     """The loops of the first stage on validation text: what plan asks for."""
     asked = Survey.open(folder, Question(beam=beam))
     memory = Memory.of(asked.run, asked.stage.name, beam)
-    memory.walk(asked.starts, asked.loops, progress, f"loops of {asked.stage.name}")
+    memory.walk(asked.starts, asked.paths, progress, f"loops of {asked.stage.name}")
 
 
 def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:

@@ -1,11 +1,11 @@
 """One sitting at a machine that is lent for minutes: train, judge, and bring home what is small.
 
-    python -m benchmarks.sitting examples/europarl-48k.toml --run runs/48k --until dual auto --minutes 24 --out results
+    python -m benchmarks.sitting examples/europarl-48k.toml --run runs/48k --until dual auto --out results
 
-A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. Training
-ends `--judging` minutes before the sitting does, and what is finished by then is judged. `--judge decode` does only
-what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN/sitting keeps the account and what
-each step printed. At the end DIR holds all there is to bring home, whatever was in it before:
+A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. With
+`--last` training ends `--judging` minutes before the call does, and what is finished by then is judged. `--judge
+decode` does only what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN/sitting keeps the
+account and what each step printed. At the end DIR holds all there is to bring home, whatever was in it before:
 
     costs.json     seconds of each step, and of each stage by what it did
     STEP.txt       what each step printed: the tables of evaluate, plan, analyze and report
@@ -80,13 +80,11 @@ class Sitting:
             self.bring_home()
 
     def _go(self) -> str:
-        kept = self.options.judging * 60
+        kept = self.options.judging * 60 if self.options.last else 0.0
         trained = all(self._each([self.preparing(), *self.training()], kept))
-        over = bool(self.finished) and self._left(kept) < _LEAST
+        over = self.options.last and bool(self.finished)
         if (trained or over) and all(self._each(self.judging(), 0.0)):
             return "finished" if trained else "finished: what was trained in time is judged"
-        if self._left(0.0) < _LEAST:
-            return "over: the sitting's minutes are spent; with more --minutes the same command goes on"
         return "unfinished: the same command goes on"
 
     def _each(self, steps: Sequence[Step], kept: float) -> Iterator[bool]:
@@ -139,8 +137,8 @@ class Sitting:
         return bool(entry["done"]) and (step.name == "prepare" or entry["stages"] == self.finished)
 
     def take(self, step: Step, kept: float) -> bool:
-        """Run a step for as long as there is time, `kept` seconds of the sitting left; True when it is done."""
-        seconds = min(self._left_of_call(), self._left(kept))
+        """Run a step for as long as there is time, but for the `kept` seconds; True when it is done."""
+        seconds = self._left(kept)
         if seconds < _LEAST:
             return False
         print(f"{step.name}: {seconds:.0f} s left", flush=True)
@@ -179,12 +177,8 @@ class Sitting:
         }
         write_json(self.records / "account.json", account)
 
-    def _left_of_call(self) -> float:
-        return float(self.options.call_minutes * 60 - (time.monotonic() - self.began))
-
     def _left(self, kept: float) -> float:
-        spent = sum(entry["seconds"] for entry in self.account().values())
-        return float(self.options.minutes * 60 - spent - kept)
+        return float(self.options.call_minutes * 60 - (time.monotonic() - self.began) - kept)
 
     # -- results ---------------------------------------------------------------------------------------------
 
@@ -209,9 +203,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--until", nargs="+", required=True, metavar="STAGE", help="trained with all stages before it")
-    parser.add_argument("--minutes", type=float, default=24.0, help="of the whole sitting")
     parser.add_argument("--call-minutes", type=float, default=9.3, help="of one call")
-    parser.add_argument("--judging", type=float, default=6.0, help="minutes of the sitting kept for judging")
+    parser.add_argument("--last", action="store_true", help="judge in this call, whether or not all is trained")
+    parser.add_argument("--judging", type=float, default=6.0, help="minutes that the last call keeps for judging")
     parser.add_argument("--judge", nargs="*", default=JUDGES, choices=JUDGES)
     parser.add_argument("--path", action="append", default=[], help='also decode through others, as in "fr>en>es"')
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap; at home there can be more")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
 from benchmarks.luggage import unpack
 from benchmarks.records import keep
 from benchmarks.sitting import Sitting, main, parse
+from benchmarks.sittings import main as sit_together
 
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
-from loopmt.run import read_json
+from loopmt.run import Run, read_json
 from loopmt.workflow.analyze import Wish as AnalysisWish
 from loopmt.workflow.analyze import analyze
 from loopmt.workflow.evaluate import Wish, evaluate
@@ -108,14 +110,44 @@ def judged_at_home(folder: Path) -> None:
     assert page == home / "report.html"
 
 
+def sitting_of(seed: int, options: list[str]) -> str:
+    words = json.dumps(["--seed", str(seed), *options])
+    return f'[[sitting]]\nexperiment = "world.toml"\nname = "world-{seed}"\noptions = {words}\n'
+
+
+def test_several_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second call is the last: what the first has trained is decoded beside the training of the rest."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
+    monkeypatch.chdir(folder)
+    for seeds, stage, judges, last in (([2], "vanilla", [], []), ([1, 2], "dual", ["decode"], ["--last"])):
+        words = ["--until", stage, "--judge", *judges, "--judging", "1", "--sentences", "4", "--beam", "1"]
+        (folder / "sittings.toml").write_text("".join(sitting_of(seed, words) for seed in seeds), encoding="utf-8")
+        sit_together(["sittings.toml", "--seconds", "240", "--out", "out", "--part", "0.005", *last])
+        said = capsys.readouterr().out.split("== world-")[1:]
+        assert len(said) == len(seeds) and all(text.endswith("\nfinished\n\n") for text in said)
+    assert [(log.name, log.read_text(encoding="utf-8")) for log in folder.glob("runs/*.early.log")] == [
+        ("world-2.early.log", "")
+    ], "it had nothing to complain of"
+    parts = sorted(folder.glob("out/world-2.run.tar.xz*"))
+    assert len(parts) > 1
+    (folder / "joined.tar.xz").write_bytes(b"".join(part.read_bytes() for part in parts))
+    unpack(folder / "home", [folder / "joined.tar.xz", folder / "out/world-2.loops.tar.xz"])
+    assert evaluate([folder / "home"], Wish(beam=1), Silent())["seeds"] == [2]
+    with tarfile.open(folder / "out/logs.tar.gz") as packed:
+        assert {"world-1.log", "home/world-2/costs.json"} <= set(packed.getnames())
+
+
 def test_training_stops_in_time_to_judge(tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
-    options = [str(tiny_experiment_file), "--run", str(run), "--out", str(tmp_path / "out"), "--minutes", "2"]
+    options = [str(tiny_experiment_file), "--run", str(run), "--out", str(tmp_path / "out"), "--until", "dual"]
     shutil.rmtree(run / "stages/dual")
-    late = Sitting(parse([*options, "--until", "dual", "--judging", "2", "--judge"]))
-    assert late.go() == "finished: what was trained in time is judged"
-    spent = Sitting(parse([*options, "--until", "dual", "--judging", "1", "--minutes", "0"]))
-    assert spent.go() == "over: the sitting's minutes are spent; with more --minutes the same command goes on"
+    late = [*options, "--call-minutes", "2", "--judging", "2", "--judge"]
+    assert Sitting(parse(late)).go() == "finished", "kept for judging in the last call alone"
+    shutil.rmtree(run / "stages/dual")
+    assert Sitting(parse([*late, "--last"])).go() == "finished: what was trained in time is judged"
+    assert "dual" not in Run(run).finished()
+    spent = [*options, "--call-minutes", "0", "--judging", "0", "--last"]
+    assert Sitting(parse(spent)).go() == "unfinished: the same command goes on"
 
 
 def test_a_stage_that_overtook_another_does_not_end_training(

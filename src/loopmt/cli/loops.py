@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 from rich.console import Console
@@ -68,6 +68,8 @@ def print_plan(plan: Json) -> None:
     pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
     if pivots:
         console.print(_pivotnumber_table(pivots))
+    if plan["zero_resource"]:
+        _print_zero_resource(console, plan["zero_resource"])
     _say(console, f"\n{_turns(plan)}")
     _say(console, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
 
@@ -192,6 +194,22 @@ def _pivotnumber_table(pivots: Sequence[Json]) -> Table:
         flown = _shown(pivot["pilot"]["predicted"], True) if pivot["pilot"] else "-"
         table.add_row(pivot["loop"], *(_shown(pivot[name]) for name in names), flown, pivot["verdict"])
     return table
+
+
+def _print_zero_resource(console: Console, directions: Json) -> None:
+    table = number_table(
+        "Directions without a translator: what could teach them, and what they must beat",
+        *("direction", "taught by", "its sources are right", "decoding through", "is right", "verdict"),
+    )
+    for direction, one in directions.items():
+        table.add_section()
+        ways = zip_longest(one["sources"].items(), one["through"].items(), fillvalue=("-", [None] * 3))
+        for number, ((path, sources), (way, right)) in enumerate(ways):
+            last = "" if number else one["verdict"]
+            table.add_row("" if number else direction, path, _shown(sources), way, _shown(right), last)
+    console.print(table)
+    for direction, one in directions.items():
+        _say(console, f"{direction}: {one['verdict']}: {one['why']}")
 
 
 def _turns(plan: Json) -> str:

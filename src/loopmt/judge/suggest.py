@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from loopmt.config import Auto
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.plan import Outlook, training_path
+from loopmt.judge.zero_resource import ZeroResource
 from loopmt.path import Hop, Path
 
 LOOPS = 1 / Auto().supervised - 1
@@ -19,23 +20,34 @@ Quality = Mapping[Hop, Mapping[Path, Estimate]]
 
 
 def suggest_weights(
-    outlooks: Mapping[Hop, Outlook], quality: Quality, fed: Callable[[Path], bool]
+    outlooks: Mapping[Hop, Outlook],
+    quality: Quality,
+    fed: Callable[[Path], bool],
+    untrained: Sequence[ZeroResource] = (),
 ) -> dict[Path, float]:
     """Paths to train on with their weights; those that teach one direction sum to LOOPS, where its bitext weighs 1.
 
     A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
     something that the dual loop does not. They share by route quality, how often the source that is learnt from is
-    right; a route of less than half the quality of the best gets nothing.
+    right; a route of less than half the quality of the best gets nothing. Directions without a translator are taught by
+    whatever leads to them, shared alike.
     """
     weights: dict[Path, float] = {}
     for direction, outlook in outlooks.items():
         paths = [path for path in map(training_path, _chosen(outlook)) if fed(path)]
-        rates = {path: _rate(quality.get(direction, {}).get(path)) for path in paths}
-        best = max(rates.values(), default=0.0)
-        rates = {path: rate for path, rate in rates.items() if rate >= FAR_BELOW * best}
-        total = sum(rates.values())
-        weights |= {path: max(0.01, round(LOOPS * rate / total, 2)) for path, rate in rates.items()}
+        weights |= _shared({path: quality.get(direction, {}).get(path) for path in paths})
+    for one in untrained:
+        weights |= _shared({path: rate for path, rate in one.sources.items() if one.promising and fed(path)})
     return weights
+
+
+def _shared(quality: Mapping[Path, Estimate | None]) -> dict[Path, float]:
+    """The weights of paths that teach one direction."""
+    rates = {path: _rate(estimate) for path, estimate in quality.items()}
+    best = max(rates.values(), default=0.0)
+    rates = {path: rate for path, rate in rates.items() if rate >= FAR_BELOW * best}
+    total = sum(rates.values())
+    return {path: max(0.01, round(LOOPS * rate / total, 2)) for path, rate in rates.items()}
 
 
 def _chosen(outlook: Outlook) -> list[Path]:

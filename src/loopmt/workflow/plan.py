@@ -13,11 +13,13 @@ from statistics import fmean
 
 from loopmt.config import Experiment, MixEntry, Stage, trained_hops
 from loopmt.errors import DataError, RunError
+from loopmt.judge.analysis import share_of
 from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
 from loopmt.judge.pilot import Pilot, judge_pilot
 from loopmt.judge.plan import WORTH, outlooks, route_quality, training_path
 from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.judge.theory.cases import jsonable
+from loopmt.judge.zero_resource import ZeroResource, missing, ways, zero_resource
 from loopmt.model.translators import all_hops
 from loopmt.path import Hop, Path
 from loopmt.processes import Processes, device_of_this_process
@@ -55,11 +57,14 @@ def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""
     survey = Survey.open(folder, question)
     memory = Memory.of(survey.run, survey.stage.name, question.beam)
-    trips = memory.walk(survey.starts, survey.loops, progress, f"loops of {survey.stage.name}")
+    walked = memory.walk(survey.starts, survey.paths, progress, f"loops of {survey.stage.name}")
+    trips = [trip for trip in walked if trip.loop.closed]
     rule = _rule(survey, trips)
     measured = [rule.judge(trip) for trip in trips]
+    arrived = {trip.loop: share_of(rule.judge(trip).home) for trip in walked if not trip.loop.closed}
+    untrained = [zero_resource(hop, survey.hops, arrived, question.worth) for hop in survey.missing]
     pilots = fly_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else Flown({}, {})
-    made: Json = jsonable(_plan(survey, rule, trips, measured, pilots))
+    made: Json = jsonable(_plan(survey, rule, trips, measured, pilots, untrained))
     write_json(survey.run.folder / "plan.json", made)
     return made
 
@@ -72,6 +77,7 @@ class Survey:
     experiment: Experiment
     question: Question
     stage: Stage
+    hops: tuple[Hop, ...]
     starts: list[Start]
     loops: list[Path]
 
@@ -89,12 +95,24 @@ class Survey:
                 f'set "{question.set}" has no loop to try: stage "{stage.name}" trains '
                 f"{', '.join(map(str, hops))}, and a loop needs a way back. Train both directions of a pair."
             )
-        return cls(run, experiment, question, stage, starts, loops)
+        return cls(run, experiment, question, stage, hops, starts, loops)
 
     def fed(self, path: Path) -> bool:
         """Whether the data has the path's ends, and the stage every translator that it generates with."""
-        hops = trained_hops(self.experiment, self.stage.name)
-        return self.experiment.data.supply().lack(path) is None and hops.issuperset(path.hops)
+        return self.experiment.data.supply().lack(path) is None and set(self.hops).issuperset(path.generating)
+
+    @property
+    def missing(self) -> list[Hop]:
+        """Directions that the stage has no translator for."""
+        return missing(self.experiment.languages, self.hops)
+
+    @property
+    def paths(self) -> list[Path]:
+        """All there is to walk: the loops, and where there is no translator, the ways between its two languages."""
+        known = {start.hop: start.references for start in self.starts}
+        pairs = dict.fromkeys(direction for hop in self.missing for direction in (hop, hop.reverse))
+        walks = [way for direction in pairs for way in ways(self.hops, direction)]
+        return [*self.loops, *(way for way in walks if way.languages[-1] in known.get(way.hops[0], {}))]
 
 
 def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
@@ -116,11 +134,18 @@ def _rule(survey: Survey, trips: Sequence[Trip]) -> Rule:
     return min(rules, key=lambda rule: abs(fmean(rule.judge(trip).right.mean() for trip in trips) - 0.5))
 
 
-def _plan(survey: Survey, rule: Rule, trips: Sequence[Trip], measured: Sequence[Verdicts], pilots: Flown) -> Json:
+def _plan(
+    survey: Survey,
+    rule: Rule,
+    trips: Sequence[Trip],
+    measured: Sequence[Verdicts],
+    pilots: Flown,
+    untrained: Sequence[ZeroResource],
+) -> Json:
     question, experiment = survey.question, survey.experiment
     found = outlooks(measured, pilots.over_none, pilots.over_dual, question.worth)
     quality = route_quality(measured)
-    weights = suggest_weights(found, quality, survey.fed)
+    weights = suggest_weights(found, quality, survey.fed, untrained)
     updates = survey.stage.updates or _UPDATES
     return {
         "version": _VERSION,
@@ -136,6 +161,7 @@ def _plan(survey: Survey, rule: Rule, trips: Sequence[Trip], measured: Sequence[
         "worth": question.worth,
         "pilot_updates": question.pilot,
         "directions": {str(direction): outlook.as_json() for direction, outlook in found.items()},
+        "zero_resource": {str(one.direction): one.as_json() for one in untrained},
         "grid": _grid(trips, question.worth),
         "routes": {str(hop): {str(path): rate for path, rate in paths.items()} for hop, paths in quality.items()},
         "mix": as_toml(weights, survey.stage.name, updates, [stage.name for stage in experiment.stages]),

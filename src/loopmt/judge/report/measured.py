@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from loopmt.config import Experiment
 from loopmt.judge.analysis import Estimate
@@ -87,7 +87,12 @@ def plan_rows(plan: Json) -> Json:
         for direction, outlook in plan["directions"].items()
         for loop in outlook["loops"]
     ]  # fmt: skip
-    return {**{name: plan[name] for name in ("stage", "set", "rule", "mix", "pilot_updates")}, "rows": rows}
+    untrained = [
+        {"direction": direction, **one, "ways": list(zip_longest(one["sources"].items(), one["through"].items()))}
+        for direction, one in plan.get("zero_resource", {}).items()  # a plan made by an earlier version has none
+    ]
+    head = {name: plan[name] for name in ("stage", "set", "rule", "mix", "pilot_updates")}
+    return {**head, "rows": rows, "untrained": untrained}
 
 
 def predicted(experiment: Experiment, plan: Json, analysis: Json) -> Json | None:

@@ -1,0 +1,79 @@
+"""Directions that no translator was trained for: text that others send to them can teach them.
+
+Without a pair of fr and es, the path es>en>fr>es teaches fr>es: real Spanish, and the French that two translators make
+of it. In advance one can know how often that French is right, and how often decoding through English, fr>en>es, is: a
+direct translator must beat that to be worth its training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopmt.judge.analysis import Estimate
+from loopmt.judge.plan import VERDICTS, WORTH
+from loopmt.path import Hop, Path
+
+_UNKNOWN: Estimate = [None, 0.0, 1.0]
+
+
+@dataclass(frozen=True)
+class ZeroResource:
+    """What can be said of a direction without a translator."""
+
+    direction: Hop
+    sources: dict[Path, Estimate]
+    """By the path that would teach it: how often what it would read is right."""
+    through: dict[Path, Estimate]
+    """How often decoding through others is right."""
+    verdict: str
+    why: str
+
+    @property
+    def promising(self) -> bool:
+        return self.verdict in VERDICTS[:2]
+
+    def as_json(self) -> dict[str, Any]:
+        told = {
+            name: {str(path): rate for path, rate in getattr(self, name).items()} for name in ("sources", "through")
+        }
+        return {"verdict": self.verdict, "why": self.why, **told}
+
+
+def missing(languages: Sequence[str], hops: Collection[Hop]) -> list[Hop]:
+    """Directions without a translator that some walk over translators leads along, there or back."""
+    pairs = [Hop(one, other) for one in languages for other in languages if one != other]
+    return [hop for hop in pairs if hop not in hops and (ways(hops, hop) or ways(hops, hop.reverse))]
+
+
+def ways(hops: Collection[Hop], direction: Hop) -> list[Path]:
+    """From one language to the other, by one translator or by two."""
+    source, target = direction.source, direction.target
+    direct = [Path((source, target))] if direction in hops else []
+    first = [hop for hop in hops if hop.source == source and Hop(hop.target, target) in hops]
+    return direct + [Path((source, hop.target, target)) for hop in first]
+
+
+def zero_resource(
+    direction: Hop, hops: Collection[Hop], arrived: Mapping[Path, Estimate], worth: float = WORTH
+) -> ZeroResource:
+    """`arrived`: how often what a walk brings is right, where a reference can tell."""
+    back = {
+        Path((*way.languages, way.languages[0])): arrived.get(way, _UNKNOWN) for way in ways(hops, direction.reverse)
+    }
+    there = {way: arrived.get(way, _UNKNOWN) for way in ways(hops, direction)}
+    return ZeroResource(direction, back, there, *_decide(back, there, worth))
+
+
+def _decide(sources: Mapping[Path, Estimate], through: Mapping[Path, Estimate], worth: float) -> tuple[str, str]:
+    if not sources:
+        return "no signal", "no translator leads to its source, so there is nothing to teach it with."
+    path, (rate, low, _) = max(sources.items(), key=lambda item: item[1][0] or 0.0)
+    if rate is None or low is None:
+        return "no signal", "no row of the set is known in both languages, so what arrives cannot be judged."
+    if low <= worth:
+        return "no signal", f"what {path} would teach it with is right too seldom ({rate:.1%})."
+    bar = [f"{way}, right for {seen[0]:.0%}" for way, seen in through.items() if seen[0] is not None]
+    beat = f"; to be worth it, it must beat decoding through others ({', '.join(bar)})" if bar else ""
+    return "may help", f"{rate:.0%} of what {path} would teach it with is right{beat}."

@@ -1,0 +1,113 @@
+"""Directions that no translator was trained for: what could teach them is found, measured, judged and suggested."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import EXPERIMENT, AskFor
+from loopmt.cli import app
+from loopmt.config import expansions, loads
+from loopmt.judge.analysis import Estimate
+from loopmt.judge.score import moses, sentence_bleu
+from loopmt.judge.suggest import LOOPS, as_toml, suggest_weights
+from loopmt.judge.zero_resource import missing, ways, zero_resource
+from loopmt.path import Hop, Path
+from loopmt.progress import Silent
+from loopmt.run import read_json
+from loopmt.text.store import Store
+from loopmt.workflow.plan import Question, plan
+from loopmt.workflow.report import Wish, report
+from loopmt.workflow.train import train
+from loopmt.workflow.translate import load
+
+STAR = [Hop("en", "fr"), Hop("fr", "en"), Hop("en", "es"), Hop("es", "en")]
+POOR = Hop("fr", "es")
+BACK, THERE = Path.parse("es>en>fr"), Path.parse("fr>en>es")
+ROAD = Path.parse("es>en>fr>es")
+LANGUAGES = ("en", "fr", "es")
+
+
+def test_what_is_missing_and_what_leads_there() -> None:
+    assert missing(LANGUAGES, STAR) == [POOR, POOR.reverse]
+    assert ways(STAR, POOR) == [THERE] and ways(STAR, POOR.reverse) == [BACK]
+    assert missing(LANGUAGES, [*STAR, POOR, POOR.reverse]) == []
+    assert missing(("en", "fr", "es", "de"), STAR) == [POOR, POOR.reverse], "nothing leads to German or from it"
+    one_way = [Hop("en", "fr")]
+    assert missing(LANGUAGES, one_way) == [Hop("fr", "en")]
+    found = zero_resource(Hop("fr", "en"), one_way, {Path.parse("en>fr"): [0.5, 0.4, 0.6]})
+    assert list(found.sources) == [Path.parse("en>fr>en")] and found.through == {}, "back-translation teaches it"
+    assert found.verdict == "may help" and "beat" not in found.why
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict", "why"),
+    [
+        (
+            [0.4, 0.35, 0.45],
+            "may help",
+            "40% of what es>en>fr>es would teach it with is right; to be worth it, it must",
+        ),
+        ([0.02, 0.005, 0.05], "no signal", "right too seldom (2.0%)"),
+        (None, "no signal", "no row of the set is known in both languages"),
+    ],
+)
+def test_verdicts(rate: Estimate | None, verdict: str, why: str) -> None:
+    arrived: dict[Path, Estimate] = {THERE: [0.5, 0.4, 0.6], **({BACK: rate} if rate else {})}
+    found = zero_resource(POOR, STAR, arrived)
+    assert found.verdict == verdict and why in found.why
+    assert ("decoding through others (fr>en>es, right for 50%)" in found.why) == found.promising
+    assert zero_resource(POOR, STAR, arrived, worth=0.5).promising is False, "worth is the user's"
+    only_there = zero_resource(POOR, [Hop("fr", "en"), Hop("en", "es")], arrived)
+    assert only_there.verdict == "no signal" and "nothing to teach it with" in only_there.why
+
+
+def test_the_suggested_mix_teaches_them_where_it_is_pasted() -> None:
+    text = EXPERIMENT.replace(', "fr-es" = "bi.fr-es"', "")
+    experiment = loads(text)
+    untrained = [zero_resource(POOR, STAR, {BACK: [0.4, 0.3, 0.5]}), zero_resource(POOR.reverse, STAR, {})]
+    weights = suggest_weights({}, {}, lambda path: experiment.data.supply().lack(path) is None, untrained)
+    assert weights == {ROAD: LOOPS}, "of the other nothing is known"
+    mix = as_toml(weights, "vanilla", 500, [stage.name for stage in experiment.stages])
+    assert mix is not None
+    pasted = loads(text + "\n" + mix)
+    paths = [path for _, expansion in expansions(pasted, pasted.stage("loops")) for path in expansion.paths]
+    assert [path for path in paths if path.closed] == [ROAD]
+    assert suggest_weights({}, {}, lambda path: False, untrained) == {}, "without Spanish text there is nothing to send"
+
+
+@pytest.fixture
+def star(ask_for: AskFor) -> FilePath:
+    request = ask_for('[[stage]]\nname = "star"\nmix = ["en>X", "X>en"]\nupdates = 60\n', parent=False)
+    assert request.run and train(request, Silent())
+    return FilePath(request.run)
+
+
+def test_a_run_without_a_pair_is_told_what_could_teach_it(star: FilePath) -> None:
+    shown = CliRunner().invoke(app, ["plan", str(star), "--beam", "1", "--sentences", "20", "--threshold", "10"])
+    assert shown.exit_code == 0, shown.output
+    made = read_json(star / "plan.json")
+    assert list(made["directions"]) == ["en>fr", "en>es", "fr>en", "es>en"]
+    assert list(made["zero_resource"]) == ["fr>es", "es>fr"]
+    told = made["zero_resource"]["fr>es"]
+    assert told["sources"][str(ROAD)][0] == pytest.approx(right(star, BACK, 10.0))
+    assert told["through"][str(THERE)][0] == pytest.approx(right(star, THERE, 10.0))
+    for words in ("Directions without a translator", str(ROAD), str(THERE), told["verdict"]):
+        assert words in shown.stdout
+    page, _ = report([star], Wish(sentences=4, beam=1), Silent())
+    assert "Directions without a translator" in page.read_text(encoding="utf-8")
+    assert plan(star, Question(beam=1, sentences=20, threshold=10.0), Silent()) == made, "said once, remembered"
+
+
+def right(run: FilePath, way: Path, threshold: float) -> float:
+    """By hand: two translators in a row, and how many of what they say score above the threshold."""
+    source, target = way.ends
+    pair = Store.open(run / "store").pair_texts("valid", source, target)
+    assert pair is not None
+    texts, translator = pair[0][:20], load(run, "star")
+    for hop in way.hops:
+        texts = translator.translate(texts, str(hop), 1)
+    scores = sentence_bleu(moses(texts, target), moses(pair[1][:20], target))
+    return float(sum(score > threshold for score in scores)) / len(scores)
