@@ -23,7 +23,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,26 +91,18 @@ def share_the_gpu() -> None:
 
 
 def sit(all_places: Sequence[Place], seconds: float, last: bool) -> None:
-    """All at once, and until all have got up."""
-    end = time.monotonic() + seconds
+    """All at once, and until all have got up: a sitting keeps its time by itself."""
     sittings = [place.sit(seconds, last) for place in all_places]
     early = [place.decode() for place in all_places if last and any(place.run.glob("stages/*/result"))]
     for process in sittings:
-        wait_or_end(process, end)
+        process.wait()
     for process in early:
-        wait_or_end(process, time.monotonic())
-
-
-def wait_or_end(process: subprocess.Popen[bytes], end: float) -> None:
-    try:
-        process.wait(max(0.0, end - time.monotonic()))
-    except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
 def pack_logs(all_places: Sequence[Place], out: Path) -> None:
-    """What was printed, and what was measured while training, unpacked first."""
+    """What was printed, and what was measured while training."""
     with tarfile.open(out / "logs.tar.gz", "w:gz") as packed:
         for place in all_places:
             files = [*place.home.glob("*.txt"), *place.home.glob("*.json"), *place.run.glob("stages/*/metrics.jsonl")]
