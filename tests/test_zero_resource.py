@@ -64,6 +64,15 @@ def test_verdicts(rate: Estimate | None, verdict: str, why: str) -> None:
     assert only_there.verdict == "no signal" and "nothing to teach it with" in only_there.why
 
 
+def test_of_several_ways_the_best_known_one_counts() -> None:
+    both = [*STAR, Hop("es", "de"), Hop("de", "fr")]
+    found = zero_resource(POOR, both, {BACK: [0.0, 0.0, 0.004]})
+    assert list(found.sources) == [ROAD, Path.parse("es>de>fr>es")]
+    assert found.verdict == "no signal" and "es>en>fr>es would teach it with is right too seldom" in found.why
+    better = zero_resource(POOR, both, {BACK: [0.1, 0.05, 0.2], Path.parse("es>de>fr"): [0.3, 0.2, 0.4]})
+    assert better.why.startswith("30% of what es>de>fr>es")
+
+
 def test_the_suggested_mix_teaches_them_where_it_is_pasted() -> None:
     text = EXPERIMENT.replace(', "fr-es" = "bi.fr-es"', "")
     experiment = loads(text)

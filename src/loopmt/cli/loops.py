@@ -205,8 +205,8 @@ def _print_zero_resource(console: Console, directions: Json) -> None:
         table.add_section()
         ways = zip_longest(one["sources"].items(), one["through"].items(), fillvalue=("-", [None] * 3))
         for number, ((path, sources), (way, right)) in enumerate(ways):
-            last = "" if number else one["verdict"]
-            table.add_row("" if number else direction, path, _shown(sources), way, _shown(right), last)
+            head, verdict = ("", "") if number else (direction, one["verdict"])
+            table.add_row(head, path, _shown(sources), way, _shown(right), verdict)
     console.print(table)
     for direction, one in directions.items():
         _say(console, f"{direction}: {one['verdict']}: {one['why']}")

@@ -43,8 +43,9 @@ class ZeroResource:
 
 def missing(languages: Sequence[str], hops: Collection[Hop]) -> list[Hop]:
     """Directions without a translator that some walk over translators leads along, there or back."""
+    trained = set(hops)
     pairs = [Hop(one, other) for one in languages for other in languages if one != other]
-    return [hop for hop in pairs if hop not in hops and (ways(hops, hop) or ways(hops, hop.reverse))]
+    return [hop for hop in pairs if hop not in trained and (ways(hops, hop) or ways(hops, hop.reverse))]
 
 
 def ways(hops: Collection[Hop], direction: Hop) -> list[Path]:
@@ -69,9 +70,10 @@ def zero_resource(
 def _decide(sources: Mapping[Path, Estimate], through: Mapping[Path, Estimate], worth: float) -> tuple[str, str]:
     if not sources:
         return "no signal", "no translator leads to its source, so there is nothing to teach it with."
-    path, (rate, low, _) = max(sources.items(), key=lambda item: item[1][0] or 0.0)
-    if rate is None or low is None:
+    known = {path: (rate, low) for path, (rate, low, _) in sources.items() if rate is not None and low is not None}
+    if not known:
         return "no signal", "no row of the set is known in both languages, so what arrives cannot be judged."
+    path, (rate, low) = max(known.items(), key=lambda item: item[1])
     if low <= worth:
         return "no signal", f"what {path} would teach it with is right too seldom ({rate:.1%})."
     bar = [f"{way}, right for {seen[0]:.0%}" for way, seen in through.items() if seen[0] is not None]

@@ -61,6 +61,7 @@ def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
     trips = [trip for trip in walked if trip.loop.closed]
     rule = _rule(survey, trips)
     measured = [rule.judge(trip) for trip in trips]
+    # Where a walk ends elsewhere, `home` says that what arrives there is right.
     arrived = {trip.loop: share_of(rule.judge(trip).home) for trip in walked if not trip.loop.closed}
     untrained = [zero_resource(hop, survey.hops, arrived, question.worth) for hop in survey.missing]
     pilots = fly_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else Flown({}, {})
@@ -99,7 +100,7 @@ class Survey:
 
     def fed(self, path: Path) -> bool:
         """Whether the data has the path's ends, and the stage every translator that it generates with."""
-        return self.experiment.data.supply().lack(path) is None and set(self.hops).issuperset(path.generating)
+        return self.experiment.data.supply().lack(path) is None and all(hop in self.hops for hop in path.generating)
 
     @property
     def missing(self) -> list[Hop]:
