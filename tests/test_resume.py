@@ -17,6 +17,7 @@ import torch
 from loopmt.errors import RunError
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
+from loopmt.workflow.stages import Stopper
 from loopmt.workflow.train import Request, train
 
 ASK = Callable[..., Request]
@@ -138,6 +139,17 @@ def test_paused_after_a_time(ask_for: ASK, reference: Request) -> None:
         assert pauses < 100
     assert pauses > 1
     assert_same(request, reference)
+
+
+def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
+    stopper = Stopper(deadline=time.monotonic() - 60)
+    with stopper.listening():
+        assert stopper.asked()
+        os.kill(os.getpid(), signal.SIGTERM)  # the process that started the stages side by side has a clock too
+        stopper.heard = (stopper.heard or 0.0) - 60
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert stopper.reason == "the time given by --stop-after is over"
 
 
 def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:

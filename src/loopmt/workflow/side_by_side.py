@@ -77,4 +77,6 @@ def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, pa
     except LoopmtError as error:
         progress.say(f"loopmt: {error}")
         raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:  # asked twice: what the round had done is done again when it resumes
+        raise SystemExit(_PAUSED) from None
     raise SystemExit(0 if finished else _PAUSED)

@@ -47,7 +47,7 @@ class Stopper:
 
     deadline: float | None = None
     reason: str | None = None
-    heard: float = 0.0  # when
+    heard: float | None = None  # when the first signal came
     orphaned: Callable[[], bool] = lambda: False
 
     def asked(self) -> bool:
@@ -68,10 +68,11 @@ class Stopper:
                 signal.signal(number, handler)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
+        """Only a second signal interrupts: with --jobs the first may come when the time is over by our own clock too."""
         now = time.monotonic()
-        if self.reason is None:
-            self.reason, self.heard = f"{signal.Signals(number).name} was received", now
-        elif now - self.heard > _SAME_SIGNAL:  # asked again: do not wait for the end of the round
+        self.reason = self.reason or f"{signal.Signals(number).name} was received"
+        self.heard = self.heard or now
+        if now - self.heard > _SAME_SIGNAL:  # asked again: do not wait for the end of the round
             raise KeyboardInterrupt
 
 
