@@ -71,9 +71,7 @@ class Sitting:
 
     def go(self) -> str:
         """Train and judge; how it ended."""
-        experiment = load(self.options.experiment, self.overrides)
-        for stage in self.options.until:
-            experiment.stage(stage)
+        self.training()  # a stage that there is not is refused before anything is done
         try:
             return self._go()
         finally:
@@ -101,15 +99,17 @@ class Sitting:
         return Step("prepare", ("prepare", *self._experiment()))
 
     def training(self) -> list[Step]:
-        stages = [stage.name for stage in load(self.options.experiment, self.overrides).stages]
-        return [
-            Step(
-                f"train-{stage}",
-                ("train", *self._experiment(), "--until", stage, "--jobs", str(self.options.jobs)),
-                tuple(stages[: stages.index(stage) + 1]),
-            )
-            for stage in self.options.until
-        ]
+        """One step for each `--until`, or one for all of `--only`."""
+        options = self.options
+        if options.only:
+            only = [word for stage in options.only for word in ("--only", stage)]
+            return [self._train("+".join(options.only), None, only)]
+        return [self._train(stage, stage, ["--until", stage]) for stage in options.until]
+
+    def _train(self, name: str, until: str | None, words: Sequence[str]) -> Step:
+        asked = load(self.options.experiment, self.overrides).asked_for(until, self.options.only)
+        command = ("train", *self._experiment(), *words, "--jobs", str(self.options.jobs))
+        return Step(f"train-{name}", command, tuple(stage.name for stage in asked))
 
     def judging(self) -> list[Step]:
         """Each on all stages that are finished; the plan is that of the first."""
@@ -202,7 +202,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("experiment", type=Path)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--until", nargs="+", required=True, metavar="STAGE", help="trained with all stages before it")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--until", nargs="+", metavar="STAGE", help="trained with all stages before it")
+    which.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="trained with those they come from")
     parser.add_argument("--call-minutes", type=float, default=9.3, help="of one call")
     parser.add_argument("--last", action="store_true", help="judge in this call, whether or not all is trained")
     parser.add_argument("--judging", type=float, default=6.0, help="minutes that the last call keeps for judging")

@@ -140,6 +140,8 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("generate", "RUN", "en>fr>en", "--out", "o", "--shard", "3/2"), b"", "--shard 3/2: write I/N"
     yield ("train", "missing.toml"), b"", "missing.toml: there is no such experiment file"
     yield ("train", "FILE", "--dry-run", "--until", "x"), b"", "there is no stage 'x'"
+    yield ("train", "FILE", "--dry-run", "--only", "x"), b"", "there is no stage 'x'; there are vanilla,"
+    yield ("train", "FILE", "--until", "dual", "--only", "dual"), b"", "--until and --only: give one of them"
     yield ("train", "FILE", "--set", "train.token=1"), b"", "Did you mean 'tokens'?"
     yield ("train", "FILE", "--stop-after", "soon"), b"", "--stop-after soon: write a time"
     yield ("prepare", "FILE", "--set", "data.mono.en=nope"), b"", "there is no"
@@ -213,6 +215,20 @@ def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, 
     words = ("--set", 'data.bitext={"en-fr"="bi.en-fr","en-es"="bi.en-es"}')
     star = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", *words)
     assert "left out: fr>es is open, so it needs bitext fr-es; the data has en-es, en-fr" in star.out
+
+
+def test_only_a_stage_and_what_it_comes_from(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    few = (f"stage.{stage}.updates=2" for stage in ("vanilla", "vanilla-longer", "dual"))
+    words = ("--only", "dual", *(word for key in few for word in ("--set", key)))
+    told = cli("train", tiny_experiment_file, "--run", tmp_path / "run", *words, "--dry-run").out
+    assert "stage vanilla:" in told and "stage dual:" in told and "stage vanilla-longer:" not in told
+    assert cli("train", tiny_experiment_file, "--run", tmp_path / "run", *words).code == 0
+    shown = json.loads(cli("show", tmp_path / "run", "--json").out)
+    assert {stage["name"]: stage["state"] for stage in shown["stages"]} == {
+        "vanilla": "finished",
+        "vanilla-longer": "not begun",
+        "dual": "finished",
+    }
 
 
 def test_evaluate_and_show(cli: Cli, copied: Path) -> None:

@@ -160,6 +160,8 @@ def test_a_stage_that_overtook_another_does_not_end_training(
     assert sitting.done(step)
     shutil.rmtree(run / "stages/vanilla-longer")
     assert not sitting.done(step) and "dual" in sitting.finished
+    (step,) = Sitting(parse([*options[:-2], "--only", "dual"])).training()
+    assert step.name == "train-dual" and step.command[-4:-2] == ("--only", "dual") and sitting.done(step)
 
 
 def test_a_mistake_is_seen_before_anything_is_done(folder: Path) -> None:

@@ -31,6 +31,10 @@ def train(
     run: RunOption = None,
     override: SetOption = None,
     until: Annotated[str | None, typer.Option("--until", help="Train no further than this stage.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="Train this stage and those it comes from, no others; may be repeated."),
+    ] = None,
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Stages trained side by side, in processes.")] = 1,
     tensorboard: Annotated[
@@ -48,7 +52,7 @@ def train(
     from loopmt.progress import standard
     from loopmt.workflow.train import Request, train
 
-    request = Request(file, run, override or (), until, seconds(stop_after), jobs, tensorboard)
+    request = Request(file, run, override or (), until, only or (), seconds(stop_after), jobs, tensorboard)
     if dry_run:
         from loopmt.workflow.dry_run import describe
 

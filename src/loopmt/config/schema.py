@@ -5,6 +5,7 @@ A section travels through the rooms; the whole experiment never does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -341,6 +342,21 @@ class Experiment(Section):
             if stage.name == name:
                 return stage
         raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
+
+    def asked_for(self, until: str | None, only: Sequence[str]) -> list[Stage]:
+        """The stages up to `until`; or `only` some, and those that they come from."""
+        if until and only:
+            raise ConfigError("--until and --only: give one of them; --only trains a stage and those it comes from.")
+        if until:
+            return self.stages[: self.stages.index(self.stage(until)) + 1]
+        needed = {name for stage in only for name in self._line(stage)}
+        return [stage for stage in self.stages if stage.name in needed or not only]
+
+    def _line(self, name: str | None) -> Iterator[str]:
+        """A stage, its parent, and so on to the first."""
+        while name is not None:
+            yield name
+            name = self.stage(name).from_
 
     def alike(self, other: Experiment) -> bool:
         """May runs of both be judged together?

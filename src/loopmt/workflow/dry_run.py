@@ -38,7 +38,7 @@ _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much
 def describe(request: Request, progress: Progress) -> None:
     """Print the plan; a mistake that `train` would refuse is refused here too."""
     experiment, run = request.load()
-    wanted = _wanted(experiment, request.until)
+    wanted = experiment.asked_for(request.until, request.only)
     root = run.folder / "corpora" if experiment.data.world else request.file.parent / (experiment.data.root or "")
     settings = settings_of(experiment.data, experiment.vocab, experiment.languages, experiment.seed)
     manifest = prepared(run.folder, settings, as_files(experiment.data), root, experiment.languages)
@@ -60,12 +60,6 @@ def describe(request: Request, progress: Progress) -> None:
             f"Left to train: about {_clock(left)} on this machine ({site.device.type}), validation not counted."
         )
     print(visible("\n".join(lines)))
-
-
-def _wanted(experiment: Experiment, until: str | None) -> list[Stage]:
-    if until is None:
-        return experiment.stages
-    return experiment.stages[: experiment.stages.index(experiment.stage(until)) + 1]
 
 
 def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.Site:

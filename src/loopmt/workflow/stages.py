@@ -68,7 +68,7 @@ class Stopper:
                 signal.signal(number, handler)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        """Only a second signal interrupts: with --jobs the first may come when the time is over by our own clock too."""
+        """Only a second signal interrupts: with --jobs the first may come when our own clock has ended the time."""
         now = time.monotonic()
         self.reason = self.reason or f"{signal.Signals(number).name} was received"
         self.heard = self.heard or now

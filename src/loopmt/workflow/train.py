@@ -28,6 +28,7 @@ class Request:
     run: Path | None = None
     overrides: Sequence[str] = ()
     until: str | None = None
+    only: Sequence[str] = ()
     stop_after: float | None = None  # seconds
     jobs: int = 1
     tensorboard: bool = False
@@ -60,12 +61,11 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
 
 
 def train(request: Request, progress: Progress) -> bool:
-    """Train every stage up to `until`; False if it was stopped before."""
+    """Train the stages that were asked for; False if it was stopped before."""
     device = device_of_this_process()
     processes = Processes.join(device)
     experiment, run = request.load()
-    if request.until is not None:
-        experiment.stage(request.until)
+    experiment.asked_for(request.until, request.only)  # refused before anything is written
     stopper = Stopper(time.monotonic() + request.stop_after if request.stop_after else None)
     try:
         if not processes.first:
@@ -82,7 +82,7 @@ def train(request: Request, progress: Progress) -> bool:
 def _train_tree(
     run: Run, device: torch.device, processes: Processes, request: Request, stopper: Stopper, progress: Progress
 ) -> bool:
-    stages = _asked_for(run.experiment().stages, request.until)
+    stages = run.experiment().asked_for(request.until, request.only)
     with stopper.listening():
         if request.jobs > 1 and not processes.many:
             finished = train_side_by_side(run, stages, request.jobs, stopper, request.tensorboard)
@@ -92,11 +92,6 @@ def _train_tree(
     if not finished:
         progress.say(f"training paused: {stopper.reason}. The same command resumes it.")
     return finished
-
-
-def _asked_for(stages: Sequence[Stage], until: str | None) -> list[Stage]:
-    names = [stage.name for stage in stages]
-    return list(stages[: names.index(until) + 1 if until else None])
 
 
 def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress, tensorboard: bool) -> bool:
