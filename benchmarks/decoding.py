@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from loopmt.config import trained_hops
+from loopmt.config import spoken_hops
 from loopmt.judge.loops import loops_of, starts_of
 from loopmt.model.translators import all_hops
 from loopmt.path import Path as Walk
@@ -41,7 +41,7 @@ def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:
     """The loops of every finished stage on every test set: what analyze asks for, and report."""
     exam, store = Exam.open(folder), Store.open(folder / "store")
     for stage in exam.run.finished():
-        hops = all_hops(exam.experiment.languages, trained_hops(exam.experiment, stage))
+        hops = all_hops(exam.experiment.languages, spoken_hops(exam.experiment, stage))
         memory = Memory.of(exam.run, stage, beam)
         for name in store.tests:
             starts = starts_of(store, name, hops, sentences, exam.experiment.data.lowercase)

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from loopmt.config import expansions, spoken_hops
 from loopmt.errors import CollapseError, ConfigError
 from loopmt.learn.trainer import Trainer
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Json, Run, StageFolder, write_checkpoint
+from loopmt.workflow.evaluate import Wish, evaluate
 from loopmt.workflow.stages import Site, Stopper, assemble
 from loopmt.workflow.train import Request, prepare_run, train
 
@@ -137,6 +139,31 @@ def test_one_network_for_all(ask_for: ASK) -> None:
     request = ask_for(stage(mix, parent=False), "model.sharing=all", parent=False)
     assert train(request, Silent())
     assert {key.partition("/")[0] for key in folder_of(request).result().tensors["weights"]} == {"all"}
+
+
+ZERO_SHOT = """
+[[stage]]
+name = "loops"
+from = "before"
+mix = ["X>Y", "X>Y>X"]
+updates = 4
+train = { tokens = 256, validate_every = 4, validate_sentences = 4 }
+"""
+
+
+def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
+    """Without fr-es its zero-shot translations are scored, and loops may begin with them."""
+    star = 'data.bitext={ "en-fr" = "bi.en-fr", "en-es" = "bi.en-es" }'
+    stages = stage('["X>Y"]', parent=False).replace('"loops"', '"before"') + ZERO_SHOT
+    shared, apart = (ask_for(stages, star, f"model.sharing={sharing}", parent=False) for sharing in ("all", "none"))
+    for request, directions in ((shared, 6), (apart, 4)):
+        experiment, _ = request.load()
+        assert len(spoken_hops(experiment, "loops")) == directions
+        (_, _), (_, loops) = expansions(experiment, experiment.stage("loops"))
+        assert len(loops.paths) == directions
+    assert train(shared, Silent()) and shared.run is not None
+    card = evaluate([shared.run], Wish(beam=1), Silent())
+    assert "fr>es" in card["stages"]["before"]["sets"]["test"]["directions"]
 
 
 def test_a_shared_network_may_learn_more_of_what_has_more_pairs(ask_for: ASK) -> None:

@@ -1,6 +1,6 @@
 """Experiment files: what may be said (`schema`), how it is read (`load`), what must agree (`check`)."""
 
-from loopmt.config.check import expansions, supervised_shares, trained_hops
+from loopmt.config.check import expansions, spoken_hops, supervised_shares
 from loopmt.config.load import load, loads
 from loopmt.config.schema import (
     Auto,
@@ -37,6 +37,6 @@ __all__ = [
     "expansions",
     "load",
     "loads",
+    "spoken_hops",
     "supervised_shares",
-    "trained_hops",
 ]

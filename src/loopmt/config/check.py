@@ -105,7 +105,7 @@ def _check_imported(experiment: Experiment) -> None:
 
 def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
     """A stage's mix on the experiment's data: each entry with the paths it comes to."""
-    return _expanded(experiment, stage, trained_hops(experiment, stage.from_))
+    return _expanded(experiment, stage, spoken_hops(experiment, stage.from_))
 
 
 def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
@@ -141,14 +141,21 @@ def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     return [MixEntry(path="X>Y"), *loops]
 
 
-def trained_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
-    """Every direction that a stage and its ancestors teach or start from a pretrained translator."""
+def spoken_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
+    """Every direction that a stage and its ancestors teach or start from a pretrained translator.
+
+    One network for all also speaks, untaught, from every language that it reads to every other that it writes.
+    """
     if name is None:
         return experiment.imports("start")
     stage = experiment.stage(name)
-    before = trained_hops(experiment, stage.from_)
+    before = spoken_hops(experiment, stage.from_)
     expanded = _expanded(experiment, stage, before)
-    return before | {path.taught for _, expansion in expanded for path in expansion.paths}
+    taught = before | {path.taught for _, expansion in expanded for path in expansion.paths}
+    if experiment.model.sharing == "none":
+        return taught
+    written = {hop.target for hop in taught}
+    return frozenset(Hop(one.source, other) for one in taught for other in written if other != one.source)
 
 
 def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:

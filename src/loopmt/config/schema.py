@@ -114,7 +114,9 @@ class Model(Section):
     """The network: a preset, and any field beside it."""
 
     preset: Literal["tiny", "small", "base", "big"] = Field("small", description="where the other fields start from")
-    sharing: Literal["none", "all"] = Field("none", description="one network per direction, or one with language tags")
+    sharing: Literal["none", "all"] = Field(
+        "none", description="one network per direction, or one with language tags, which speaks untaught pairs too"
+    )
     norm: Literal["post", "pre"] = Field("post", description="layer norm after (Marian) or before (Pegasus) each block")
     activation: Literal["relu", "gelu", "swish"] = Field("relu", description="of the feed-forward blocks")
     layers: int = Field(3, ge=1, description="encoder layers, and decoder layers unless set")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
-from loopmt.config import Experiment, supervised_shares, trained_hops
+from loopmt.config import Experiment, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
 from loopmt.judge.analysis import beyond_placebo, identified, latent, observed, threshold_errors
 from loopmt.judge.loops import Exact, Rule, Threshold, Verdicts, loops_of, starts_of
@@ -89,7 +89,7 @@ class Inquiry:
         return found
 
     def _round(self, stage: str, name: str, memory: Memory, progress: Progress) -> Iterator[tuple[Verdicts, str]]:
-        hops = all_hops(self.experiment.languages, trained_hops(self.experiment, stage))
+        hops = all_hops(self.experiment.languages, spoken_hops(self.experiment, stage))
         starts = starts_of(self.store, name, hops, self.wish.sentences, self.experiment.data.lowercase)
         loops = loops_of(hops, self.wish.longest)
         trips = memory.walk(starts, loops, progress, f"loops of {stage} on {name}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, trained_hops
+from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner, learning_rate, precision
@@ -87,7 +87,7 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
 
 
 def _networks(experiment: Experiment, site: stages.Site | None) -> str:
-    hops = {hop for stage in experiment.stages for hop in trained_hops(experiment, stage.name)}
+    hops = {hop for stage in experiment.stages for hop in spoken_hops(experiment, stage.name)}
     shared = experiment.model.sharing == "all"
     each = _layout(experiment, site).num_parameters
     total = each if shared else each * len(hops)

@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path as FilePath
 from urllib.parse import quote
 
-from loopmt.config import Experiment, trained_hops
+from loopmt.config import Experiment, spoken_hops
 from loopmt.errors import DamagedError, DataError, PathError, RunError
 from loopmt.judge.bootstrap import mean_statistics
 from loopmt.judge.score import Marked, comet_statistics, surface_statistics
@@ -117,7 +117,7 @@ class Exam:
 
     def pairs_of(self, name: str) -> list[Pairs]:
         """The test text that a stage can translate."""
-        hops = trained_hops(self.experiment, name)
+        hops = spoken_hops(self.experiment, name)
         return [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
 
     def _stage(self, name: str, wish: Wish, progress: Progress) -> StageMeasures:
@@ -155,7 +155,7 @@ class Exam:
 
 def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> None:
     """Every pivot must lead through a third language, and some finished stage must have all its translators."""
-    trained = [trained_hops(experiment, name) for name in run.finished()]
+    trained = [spoken_hops(experiment, name) for name in run.finished()]
     for pivot in pivots:
         if pivot.closed or len(pivot.hops) == 1:
             raise PathError(

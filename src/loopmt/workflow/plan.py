@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from statistics import fmean
 
-from loopmt.config import Experiment, MixEntry, Stage, trained_hops
+from loopmt.config import Experiment, MixEntry, Stage, spoken_hops
 from loopmt.errors import DataError, RunError
 from loopmt.judge.analysis import share_of
 from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
@@ -87,7 +87,7 @@ class Survey:
         run = Run.open(folder)
         experiment = run.experiment()
         stage = _first_stage(run, experiment, question.stage)
-        hops = all_hops(experiment.languages, trained_hops(experiment, stage.name))
+        hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
         store = Store.open(run.folder / "store")
         starts = starts_of(store, question.set, hops, question.sentences, experiment.data.lowercase)
         loops = [loop for loop in loops_of(hops) if loop.hops[0] in {start.hop for start in starts}]

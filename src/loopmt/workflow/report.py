@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
-from loopmt.config import Experiment, expansions, trained_hops
+from loopmt.config import Experiment, expansions, spoken_hops
 from loopmt.errors import DamagedError
 from loopmt.judge.loops import starts_of
 from loopmt.judge.report.followed import Judged, chosen_loops, show
@@ -127,7 +127,7 @@ def _followed(run: Run, experiment: Experiment, step: Sequence[str], wish: Wish,
     name = next(iter(store.tests), "valid")
     last = experiment.stage(step[-1])
     paths = [path for _, expansion in expansions(experiment, last) for path in expansion.paths]
-    hops = all_hops(experiment.languages, trained_hops(experiment, step[0]))
+    hops = all_hops(experiment.languages, spoken_hops(experiment, step[0]))
     loops = chosen_loops([path for path in paths if set(path.hops) <= set(hops)])
     starts = starts_of(store, name, hops, wish.sentences, experiment.data.lowercase)
     agree = judge_of(experiment)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from loopmt.config import trained_hops
+from loopmt.config import spoken_hops
 from loopmt.errors import DamagedError
 from loopmt.model.translators import Translators, all_hops
 from loopmt.path import Hop
@@ -42,7 +42,7 @@ class Samples:
 
     def _ask(self, stage: str, folder: StageFolder, newest: int) -> Json:
         experiment, store = self._run.experiment(), Store.open(self._run.folder / "store")
-        hops = all_hops(experiment.languages, trained_hops(experiment, stage))
+        hops = all_hops(experiment.languages, spoken_hops(experiment, stage))
         vocab, cpu = Vocab.load(self._run.folder / "vocab"), torch.device("cpu")  # an accelerator is for training
         translators = Translators(experiment.model, vocab, hops, cpu)
         update, weights = _weights(folder, newest)

@@ -16,7 +16,7 @@ from types import FrameType
 import numpy as np
 import torch
 
-from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, trained_hops
+from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
 from loopmt.errors import ConfigError, DataError
 from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
@@ -98,7 +98,7 @@ class Site:
         return cls(experiment, run, vocab, store, device, processes, fingerprint, judge_of(experiment))
 
     def hops(self, stage: Stage) -> tuple[Hop, ...]:
-        return all_hops(self.experiment.languages, trained_hops(self.experiment, stage.name))
+        return all_hops(self.experiment.languages, spoken_hops(self.experiment, stage.name))
 
     def translators(self, stage: Stage) -> Translators:
         """Translators of a stage without any weights yet."""
@@ -125,7 +125,7 @@ def judge_of(experiment: Experiment) -> Agree | None:
 
 def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
     """Every path of a stage's mix."""
-    trained = trained_hops(experiment, stage.name)
+    trained = spoken_hops(experiment, stage.name)
     found = [
         (entry_number, _filtered(entry, path, trained), path)
         for entry_number, (entry, expansion) in enumerate(expansions(experiment, stage))

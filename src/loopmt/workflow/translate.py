@@ -12,7 +12,7 @@ from typing import IO
 
 import torch
 
-from loopmt.config import Experiment, Generate, Stage, trained_hops
+from loopmt.config import Experiment, Generate, Stage, spoken_hops
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.learn.learner import precision
 from loopmt.model.decoding import decode_nbest
@@ -198,7 +198,7 @@ def load(folder: FilePath, stage: str | None = None, device: torch.device | None
 
 
 def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> Translators:
-    hops = all_hops(experiment.languages, trained_hops(experiment, stage.name))
+    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     translators = Translators(experiment.model, Vocab.load(run.folder / "vocab"), hops, device)
     translators.load(run.stage(stage.name).result().tensors["weights"])
     return translators
