@@ -8,8 +8,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -122,6 +124,19 @@ def test_nbest_and_sampling(cli: Cli, tiny_run: Path) -> None:
         for seed in (1, 1, 2)
     )
     assert once == twice != other
+
+
+def test_ctrl_c_is_a_sentence(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    monkeypatch.setattr(sys, "argv", ["loopmt", "translate", str(tiny_run), "en>fr"])
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with os.fdopen(reading) as silent, os.fdopen(writing, "w"):
+        monkeypatch.setattr(sys, "stdin", silent)
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert stop.value.code == 130 and capfd.readouterr().err.endswith("loopmt: interrupted.\n")
 
 
 def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
@@ -295,6 +310,7 @@ def test_help_is_complete(cli: Cli, verb: str) -> None:
 def test_help_never_loads_torch() -> None:
     code = f"""
 import sys
+import threading
 import tomllib
 from loopmt.cli import main
 for words in [[], *([verb] for verb in {sorted(commands())})]:

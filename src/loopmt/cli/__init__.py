@@ -58,6 +58,9 @@ app.command()(lab.lab)
 app.command()(inspect.doctor)
 
 
+_INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
+
+
 def main() -> None:
     """Run a verb; what the user can mend is a sentence on standard error, never a traceback."""
     warnings.showwarning = _warn
@@ -68,9 +71,10 @@ def main() -> None:
     except LoopmtError as error:
         print(visible(f"loopmt: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("loopmt: interrupted.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            print("loopmt: interrupted.", file=sys.stderr)
+        raise
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:
