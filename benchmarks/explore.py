@@ -28,7 +28,6 @@ from benchmarks.timing import Plan
 from loopmt.config import load
 from loopmt.errors import LoopmtError
 from loopmt.run import Run, StageFolder, write_json
-from loopmt.workflow.analyze import ancestors
 
 Json = dict[str, Any]
 _TOP = "top_k = 10, temperature = 0.7"
@@ -186,7 +185,7 @@ class Exploration:
         """The stage that variants start from, and before it those that it descends from."""
         experiment = load(self.options.experiment, self.options.set)
         start = self.options.start or experiment.stages[0].name
-        return [*reversed(ancestors(experiment, start)), start]
+        return [*reversed(experiment.ancestors(start)), start]
 
     def left(self) -> float:
         return float(self.options.seconds - (time.monotonic() - self.began))

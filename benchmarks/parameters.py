@@ -27,7 +27,7 @@ from loopmt.judge.analysis import AFTER, matches
 from loopmt.judge.loops import Bools
 from loopmt.progress import Silent
 from loopmt.run import write_json
-from loopmt.workflow.analyze import Inquiry, Judged, Wish, ancestors
+from loopmt.workflow.analyze import Inquiry, Judged, Wish
 
 Json = dict[str, Any]
 Counts = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ def parameters(runs: Sequence[Path], wish: Wish, samples: int) -> list[Json]:
 
 def _comparisons(inquiry: Inquiry, stages: set[str]) -> Iterator[Comparison]:
     for compare in inquiry.experiment.compare:
-        parents = [ancestors(inquiry.experiment, name)[:1] for name in (compare.of, compare.against)]
+        parents = [inquiry.experiment.ancestors(name)[:1] for name in (compare.of, compare.against)]
         if parents[0] == parents[1] != [] and {compare.of, compare.against, *parents[0]} <= stages:
             yield Comparison(parents[0][0], compare.of, compare.against)
 

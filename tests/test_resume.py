@@ -73,7 +73,9 @@ def assert_same(request: Request, reference: Request) -> None:
 def started(request: Request, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "loopmt", "train", str(request.file), "--run", str(request.run), *options]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=alone)
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=alone, start_new_session=True
+    )
 
 
 def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -215,3 +217,25 @@ def test_stages_side_by_side_are_those_one_after_another(ask_for: ASK) -> None:
     for name in ("a", "b", "c"):
         ours, theirs = (Run(folder).stage(name).result().tensors["weights"] for folder in (both.run, single.run))
         assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+ENDLESS = "".join(
+    f'[[stage]]\nname = "{name}"\nfrom = "vanilla"\nmix = ["X>Y"]\nupdates = 20000\n'
+    "train = { tokens = 96, validate_sentences = 2, round = 20000 }\n"
+    for name in "ab"
+)
+
+
+def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
+    """As a terminal does it: the second Ctrl-C reaches every process, in a round that is far from its end."""
+    request = ask_for(ENDLESS)
+    assert request.run is not None
+    process = started(request, "--jobs", "2")
+    both = [Run(request.run).stage(name) for name in "ab"]
+    wait_for(lambda: all(folder.begun and folder.updates() for folder in both), process)
+    for _ in range(2):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(2.5)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and said.endswith("loopmt: interrupted.\n")
+    assert "Traceback" not in said

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopmt.path import Hop
+from loopmt.path import Hop, ways
 from loopmt.path import Path as Walk
-from loopmt.serve.walks import Plan, ways
+from loopmt.serve.walks import Plan
 from loopmt.serve.words import differences, likeness, words
 
 
 def test_ways_go_where_there_are_translators() -> None:
     hops = [Hop(*pair.split(">")) for pair in ("en>fr", "fr>en", "en>es", "es>en", "fr>es")]
-    assert ways("en", "es", hops) == [("en", "es"), ("en", "fr", "es")]
-    assert ways("es", "fr", hops) == [("es", "en", "fr")]
+    assert [way.languages for way in ways(Hop("en", "es"), hops)] == [("en", "es"), ("en", "fr", "es")]
+    assert [way.languages for way in ways(Hop("es", "fr"), hops)] == [("es", "en", "fr")]
     plan = Plan(Walk.parse("en>fr>es"), hops, loops=True)
     assert plan.loops == [("en", "fr", "es", "en")]
     assert plan.ways == [("en", "es")]

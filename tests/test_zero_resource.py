@@ -13,8 +13,8 @@ from loopmt.config import expansions, loads
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.score import moses, sentence_bleu
 from loopmt.judge.suggest import LOOPS, as_toml, suggest_weights
-from loopmt.judge.zero_resource import missing, ways, zero_resource
-from loopmt.path import Hop, Path
+from loopmt.judge.zero_resource import missing, zero_resource
+from loopmt.path import Hop, Path, ways
 from loopmt.progress import Silent
 from loopmt.run import read_json
 from loopmt.text.store import Store
@@ -32,7 +32,7 @@ LANGUAGES = ("en", "fr", "es")
 
 def test_what_is_missing_and_what_leads_there() -> None:
     assert missing(LANGUAGES, STAR) == [POOR, POOR.reverse]
-    assert ways(STAR, POOR) == [THERE] and ways(STAR, POOR.reverse) == [BACK]
+    assert ways(POOR, STAR) == [THERE] and ways(POOR.reverse, STAR) == [BACK]
     assert missing(LANGUAGES, [*STAR, POOR, POOR.reverse]) == []
     assert missing(("en", "fr", "es", "de"), STAR) == [POOR, POOR.reverse], "nothing leads to German or from it"
     one_way = [Hop("en", "fr")]

@@ -147,6 +147,14 @@ class Pattern:
         return [Path(tuple(map((*binding, *self.named).__getitem__, where)), self.backward) for binding in bindings]
 
 
+def ways(direction: Hop, hops: Collection[Hop]) -> list[Path]:
+    """The direct way and those through one other language, as far as there are translators."""
+    start, end = direction.source, direction.target
+    direct = [Path((start, end))] if direction in hops else []
+    pivots = [hop.target for hop in hops if hop.source == start and Hop(hop.target, end) in hops]
+    return [*direct, *(Path((start, pivot, end)) for pivot in pivots)]
+
+
 def _written(places: Sequence[str], backward: bool) -> str:
     arrow = "<" if backward else ">"
     return ">".join(places[:-1]) + arrow + places[-1]

@@ -5,7 +5,7 @@ A section travels through the rooms; the whole experiment never does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -351,14 +351,13 @@ class Experiment(Section):
             raise ConfigError("--until and --only: give one of them; --only trains a stage and those it comes from.")
         if until:
             return self.stages[: self.stages.index(self.stage(until)) + 1]
-        needed = {name for stage in only for name in self._line(stage)}
+        needed = {name for stage in only for name in (stage, *self.ancestors(stage))}
         return [stage for stage in self.stages if stage.name in needed or not only]
 
-    def _line(self, name: str | None) -> Iterator[str]:
-        """A stage, its parent, and so on to the first."""
-        while name is not None:
-            yield name
-            name = self.stage(name).from_
+    def ancestors(self, name: str) -> list[str]:
+        """The stages that a stage descends from, nearest first."""
+        parent = self.stage(name).from_
+        return [] if parent is None else [parent, *self.ancestors(parent)]
 
     def alike(self, other: Experiment) -> bool:
         """May runs of both be judged together?

@@ -13,7 +13,7 @@ from typing import Any
 
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.plan import VERDICTS, WORTH
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, Path, ways
 
 _UNKNOWN: Estimate = [None, 0.0, 1.0]
 
@@ -45,15 +45,7 @@ def missing(languages: Sequence[str], hops: Collection[Hop]) -> list[Hop]:
     """Directions without a translator that some walk over translators leads along, there or back."""
     trained = set(hops)
     pairs = [Hop(one, other) for one in languages for other in languages if one != other]
-    return [hop for hop in pairs if hop not in trained and (ways(hops, hop) or ways(hops, hop.reverse))]
-
-
-def ways(hops: Collection[Hop], direction: Hop) -> list[Path]:
-    """From one language to the other, by one translator or by two."""
-    source, target = direction.source, direction.target
-    direct = [Path((source, target))] if direction in hops else []
-    first = [hop for hop in hops if hop.source == source and Hop(hop.target, target) in hops]
-    return direct + [Path((source, hop.target, target)) for hop in first]
+    return [hop for hop in pairs if hop not in trained and (ways(hop, hops) or ways(hop.reverse, hops))]
 
 
 def zero_resource(
@@ -61,9 +53,9 @@ def zero_resource(
 ) -> ZeroResource:
     """`arrived`: how often what a walk brings is right, where a reference can tell."""
     back = {
-        Path((*way.languages, way.languages[0])): arrived.get(way, _UNKNOWN) for way in ways(hops, direction.reverse)
+        Path((*way.languages, way.languages[0])): arrived.get(way, _UNKNOWN) for way in ways(direction.reverse, hops)
     }
-    there = {way: arrived.get(way, _UNKNOWN) for way in ways(hops, direction)}
+    there = {way: arrived.get(way, _UNKNOWN) for way in ways(direction, hops)}
     return ZeroResource(direction, back, there, *_decide(back, there, worth))
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from statistics import fmean
 
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, Path, ways
 from loopmt.serve import messages
 from loopmt.serve.batching import Batcher, Said
 from loopmt.serve.words import differences, likeness, words
@@ -25,21 +25,14 @@ class Plan:
         if loops and path.closed:
             self.loops = [path.languages]
         elif loops:
-            self.loops = [(*path.languages, *way[1:]) for way in ways(end, start, hops)]
-            self.ways = [way for way in ways(start, end, hops) if way != path.languages]
+            self.loops = [(*path.languages, *way.languages[1:]) for way in ways(Hop(end, start), hops)]
+            self.ways = [way.languages for way in ways(Hop(start, end), hops) if way != path]
 
     @property
     def work(self) -> int:
         """Hops to take; what walks have in common is taken once."""
         walks = [self.path.languages, *self.loops, *self.ways]
         return len({walk[:length] for walk in walks for length in range(2, len(walk) + 1)})
-
-
-def ways(start: str, end: str, hops: Sequence[Hop]) -> list[Walk]:
-    """The direct way and those through one other language, as far as there are translators."""
-    pivots = [hop.target for hop in hops if hop.source == start and Hop(hop.target, end) in hops]
-    direct = [(start, end)] if Hop(start, end) in hops else []
-    return [*direct, *((start, pivot, end) for pivot in pivots)]
 
 
 class Walks:

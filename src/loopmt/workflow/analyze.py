@@ -74,7 +74,7 @@ class Inquiry:
         finished = self.run.finished()
         if not self.wish.stages:
             return finished
-        wanted = {name for stage in self.wish.stages for name in (stage, *ancestors(self.experiment, stage))}
+        wanted = {name for stage in self.wish.stages for name in (stage, *self.experiment.ancestors(stage))}
         wanted |= {control for stage in self.wish.stages if (control := control_of(self.experiment, stage))}
         return [name for name in finished if name in wanted]
 
@@ -146,12 +146,6 @@ def _analysis(inquiry: Inquiry, judged: Judged) -> Json:
 # -- which stages belong together ------------------------------------------------------------------------------
 
 
-def ancestors(experiment: Experiment, name: str) -> list[str]:
-    """The stages that a stage descends from, nearest first."""
-    parent = experiment.stage(name).from_
-    return [] if parent is None else [parent, *ancestors(experiment, parent)]
-
-
 def control_of(experiment: Experiment, name: str) -> str | None:
     """The stage that the experiment compares a stage with; else a sibling that only trained longer on real pairs."""
     for compare in experiment.compare:
@@ -165,7 +159,7 @@ def control_of(experiment: Experiment, name: str) -> str | None:
 
 def stage_pairs(experiment: Experiment, stages: Sequence[str]) -> list[tuple[str, str]]:
     """Before and after: each stage with those it descends from, nearest first."""
-    return [(before, after) for after in stages for before in ancestors(experiment, after) if before in stages]
+    return [(before, after) for after in stages for before in experiment.ancestors(after) if before in stages]
 
 
 # -- rows ------------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from loopmt.judge.pilot import Pilot, judge_pilot
 from loopmt.judge.plan import WORTH, outlooks, route_quality, training_path
 from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.judge.theory.cases import jsonable
-from loopmt.judge.zero_resource import ZeroResource, missing, ways, zero_resource
+from loopmt.judge.zero_resource import ZeroResource, missing, zero_resource
 from loopmt.model.translators import all_hops
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, Path, ways
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
@@ -112,7 +112,7 @@ class Survey:
         """All there is to walk: the loops, and where there is no translator, the ways between its two languages."""
         known = {start.hop: start.references for start in self.starts}
         pairs = dict.fromkeys(direction for hop in self.missing for direction in (hop, hop.reverse))
-        walks = [way for direction in pairs for way in ways(self.hops, direction)]
+        walks = [way for direction in pairs for way in ways(direction, self.hops)]
         return [*self.loops, *(way for way in walks if way.languages[-1] in known.get(way.hops[0], {}))]
 
 

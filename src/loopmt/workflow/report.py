@@ -23,7 +23,6 @@ from loopmt.model.translators import all_hops
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.store import Store
-from loopmt.workflow.analyze import ancestors
 from loopmt.workflow.memory import Memory
 from loopmt.workflow.show import overview
 from loopmt.workflow.stages import judge_of
@@ -117,7 +116,7 @@ def steps_to_show(experiment: Experiment, finished: Sequence[str]) -> list[tuple
     compared = [compare.of for compare in experiment.compare if compare.of in finished] or list(finished[-1:])
     found = []
     for stage in dict.fromkeys(compared):
-        before = [name for name in ancestors(experiment, stage) if name in finished][:1]
+        before = [name for name in experiment.ancestors(stage) if name in finished][:1]
         found.append((*before, stage))
     return found
 
