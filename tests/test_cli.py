@@ -139,6 +139,16 @@ def test_ctrl_c_is_a_sentence(
     assert stop.value.code == 130 and capfd.readouterr().err.endswith("loopmt: interrupted.\n")
 
 
+def test_ctrl_c_is_a_sentence_while_the_verbs_are_loaded() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "loopmt", "theory"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "loopmt.cli." in line)  # the verbs are being loaded
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130 and said.endswith("loopmt: interrupted.\n") and "Traceback" not in said
+
+
 def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("translate", "RUN", "en>de"), b"x", "the run has no language 'de', but en, fr, es"
     yield ("translate", "RUN", "en"), b"x", "path 'en' has no hop"

@@ -1,5 +1,20 @@
-"""`python -m loopmt` is the command `loopmt`."""
+"""The command `loopmt`, also as `python -m loopmt`."""
 
-from loopmt.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Load the verbs and run one; Ctrl-C while they are loaded is a sentence too."""
+    try:
+        from loopmt import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        print("loopmt: interrupted.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
