@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from loopmt.config import expansions, spoken_hops
+from loopmt.config import expansions, spoken_hops, taught_hops
 from loopmt.errors import CollapseError, ConfigError
 from loopmt.learn.trainer import Trainer
 from loopmt.processes import Processes
@@ -158,12 +158,18 @@ def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
     shared, apart = (ask_for(stages, star, f"model.sharing={sharing}", parent=False) for sharing in ("all", "none"))
     for request, directions in ((shared, 6), (apart, 4)):
         experiment, _ = request.load()
-        assert len(spoken_hops(experiment, "loops")) == directions
+        assert len(spoken_hops(experiment, "loops")) == len(taught_hops(experiment, "loops")) == directions
+        assert len(spoken_hops(experiment, "before")) == directions and len(taught_hops(experiment, "before")) == 4
         (_, _), (_, loops) = expansions(experiment, experiment.stage("loops"))
         assert len(loops.paths) == directions
     assert train(shared, Silent()) and shared.run is not None
     card = evaluate([shared.run], Wish(beam=1), Silent())
     assert "fr>es" in card["stages"]["before"]["sets"]["test"]["directions"]
+    for name, untaught in (("before", ["fr>es", "es>fr"]), ("loops", [])):
+        record = [one for one in Run.open(shared.run).stage(name).records() if one["kind"] == "valid"][-1]
+        heard = [bleu for hop, bleu in record["bleu"].items() if hop not in untaught]
+        assert len(record["bleu"]) == 6 and record["untaught"] == untaught
+        assert record["mean_bleu"] == sum(heard) / len(heard), "what nobody taught ends no stage"
 
 
 def test_a_shared_network_may_learn_more_of_what_has_more_pairs(ask_for: ASK) -> None:

@@ -304,7 +304,7 @@ def test_pilots_have_the_shares_of_a_suggested_mix(run: FilePath) -> None:
 def test_the_command_says_what_to_do(run: FilePath) -> None:
     shown = CliRunner().invoke(app, ["plan", str(run), "--beam", "1", "--sentences", "20", "--threshold", "60"])
     assert shown.exit_code == 0, shown.output
-    for words in ("correct: BLEU > 60", "break-even", "Which pivot", "en>fr>es>en", "loops keep their verdict"):
+    for words in ("correct: BLEU > 60", "break-even", "Which pivot", "en>fr>es>en", "the verdict stays the same for"):
         assert words in shown.stdout
     assert "A mix to paste" in shown.stdout or "No loop is worth trying" in shown.stdout
 

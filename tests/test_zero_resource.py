@@ -35,6 +35,8 @@ def test_what_is_missing_and_what_leads_there() -> None:
     assert ways(POOR, STAR) == [THERE] and ways(POOR.reverse, STAR) == [BACK]
     assert missing(LANGUAGES, [*STAR, POOR, POOR.reverse]) == []
     assert missing(("en", "fr", "es", "de"), STAR) == [POOR, POOR.reverse], "nothing leads to German or from it"
+    spoken = [*STAR, POOR, POOR.reverse]
+    assert missing(LANGUAGES, STAR, spoken) == [POOR, POOR.reverse], "a shared network speaks them, untaught"
     one_way = [Hop("en", "fr")]
     assert missing(LANGUAGES, one_way) == [Hop("fr", "en")]
     found = zero_resource(Hop("fr", "en"), one_way, {Path.parse("en>fr"): [0.5, 0.4, 0.6]})
@@ -58,7 +60,7 @@ def test_verdicts(rate: Estimate | None, verdict: str, why: str) -> None:
     arrived: dict[Path, Estimate] = {THERE: [0.5, 0.4, 0.6], **({BACK: rate} if rate else {})}
     found = zero_resource(POOR, STAR, arrived)
     assert found.verdict == verdict and why in found.why
-    assert ("decoding through others (fr>en>es, right for 50%)" in found.why) == found.promising
+    assert ("must beat decoding by fr>en>es (right for 50%)" in found.why) == found.promising
     assert zero_resource(POOR, STAR, arrived, worth=0.5).promising is False, "worth is the user's"
     only_there = zero_resource(POOR, [Hop("fr", "en"), Hop("en", "es")], arrived)
     assert only_there.verdict == "no signal" and "nothing to teach it with" in only_there.why
@@ -71,6 +73,17 @@ def test_of_several_ways_the_best_known_one_counts() -> None:
     assert found.verdict == "no signal" and "es>en>fr>es would teach it with is right too seldom" in found.why
     better = zero_resource(POOR, both, {BACK: [0.1, 0.05, 0.2], Path.parse("es>de>fr"): [0.3, 0.2, 0.4]})
     assert better.why.startswith("30% of what es>de>fr>es")
+
+
+def test_what_a_shared_network_says_untaught_is_measured_and_no_lesson() -> None:
+    spoken = [*STAR, POOR, POOR.reverse]
+    direct, dual = Path.parse("fr>es"), Path.parse("es>fr>es")
+    arrived: dict[Path, Estimate] = {THERE: [0.5, 0.4, 0.6], BACK: [0.5, 0.4, 0.6]}
+    arrived |= {direct: [0.1, 0.05, 0.2], Path.parse("es>fr"): [0.2, 0.1, 0.3]}
+    found = zero_resource(POOR, spoken, arrived)
+    assert list(found.sources) == [dual, ROAD] and found.why.startswith("50% of what es>en>fr>es")
+    assert found.why.endswith("must beat decoding by fr>es untaught (right for 10%) and by fr>en>es (right for 50%).")
+    assert suggest_weights({}, {}, lambda path: True, [found]) == {ROAD: LOOPS}, "its own loop has far poorer sources"
 
 
 def test_the_suggested_mix_teaches_them_where_it_is_pasted() -> None:
@@ -87,9 +100,12 @@ def test_the_suggested_mix_teaches_them_where_it_is_pasted() -> None:
     assert suggest_weights({}, {}, lambda path: False, untrained) == {}, "without Spanish text there is nothing to send"
 
 
+STAGE = '[[stage]]\nname = "star"\nmix = ["en>X", "X>en"]\nupdates = 60\n'
+
+
 @pytest.fixture
 def star(ask_for: AskFor) -> FilePath:
-    request = ask_for('[[stage]]\nname = "star"\nmix = ["en>X", "X>en"]\nupdates = 60\n', parent=False)
+    request = ask_for(STAGE, parent=False)
     assert request.run and train(request, Silent())
     return FilePath(request.run)
 
@@ -103,11 +119,24 @@ def test_a_run_without_a_pair_is_told_what_could_teach_it(star: FilePath) -> Non
     told = made["zero_resource"]["fr>es"]
     assert told["sources"][str(ROAD)][0] == pytest.approx(right(star, BACK, 10.0))
     assert told["through"][str(THERE)][0] == pytest.approx(right(star, THERE, 10.0))
-    for words in ("Directions without a translator", str(ROAD), str(THERE), told["verdict"]):
+    for words in ("Directions not taught yet", str(ROAD), str(THERE), told["verdict"]):
         assert words in shown.stdout
     page, _ = report([star], Wish(sentences=4, beam=1), Silent())
-    assert "Directions without a translator" in page.read_text(encoding="utf-8")
+    assert "Directions not taught yet" in page.read_text(encoding="utf-8")
     assert plan(star, Question(beam=1, sentences=20, threshold=10.0), Silent()) == made, "said once, remembered"
+
+
+def test_a_shared_network_is_asked_for_loops_that_it_was_taught(ask_for: AskFor) -> None:
+    request = ask_for(STAGE, "model.sharing=all", parent=False)
+    assert request.run and train(request, Silent())
+    folder = FilePath(request.run)
+    made = plan(folder, Question(beam=1, sentences=20, threshold=10.0), Silent())
+    assert list(made["directions"]) == ["en>fr", "en>es", "fr>en", "es>en"]
+    assert [loop["loop"] for loop in made["directions"]["fr>en"]["loops"]] == ["fr>en>fr"]
+    told = made["zero_resource"]["fr>es"]
+    assert list(told["sources"]) == ["es>fr>es", str(ROAD)] and list(told["through"]) == ["fr>es", str(THERE)]
+    for way in ("fr>es", str(THERE)):
+        assert told["through"][way][0] == pytest.approx(right(folder, Path.parse(way), 10.0))
 
 
 def right(run: FilePath, way: Path, threshold: float) -> float:

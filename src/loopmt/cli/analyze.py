@@ -77,7 +77,7 @@ def plan(
     """Will loops help these translators, and which? Decoding only; minutes.
 
     Says for each direction and loop whether it tells right from wrong, what there is to mend and to lose, what is
-    predicted, and a verdict with its reason; of a direction without a translator, what could teach it; then a mix to
+    predicted, and a verdict with its reason; of a direction not taught yet, what could teach it; then a mix to
     paste. Writes RUN/plan.json. Correct is a sentence BLEU above a threshold, by default the one of 10 to 90 that
     finds most nearly half of the translations right; on the built-in languages the judge is exact.
 

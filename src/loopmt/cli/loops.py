@@ -198,8 +198,8 @@ def _pivotnumber_table(pivots: Sequence[Json]) -> Table:
 
 def _print_zero_resource(console: Console, directions: Json) -> None:
     table = number_table(
-        "Directions without a translator: what could teach them, and what they must beat",
-        *("direction", "taught by", "its sources are right", "decoding through", "is right", "verdict"),
+        "Directions not taught yet: what could teach them, and what they must beat",
+        *("direction", "taught by", "its sources are right", "decoding by", "is right", "verdict"),
     )
     for direction, one in directions.items():
         table.add_section()
@@ -214,13 +214,10 @@ def _print_zero_resource(console: Console, directions: Json) -> None:
 
 def _turns(plan: Json) -> str:
     """Whether the verdicts hang on the threshold."""
-    counts: dict[str, int] = {}
-    for rows in plan["grid"].values():
-        words = {row["verdict"] for row in rows}
-        counts["same" if len(words) == 1 else "turns"] = counts.get("same" if len(words) == 1 else "turns", 0) + 1
+    same = [len({row["verdict"] for row in rows}) == 1 for rows in plan["grid"].values()]
     return (
-        f"Over BLEU thresholds 10 to 90, {counts.get('same', 0)} loops keep their verdict and {counts.get('turns', 0)} "
-        "change it (see grid in plan.json)."
+        f"From BLEU > 10 to BLEU > 90 the verdict stays the same for {sum(same)} of {len(same)} loops "
+        "(see grid in plan.json)."
     )
 
 

@@ -1,6 +1,6 @@
 """Experiment files: what may be said (`schema`), how it is read (`load`), what must agree (`check`)."""
 
-from loopmt.config.check import expansions, spoken_hops, supervised_shares
+from loopmt.config.check import expansions, spoken_hops, supervised_shares, taught_hops
 from loopmt.config.load import load, loads
 from loopmt.config.schema import (
     Auto,
@@ -39,4 +39,5 @@ __all__ = [
     "loads",
     "spoken_hops",
     "supervised_shares",
+    "taught_hops",
 ]

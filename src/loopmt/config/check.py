@@ -141,17 +141,23 @@ def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     return [MixEntry(path="X>Y"), *loops]
 
 
-def spoken_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
-    """Every direction that a stage and its ancestors teach or start from a pretrained translator.
-
-    One network for all also speaks, untaught, from every language that it reads to every other that it writes.
-    """
+def taught_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
+    """Every direction that a stage and its ancestors teach or start from a pretrained translator."""
     if name is None:
         return experiment.imports("start")
     stage = experiment.stage(name)
-    before = spoken_hops(experiment, stage.from_)
-    expanded = _expanded(experiment, stage, before)
-    taught = before | {path.taught for _, expansion in expanded for path in expansion.paths}
+    before = taught_hops(experiment, stage.from_)
+    expanded = _expanded(experiment, stage, _spoken(experiment, before))
+    return before | {path.taught for _, expansion in expanded for path in expansion.paths}
+
+
+def spoken_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
+    """Every direction that a stage has a translator for, taught or not."""
+    return _spoken(experiment, taught_hops(experiment, name))
+
+
+def _spoken(experiment: Experiment, taught: frozenset[Hop]) -> frozenset[Hop]:
+    """One network for all also speaks, untaught, from every language that it reads to every other that it writes."""
     if experiment.model.sharing == "none":
         return taught
     written = {hop.target for hop in taught}

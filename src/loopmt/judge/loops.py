@@ -122,7 +122,7 @@ class Threshold:
         above = [None if scores is None else scores > self.threshold for scores in trip.scores(self.smooth)]
         right, home = above[0], above[-1]
         assert right is not None and home is not None, "a start knows its direction's references and itself"
-        return Verdicts(trip.loop, right, home, above[-2])
+        return Verdicts(trip.loop, right, home, _read_last(above))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Exact:
         places = list(zip(trip.texts, trip.loop.languages, strict=True))
         kept = [self._same(start, place) for place in places[1:]]
         steps = tuple(self._same(before, after) for before, after in pairwise(places))
-        return Verdicts(trip.loop, kept[0], kept[-1], kept[-2], steps)
+        return Verdicts(trip.loop, kept[0], kept[-1], _read_last(kept), steps)
 
     def _same(self, one: tuple[list[str], str], other: tuple[list[str], str]) -> Bools:
         rows = zip(one[0], other[0], strict=True)
@@ -146,6 +146,11 @@ class Exact:
     @cached_property
     def _agree(self) -> Agree:
         return lru_cache(maxsize=None)(self.agree)
+
+
+def _read_last(kept: Sequence[Bools | None]) -> Bools | None:
+    """Of what is right after every hop: what the last one read. A walk of one hop reads the sentence itself."""
+    return kept[-2] if len(kept) > 1 else np.ones_like(kept[-1])
 
 
 def loops_of(hops: Collection[Hop], longest: int = 3) -> list[Path]:

@@ -29,7 +29,7 @@ def suggest_weights(
 
     A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
     something that the dual loop does not. They share by route quality, how often the source that is learnt from is
-    right; a route of less than half the quality of the best gets nothing. Directions without a translator are taught by
+    right; a route of less than half the quality of the best gets nothing. Directions not taught yet are taught by
     whatever leads to them, shared alike.
     """
     weights: dict[Path, float] = {}

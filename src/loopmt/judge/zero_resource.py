@@ -1,8 +1,9 @@
-"""Directions that no translator was trained for: text that others send to them can teach them.
+"""Directions that nobody has taught yet: text that others send to them can teach them.
 
 Without a pair of fr and es, the path es>en>fr>es teaches fr>es: real Spanish, and the French that two translators make
 of it. In advance one can know how often that French is right, and how often decoding through English, fr>en>es, is: a
-direct translator must beat that to be worth its training.
+direct translator must beat that to be worth its training. One network for all languages speaks fr>es untaught, mostly
+in the wrong language; what its loops bring home now says nothing of what training makes of it, so they are not asked.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _UNKNOWN: Estimate = [None, 0.0, 1.0]
 
 @dataclass(frozen=True)
 class ZeroResource:
-    """What can be said of a direction without a translator."""
+    """What can be said of a direction not taught yet."""
 
     direction: Hop
     sources: dict[Path, Estimate]
     """By the path that would teach it: how often what it would read is right."""
     through: dict[Path, Estimate]
-    """How often decoding through others is right."""
+    """How often decoding through others is right, and untaught, where a shared network can."""
     verdict: str
     why: str
 
@@ -41,11 +42,11 @@ class ZeroResource:
         return {"verdict": self.verdict, "why": self.why, **told}
 
 
-def missing(languages: Sequence[str], hops: Collection[Hop]) -> list[Hop]:
-    """Directions without a translator that some walk over translators leads along, there or back."""
-    trained = set(hops)
+def missing(languages: Sequence[str], taught: Collection[Hop], spoken: Collection[Hop] | None = None) -> list[Hop]:
+    """Directions not taught that some walk over translators leads along, there or back."""
+    hops = taught if spoken is None else spoken
     pairs = [Hop(one, other) for one in languages for other in languages if one != other]
-    return [hop for hop in pairs if hop not in trained and (ways(hop, hops) or ways(hop.reverse, hops))]
+    return [hop for hop in pairs if hop not in taught and (ways(hop, hops) or ways(hop.reverse, hops))]
 
 
 def zero_resource(
@@ -68,6 +69,10 @@ def _decide(sources: Mapping[Path, Estimate], through: Mapping[Path, Estimate], 
     path, (rate, low) = max(known.items(), key=lambda item: item[1])
     if low <= worth:
         return "no signal", f"what {path} would teach it with is right too seldom ({rate:.1%})."
-    bar = [f"{way}, right for {seen[0]:.0%}" for way, seen in through.items() if seen[0] is not None]
-    beat = f"; to be worth it, it must beat decoding through others ({', '.join(bar)})" if bar else ""
+    bar = [f"by {_named(way)} (right for {seen[0]:.0%})" for way, seen in through.items() if seen[0] is not None]
+    beat = f"; to be worth it, it must beat decoding {' and '.join(bar)}" if bar else ""
     return "may help", f"{rate:.0%} of what {path} would teach it with is right{beat}."
+
+
+def _named(way: Path) -> str:
+    return f"{way} untaught" if len(way.hops) == 1 else str(way)

@@ -30,15 +30,18 @@ from loopmt.text.batch import Batch, Shape, pack
 
 @dataclass(frozen=True)
 class Validation:
-    """Scores on the validation set by direction; `bleu` on average chooses the best checkpoint."""
+    """Scores on the validation set by direction; `bleu` on average chooses the best checkpoint, and ends a stage."""
 
     loss: Mapping[str, float]
     bleu: Mapping[str, float]
     accuracy: Mapping[str, float] = field(default_factory=dict)  # exact, where a judge exists
+    untaught: Sequence[str] = ()  # what a shared network says unlearnt comes and goes, and has no voice in the average
 
     @property
     def mean_bleu(self) -> float:
-        return sum(self.bleu.values()) / len(self.bleu)
+        taught = [bleu for hop, bleu in self.bleu.items() if hop not in self.untaught]
+        heard = taught or list(self.bleu.values())
+        return sum(heard) / len(heard)
 
 
 @dataclass

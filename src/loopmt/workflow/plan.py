@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from statistics import fmean
 
-from loopmt.config import Experiment, MixEntry, Stage, spoken_hops
+from loopmt.config import Experiment, MixEntry, Stage, spoken_hops, taught_hops
 from loopmt.errors import DataError, RunError
 from loopmt.judge.analysis import share_of
 from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
@@ -63,7 +63,7 @@ def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
     measured = [rule.judge(trip) for trip in trips]
     # Where a walk ends elsewhere, `home` says that what arrives there is right.
     arrived = {trip.loop: share_of(rule.judge(trip).home) for trip in walked if not trip.loop.closed}
-    untrained = [zero_resource(hop, survey.hops, arrived, question.worth) for hop in survey.missing]
+    untrained = [zero_resource(hop, survey.spoken, arrived, question.worth) for hop in survey.missing]
     pilots = fly_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else Flown({}, {})
     made: Json = jsonable(_plan(survey, rule, trips, measured, pilots, untrained))
     write_json(survey.run.folder / "plan.json", made)
@@ -78,7 +78,9 @@ class Survey:
     experiment: Experiment
     question: Question
     stage: Stage
-    hops: tuple[Hop, ...]
+    taught: tuple[Hop, ...]
+    spoken: tuple[Hop, ...]
+    """The taught ones, and what a shared network says untaught."""
     starts: list[Start]
     loops: list[Path]
 
@@ -87,32 +89,34 @@ class Survey:
         run = Run.open(folder)
         experiment = run.experiment()
         stage = _first_stage(run, experiment, question.stage)
-        hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
+        taught, spoken = (
+            all_hops(experiment.languages, hops(experiment, stage.name)) for hops in (taught_hops, spoken_hops)
+        )
         store = Store.open(run.folder / "store")
-        starts = starts_of(store, question.set, hops, question.sentences, experiment.data.lowercase)
-        loops = [loop for loop in loops_of(hops) if loop.hops[0] in {start.hop for start in starts}]
+        starts = starts_of(store, question.set, spoken, question.sentences, experiment.data.lowercase)
+        loops = [loop for loop in loops_of(taught) if loop.hops[0] in {start.hop for start in starts}]
         if not loops:
             raise DataError(
                 f'set "{question.set}" has no loop to try: stage "{stage.name}" trains '
-                f"{', '.join(map(str, hops))}, and a loop needs a way back. Train both directions of a pair."
+                f"{', '.join(map(str, taught))}, and a loop needs a way back. Train both directions of a pair."
             )
-        return cls(run, experiment, question, stage, hops, starts, loops)
+        return cls(run, experiment, question, stage, taught, spoken, starts, loops)
 
     def fed(self, path: Path) -> bool:
         """Whether the data has the path's ends, and the stage every translator that it generates with."""
-        return self.experiment.data.supply().lack(path) is None and all(hop in self.hops for hop in path.generating)
+        return self.experiment.data.supply().lack(path) is None and all(hop in self.spoken for hop in path.generating)
 
     @property
     def missing(self) -> list[Hop]:
-        """Directions that the stage has no translator for."""
-        return missing(self.experiment.languages, self.hops)
+        """Directions that neither the stage nor one before it teaches."""
+        return missing(self.experiment.languages, self.taught, self.spoken)
 
     @property
     def paths(self) -> list[Path]:
-        """All there is to walk: the loops, and where there is no translator, the ways between its two languages."""
+        """All there is to walk: the loops, and for directions not taught yet the ways between their languages."""
         known = {start.hop: start.references for start in self.starts}
         pairs = dict.fromkeys(direction for hop in self.missing for direction in (hop, hop.reverse))
-        walks = [way for direction in pairs for way in ways(direction, self.hops)]
+        walks = [way for direction in pairs for way in ways(direction, self.spoken)]
         return [*self.loops, *(way for way in walks if way.languages[-1] in known.get(way.hops[0], {}))]
 
 
@@ -125,7 +129,7 @@ def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
 
 
 def _rule(survey: Survey, trips: Sequence[Trip]) -> Rule:
-    """The exact judge where there is one; else a threshold, chosen on all directions together."""
+    """The exact judge where there is one; else a threshold, chosen on all taught directions together."""
     agree = judge_of(survey.experiment)
     if agree:
         return Exact(agree)

@@ -16,7 +16,7 @@ from types import FrameType
 import numpy as np
 import torch
 
-from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
+from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
 from loopmt.errors import ConfigError, DataError
 from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
@@ -189,7 +189,7 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     grouped = largest_group(routes) > 1
     learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, grouped)
     choose = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
-    hooks = Hooks(validator(site, translators, train), choose, stopper.asked, show)
+    hooks = Hooks(validator(site, stage, translators, train), choose, stopper.asked, show)
     every = stage.auto.measure_every
     return Trainer(
         routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, every, key
@@ -280,16 +280,23 @@ def frequencies_of(site: Site) -> LanguageFrequencies | None:
     return LanguageFrequencies.learn(samples, site.vocab.size(site.experiment.languages[0])) if samples else None
 
 
-def validator(site: Site, translators: Translators, train: Train) -> Callable[[], Validation]:
+def validator(site: Site, stage: Stage, translators: Translators, train: Train) -> Callable[[], Validation]:
     sets = held_out(site.store, translators, "valid", train.validate_sentences)
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
-    return partial(_validation, translators, sets, how, precision(train, site.device), site.agree)
+    taught = taught_hops(site.experiment, stage.name)
+    untaught = [str(pairs.hop) for pairs in sets if pairs.hop not in taught]
+    return partial(_validation, translators, sets, how, precision(train, site.device), site.agree, untaught)
 
 
 def _validation(
-    translators: Translators, sets: Sequence[HeldOut], how: Generate, dtype: torch.dtype, agree: Agree | None
+    translators: Translators,
+    sets: Sequence[HeldOut],
+    how: Generate,
+    dtype: torch.dtype,
+    agree: Agree | None,
+    untaught: Sequence[str],
 ) -> Validation:
     bleu, accuracy = bleu_by_hop(translators, sets, how, dtype, agree)
-    return Validation(loss_by_hop(translators, sets, dtype), bleu, accuracy)
+    return Validation(loss_by_hop(translators, sets, dtype), bleu, accuracy, untaught)
