@@ -170,6 +170,7 @@ def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
         heard = [bleu for hop, bleu in record["bleu"].items() if hop not in untaught]
         assert len(record["bleu"]) == 6 and record["untaught"] == untaught
         assert record["mean_bleu"] == sum(heard) / len(heard), "what nobody taught ends no stage"
+        assert record["mean_accuracy"] is None, "text from files has no exact judge"
 
 
 def test_a_shared_network_may_learn_more_of_what_has_more_pairs(ask_for: ASK) -> None:

@@ -39,8 +39,15 @@ class Validation:
 
     @property
     def mean_bleu(self) -> float:
-        taught = [bleu for hop, bleu in self.bleu.items() if hop not in self.untaught]
-        heard = taught or list(self.bleu.values())
+        return self._mean(self.bleu)
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        return self._mean(self.accuracy) if self.accuracy else None
+
+    def _mean(self, scores: Mapping[str, float]) -> float:
+        taught = [score for hop, score in scores.items() if hop not in self.untaught]
+        heard = taught or list(scores.values())
         return sum(heard) / len(heard)
 
 
@@ -257,7 +264,8 @@ class Trainer:
         else:
             progress.stale += 1
         progress.validated.append(progress.update)
-        self._write({"kind": "valid", "update": progress.update, "mean_bleu": bleu, **asdict(validation)})
+        means = {"mean_bleu": bleu, "mean_accuracy": validation.mean_accuracy}
+        self._write({"kind": "valid", "update": progress.update, **means, **asdict(validation)})
 
     def _write(self, record: Json) -> None:
         if self.processes.first:

@@ -58,7 +58,7 @@ class Display:
 
     def _validation(self, record: Json) -> str:
         parts = [f"valid BLEU {record['mean_bleu']:.2f}"]
-        if record["accuracy"]:
-            parts.append(f"exact {sum(record['accuracy'].values()) / len(record['accuracy']):.3f}")
+        if record["mean_accuracy"] is not None:
+            parts.append(f"exact {record['mean_accuracy']:.3f}")
         by_hop = "  ".join(f"{hop} {bleu:.1f}" for hop, bleu in record["bleu"].items())
         return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"
