@@ -30,8 +30,11 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+# A test that hangs says where, and ends.
+HANGING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+
 unit: install
-	$(BIN)/python -m pytest -n 2 -m "not gpu and not slow"
+	$(BIN)/python -m pytest -n 2 -m "not gpu and not slow" $(HANGING)
 
 test-gpu:
 	python3 -m pytest -m gpu tests

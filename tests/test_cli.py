@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -126,16 +126,25 @@ def test_nbest_and_sampling(cli: Cli, tiny_run: Path) -> None:
     assert once == twice != other
 
 
+class Interrupting(io.RawIOBase):
+    """Whoever waits for a line here is interrupted."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+        return 0
+
+
 def test_ctrl_c_is_a_sentence(
     tiny_run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reading, writing = os.pipe()
     monkeypatch.setattr(sys, "argv", ["loopmt", "translate", str(tiny_run), "en>fr"])
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with os.fdopen(reading) as silent, os.fdopen(writing, "w"):
-        monkeypatch.setattr(sys, "stdin", silent)
-        with pytest.raises(SystemExit) as stop:
-            main()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Interrupting())))
+    with pytest.raises(SystemExit) as stop:
+        main()
     assert stop.value.code == 130 and capfd.readouterr().err.endswith("loopmt: interrupted.\n")
 
 
@@ -320,8 +329,6 @@ def test_help_is_complete(cli: Cli, verb: str) -> None:
 def test_help_never_loads_torch() -> None:
     code = f"""
 import sys
-import threading
-import tomllib
 from loopmt.cli import main
 for words in [[], *([verb] for verb in {sorted(commands())})]:
     sys.argv = ["loopmt", *words, "--help"]
