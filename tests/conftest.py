@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +23,7 @@ from loopmt.rng import numpy_generator
 from loopmt.workflow.train import Request, train
 
 torch.set_num_threads(1)  # matrices this small lose by more
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to Ctrl-C
 
 # A submission is judged on the same cases every time; anywhere else hypothesis looks for new ones. A busy machine is
 # no failure, so no case has a deadline.
