@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from loopmt.__main__ import main as command
 from loopmt.cli import app, main
 
 SENTENCE = "The small child hears the kind cat often."
@@ -144,7 +145,7 @@ def test_ctrl_c_is_a_sentence(
     monkeypatch.setattr(sys, "argv", ["loopmt", "translate", str(tiny_run), "en>fr"])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Interrupting())))
     with pytest.raises(SystemExit) as stop:
-        main()
+        command()
     assert stop.value.code == 130 and capfd.readouterr().err.endswith("loopmt: interrupted.\n")
 
 

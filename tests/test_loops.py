@@ -14,7 +14,7 @@ import torch
 
 from loopmt.config import expansions, spoken_hops, taught_hops
 from loopmt.errors import CollapseError, ConfigError
-from loopmt.learn.trainer import Trainer
+from loopmt.learn.trainer import Trainer, Validation
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Json, Run, StageFolder, write_checkpoint
@@ -171,6 +171,14 @@ def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
         assert len(record["bleu"]) == 6 and record["untaught"] == untaught
         assert record["mean_bleu"] == sum(heard) / len(heard), "what nobody taught ends no stage"
         assert record["mean_accuracy"] is None, "text from files has no exact judge"
+
+
+def test_what_nobody_taught_has_no_voice_in_an_average() -> None:
+    bleu, accuracy = {"en>fr": 40.0, "fr>en": 20.0, "fr>es": 3.0}, {"en>fr": 0.5, "fr>en": 0.3, "fr>es": 0.0}
+    heard = Validation({}, bleu, accuracy, ["fr>es"])
+    assert (heard.mean_bleu, heard.mean_accuracy) == (30.0, 0.4)
+    assert Validation({}, bleu, accuracy).mean_bleu == 21.0
+    assert Validation({}, {"fr>es": 3.0}, untaught=["fr>es"]).mean_bleu == 3.0, "where there is nothing else"
 
 
 def test_a_shared_network_may_learn_more_of_what_has_more_pairs(ask_for: ASK) -> None:

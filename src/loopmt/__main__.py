@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Load the verbs and run one; Ctrl-C while they are loaded is a sentence too."""
+    """Load the verbs and run one; Ctrl-C is a sentence, from the first import on."""
     try:
         from loopmt import cli
 

@@ -73,7 +73,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except SystemExit as end:
         if end.code == _INTERRUPTED:
-            print("loopmt: interrupted.", file=sys.stderr)
+            raise KeyboardInterrupt from None
         raise
     except BrokenPipeError:
         sys.exit(141)

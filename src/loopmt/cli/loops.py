@@ -43,7 +43,7 @@ def print_analysis(analysis: Json, threshold: float) -> None:
     for key, rows in _grouped(latent, None, ("set", "stage")):
         _print_loops(console, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
     if analysis["thresholds"]:
-        console.print(_thresholdnumber_table(analysis["thresholds"]))
+        console.print(_threshold_table(analysis["thresholds"]))
     if "predicted" in analysis:
         _print_predicted(console, analysis["predicted"])
 
@@ -67,7 +67,7 @@ def print_plan(plan: Json) -> None:
         _say(console, f"{', '.join(loops)}: {reason}")
     pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
     if pivots:
-        console.print(_pivotnumber_table(pivots))
+        console.print(_pivot_table(pivots))
     if plan["zero_resource"]:
         _print_zero_resource(console, plan["zero_resource"])
     _say(console, f"\n{_turns(plan)}")
@@ -135,7 +135,7 @@ def _two(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _thresholdnumber_table(rows: Sequence[Json]) -> Table:
+def _threshold_table(rows: Sequence[Json]) -> Table:
     """Means over loops; the way there is judged once for each loop of its direction."""
     table = number_table(
         "How wrong is the threshold? Against the exact judge, mean over loops",
@@ -175,7 +175,7 @@ def _loop_cells(loop: Json) -> list[str]:
     ]
 
 
-def _pivotnumber_table(pivots: Sequence[Json]) -> Table:
+def _pivot_table(pivots: Sequence[Json]) -> Table:
     table = number_table(
         "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
         *(
