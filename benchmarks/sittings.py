@@ -50,6 +50,14 @@ class Place:
     def home(self) -> Path:
         return _RUNS / "home" / self.name
 
+    @property
+    def wish(self) -> argparse.Namespace:
+        return parse_sitting([self.experiment, "--run", str(self.run), "--out", str(self.home), *self.options])
+
+    @property
+    def can_decode(self) -> bool:
+        return "decode" in self.wish.judge and any(self.run.glob("stages/*/result"))
+
     def sit(self, seconds: float, last: bool) -> subprocess.Popen[bytes]:
         minutes = ["--call-minutes", f"{max(0.0, seconds - PACKING) / 60:.3f}", *["--last"] * last]
         words = [self.experiment, "--run", str(self.run), "--out", str(self.home), *self.options, *minutes]
@@ -57,7 +65,7 @@ class Place:
 
     def decode(self) -> subprocess.Popen[bytes]:
         """What is finished; the sitting finds it said when it comes to decoding."""
-        wish = parse_sitting([self.experiment, "--run", str(self.run), "--out", str(self.home), *self.options])
+        wish = self.wish
         paths = [word for path in wish.path for word in ("--path", path)]
         words = [str(self.run), "--beam", str(wish.beam), "--sentences", str(wish.sentences), *paths]
         return self._start("benchmarks.decoding", words, self.log.with_suffix(".early.log"))
@@ -93,7 +101,7 @@ def share_the_gpu() -> None:
 def sit(all_places: Sequence[Place], seconds: float, last: bool) -> None:
     """All at once, and until all have got up: a sitting keeps its time by itself."""
     sittings = [place.sit(seconds, last) for place in all_places]
-    early = [place.decode() for place in all_places if last and any(place.run.glob("stages/*/result"))]
+    early = [place.decode() for place in all_places if last and place.can_decode]
     for process in sittings:
         process.wait()
     for process in early:
