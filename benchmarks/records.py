@@ -2,9 +2,10 @@
 
     python -m benchmarks.records runs/48k-1 runs/48k-2 runs/48k-3 --out docs/results/europarl-48k
 
-scores.json     the scorecard of all runs together, which is also printed
-seed-N.json     each run's own scorecard; what its sitting and its stages took by the clock; validation; loops chosen
-plan-N.json     the plan, where there is one
+scores.json         the scorecard of all runs together, which is also printed
+seed-N.json         each run's own scorecard; what its sitting and stages took by the clock; validation; loops chosen
+experiment-N.json   every setting it was trained with
+plan-N.json         the plan, where there is one
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def keep(runs: Sequence[Path], out: Path, wish: Wish) -> Json:
     for run in map(Run, runs):
         seed = run.experiment().seed
         write_json(out / f"seed-{seed}.json", _of_seed(run))
-        if (run.folder / "plan.json").is_file():
-            shutil.copy(run.folder / "plan.json", out / f"plan-{seed}.json")
+        for name in ("experiment", "plan"):
+            if (run.folder / f"{name}.json").is_file():
+                shutil.copy(run.folder / f"{name}.json", out / f"{name}-{seed}.json")
     return card
 
 
@@ -52,7 +54,9 @@ def _of_stage(folder: StageFolder) -> Json:
     """Seconds by the clock between its first and its last line of training: waiting for the device is in them."""
     records = folder.records()
     valid = [record for record in records if record["kind"] == "valid"]
+    end = [record for record in records if record["kind"] == "end"]
     return {
+        "average": end[-1]["average_bleu"] if end else None,
         "seconds": round(sum(record["seconds"] for record in records if record["kind"] == "train"), 1),
         "validation": [
             {"update": one["update"], "bleu": one["mean_bleu"], "loss": fmean(one["loss"].values())} for one in valid

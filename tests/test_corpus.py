@@ -154,8 +154,8 @@ def test_missing_files_say_what_exists(tmp_path: Path) -> None:
 SENTENCES: list[tuple[str, dict[str, bytes], str]] = [
     ("mono", {"mono.en": b""}, "mono.en: no rows; the file is empty"),
     ("mono", {"mono.en.gz": gzip.compress(b"")}, "mono.en.gz: no rows; the file is empty"),
-    ("mono[0:9]", {"mono.en": b"a\nb\n"}, "ends before that; 2 of its rows are in the range"),
-    ("mono[9:]", {"mono.en": b"a\nb\n"}, "ends before that; 0 of its rows are in the range"),
+    ("mono[0:9]", {"mono.en": b"a\nb\n"}, "end before that; 2 of them are in the range"),
+    ("mono[9:]", {"mono.en": b"a\nb\n"}, "end before that; 0 of them are in the range"),
     ("mono[3:3]", {"mono.en": b"a\n"}, "'mono[3:3]' means no row"),
     ("mono", {"mono.en": b"a", "mono.en.xz": b"b"}, "both exist: remove all but one"),
     ("mono", {"mono.en.gz": gzip.compress(b"text\n" * 99)[:-9]}, "mono.en.gz is damaged or cut off"),

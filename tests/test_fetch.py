@@ -7,6 +7,7 @@ import hashlib
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from loopmt.cli import main
+from loopmt.config import load
 from loopmt.errors import DataError
 from loopmt.progress import Silent
 from loopmt.text.fetching import Patience, download, local_name, mirrored
 from loopmt.text.sources import RECIPES, Part, Recipe, Remote, Side, recipe
+from loopmt.workflow.evaluate import Wish, evaluate
 from loopmt.workflow.fetch import Order, fetch
-from loopmt.workflow.train import Request, prepare_run
+from loopmt.workflow.train import Request, prepare_run, train
 from packed import tar_of, zip_of
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -81,11 +84,22 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(10**18 if fault == "vast" else len(body) - start))
         self.send_header("ETag", tag)
         self.end_headers()
+        if fault == "slow":
+            self._trickle(body[start:])
+            return
         half = (start + len(body)) // 2
         self.wfile.write(body[start : half if fault else len(body)])
         if fault == "stall":
             self.wfile.flush()
             self.site.closed.wait(60)
+
+    def _trickle(self, body: bytes) -> None:
+        """For longer than a dead line is waited for, but never silent for as long."""
+        step = -(-len(body) // 8)
+        for begin in range(0, len(body), step):
+            self.wfile.write(body[begin : begin + step])
+            self.wfile.flush()
+            self.site.closed.wait(HASTY.timeout / 5)
 
 
 @pytest.fixture
@@ -119,6 +133,14 @@ def test_a_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path, fault
     assert get(site, tmp_path) == BODY
     half, three_quarters = len(BODY) // 2, len(BODY) * 3 // 4
     assert [asked for _, asked in site.seen] == [None, f"bytes={half}-", f"bytes={three_quarters}-"]
+
+
+def test_a_slow_line_is_no_dead_one(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["slow"]
+    began = time.monotonic()
+    assert get(site, tmp_path) == BODY
+    assert time.monotonic() - began > HASTY.timeout and len(site.seen) == 1
 
 
 def test_another_process_goes_on(site: Site, tmp_path: Path) -> None:
@@ -209,6 +231,18 @@ def test_mirrors() -> None:
 
 # -- recipes, each from a sample in the true format ------------------------------------------------------------
 
+TINY = [
+    "vocab.size=400",
+    "model.preset=tiny",
+    "train.tokens=256",
+    "train.accumulate=1",
+    "train.shapes=2",
+    "train.round=1",
+    "train.max_updates=2",
+    "train.validate_every=2",
+    "train.validate_sentences=4",
+]
+
 WORDS = ["rain", "wind", "house", "river", "bread", "stone", "light", "garden", "winter", "morning", "city", "letter"]
 
 
@@ -268,11 +302,24 @@ def fetched(site: Site, name: str, folder: Path, rows: int, scale: float) -> dic
     return done.rows
 
 
-def prepared(example: str, corpora: Path, run: Path, *overrides: str) -> dict[str, int]:
-    """What `loopmt prepare` keeps of an example's text."""
-    sets = [f"data.root={corpora}", "vocab.size=400", *overrides]
-    _, manifest = prepare_run(Request(EXAMPLES / example, run, sets), Silent())
+def followed(example: str, corpora: Path, run: Path, *overrides: str) -> dict[str, int]:
+    """Prepare, train up to loops and evaluate, as the example says but tiny; the rows that were kept."""
+    file = EXAMPLES / example
+    stages = load(file).stages
+    only = [stage.name for stage in stages if stage.name == "dual"]
+    updates = [f"stage.{stage.name}.updates=1" for stage in stages if stage.updates]
+    request = Request(file, run, [f"data.root={corpora}", *TINY, *updates, *overrides], only=only)
+    _, manifest = prepare_run(request, Silent())
+    assert train(request, Silent())
+    card = evaluate([run], Wish(beam=2, samples=10), Silent())
+    assert list(card["stages"]) == ["vanilla", *only]
+    for stage in card["stages"].values():
+        assert all(scores["mean"]["multi_bleu"] >= 0 for scores in stage["sets"].values())
     return {f"{corpus.kind} {corpus.name}": corpus.kept for corpus in manifest.corpora}
+
+
+def few(rows: dict[str, str]) -> list[str]:
+    return [f'data.{"bitext" if "-" in name else "mono"}.{name}="{part}"' for name, part in rows.items()]
 
 
 def test_wmt14_and_news_crawl(site: Site, tmp_path: Path) -> None:
@@ -289,7 +336,7 @@ def test_wmt14_and_news_crawl(site: Site, tmp_path: Path) -> None:
     body = site.files["/www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"]
     seen = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "checked": True}
     assert record["wmt14"]["files"][address] == seen
-    kept = prepared("paper-wmt14.toml", corpora, tmp_path / "run")
+    kept = followed("paper-wmt14.toml", corpora, tmp_path / "run")
     assert kept["bitext en-de"] == 120 and kept["mono en"] > 0
 
 
@@ -301,16 +348,30 @@ def test_multiun_serves_both_sizes(site: Site, tmp_path: Path) -> None:
     blocks = [(corpora / f"{name}.en").read_text().splitlines() for name in ("bitext-02m.en-fr", "bitext-18m.en-fr")]
     blocks += [(corpora / f"{name}.en").read_text().splitlines() for name in ("valid.en-fr", "test.en-fr", "mono")]
     assert len(set().union(*blocks)) == sum(map(len, blocks)) == 302, "no row is in two of them"
-    small = prepared("paper-multiun-02m.toml", corpora, tmp_path / "small")
-    large = prepared("paper-multiun-2m.toml", corpora, tmp_path / "large")
+    small = followed("paper-multiun-02m.toml", corpora, tmp_path / "small")
+    large = followed("paper-multiun-2m.toml", corpora, tmp_path / "large")
     assert (small["bitext en-es"], large["bitext en-es"]) == (20, 200)
     assert small["mono fr"] == large["mono fr"] == 100
 
 
 def test_europarl(site: Site, tmp_path: Path) -> None:
-    rows = fetched(site, "europarl", tmp_path, 200, 1e-3 / 5)
+    corpora = tmp_path / "europarl"
+    rows = fetched(site, "europarl", corpora, 200, 1e-3 / 5)
     assert rows["mono.es"] == 100 and rows["valid.en-fr.fr"] == rows["test.es-fr.es"] == 1
     assert rows["bitext.en-es.en"] == 200 - 102
+    sets = few({pair: f"bitext.{pair}[:90]" for pair in ("en-fr", "en-es", "es-fr")})
+    sets += few(dict.fromkeys(("en", "fr", "es"), "mono[:95]"))
+    kept = followed("europarl-opus.toml", corpora, tmp_path / "run", *sets)
+    assert kept["bitext es-fr"] == 90 and kept["mono en"] == 95
+
+
+@pytest.mark.parametrize("example", ["tatoeba-star.toml", "tatoeba-symmetric.toml"])
+def test_tatoeba_is_followed_by_its_files(site: Site, tmp_path: Path, example: str) -> None:
+    fetched(site, "tatoeba", tmp_path / "corpora", 300, 0.01)
+    pairs = {"en-fr": "train[:80]", "en-es": "train[80:160]", "fr-es": "train[160:170]"}
+    texts = {"en": "train[170:200]", "fr": "train[200:230]", "es": "train[230:]"}
+    kept = followed(example, tmp_path / "corpora", tmp_path / "run", *few(pairs | texts))
+    assert (kept["bitext en-es"], kept["mono en"], kept["mono es"]) == (80, 30, 40)
 
 
 def test_tatoeba_is_joined_by_its_english(site: Site, tmp_path: Path) -> None:
@@ -327,9 +388,20 @@ def test_tatoeba_is_joined_by_its_english(site: Site, tmp_path: Path) -> None:
 def test_multi30k(site: Site, tmp_path: Path) -> None:
     corpora = tmp_path / "multi30k"
     rows = fetched(site, "multi30k", corpora, 60, 1.0)
+    assert {name: rows.pop(name) for name in ("mono.en", "mono.de")} == {"mono.en": 300, "mono.de": 300}
     assert len(rows) == 9 and set(rows.values()) == {60}
     assert (corpora / "train.de").read_bytes() == lines_of("de", 0, 60)
-    assert prepared("multi30k.toml", corpora, tmp_path / "run") == {"bitext en-de": 60}
+    assert followed("multi30k.toml", corpora, tmp_path / "run") == {"bitext en-de": 60}
+    kept = followed("multi30k-dual.toml", corpora, tmp_path / "dual")
+    assert kept == {"bitext en-de": 60, "mono en": 300, "mono de": 300}
+
+
+def test_a_recipe_that_has_grown_is_fetched_again(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
+    small = replace(wanted, parts=wanted.parts[:3])
+    orders = [Order(one, tmp_path, 1, 1.0, site.url, HASTY) for one in (small, small, wanted, wanted)]
+    assert [fetch(order, Silent()).fresh for order in orders] == [True, False, True, False]
+    assert (tmp_path / "mono.de").is_file()
 
 
 def test_every_recipe_is_served_over_https_and_known() -> None:

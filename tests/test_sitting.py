@@ -106,6 +106,7 @@ def judged_at_home(folder: Path) -> None:
     assert kept["scorecard"] == card and list(kept["steps"])[:2] == ["prepare", "train-dual"]
     assert kept["stages"]["dual"]["seconds"] > 0 and kept["stages"]["dual"]["validation"][-1]["update"] == 2
     assert read_json(folder / "kept/plan-7.json") == read_json(home / "plan.json")
+    assert read_json(folder / "kept/experiment-7.json") == read_json(home / "experiment.json")
     page, _ = report([home], ReportWish(sentences=4, beam=1), Silent())
     assert page == home / "report.html"
 

@@ -162,7 +162,7 @@ class Reading:
         names = " and ".join(map(str, source.files))
         if source.start == 0 and source.stop is None:
             return f"{names}: no rows; the file is empty."
-        return f"'{source.reference}': {names} ends before that; {self.rows} of its rows are in the range."
+        return f"'{source.reference}': the rows of {names} end before that; {self.rows} of them are in the range."
 
     def _all_rows(self) -> Iterator[Row]:
         return {"columns": self._columns, "tsv": self._cells, "tmx": self._units}[self.source.kind]()

@@ -13,7 +13,7 @@ from loopmt.errors import DataError
 _OPUS = "https://object.pouta.csc.fi/OPUS-{corpus}/{version}/moses/{pair}.txt.zip"
 _STATMT = "https://www.statmt.org"
 _CRAWL = "https://data.statmt.org/news-crawl/{language}/news.{year}.{language}.shuffled.deduped.gz"
-_MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.{language}.gz"
+_MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/{name}.{language}.gz"
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _europarl() -> Recipe:
         return [*held, Block(f"bitext.{pair}")]
 
     about = "en, fr, es: parliament, 3K valid and 3K test for each pair, 0.5M monolingual, the rest bitext"
-    return Recipe("europarl", about, _by_pair("Europarl", "v8", blocks), (), "europarl")
+    return Recipe("europarl", about, _by_pair("Europarl", "v8", blocks), ("examples/europarl-opus.toml",), "europarl")
 
 
 def _tatoeba() -> Recipe:
@@ -189,12 +189,20 @@ def _tatoeba() -> Recipe:
 
 def _multi30k() -> Recipe:
     languages = ("en", "de", "fr")
-    parts = tuple(
-        Part(name, languages, (_captions(theirs, languages),), (Block(name),))
+    translated = tuple(
+        Part(name, languages, (_captions(f"task1/raw/{theirs}", languages),), (Block(name),))
         for name, theirs in {"train": "train", "valid": "val", "test_2016_flickr": "test_2016_flickr"}.items()
     )
-    about = "en, de, fr: 29,000 captions of pictures, 1,014 valid, 1,000 test"
-    return Recipe("multi30k", about, parts, ("examples/multi30k.toml",), "multi30k")
+    described = tuple(_described(language) for language in ("en", "de"))
+    about = "en, de, fr: 29,000 captions of pictures, 1,014 valid, 1,000 test; en, de: five more of each picture"
+    experiments = ("examples/multi30k.toml", "examples/multi30k-dual.toml")
+    return Recipe("multi30k", about, (*translated, *described), experiments, "multi30k")
+
+
+def _described(language: str) -> Part:
+    """Captions that five people wrote of each training picture, each in their language: no translations."""
+    pieces = tuple(_captions(f"task2/raw/train.{writer}", (language,)) for writer in range(1, 6))
+    return Part(f"mono.{language}", (language,), pieces, (Block("mono"),))
 
 
 def _captions(name: str, languages: Sequence[str]) -> dict[str, Side]:

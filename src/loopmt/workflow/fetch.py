@@ -87,7 +87,8 @@ def _record(order: Order, folder: Path) -> Json | None:
             f"{folder} holds {order.recipe.name} fetched with {', '.join(unlike)}. Name another folder with --out, "
             f"or remove {folder / RECORD} to write over it (the downloads are kept)."
         )
-    return record if all((folder / name).exists() for name in record["rows"]) else None
+    whole = {remote.address for remote in order.recipe.remotes()} <= set(record["files"])  # recipes grow
+    return record if whole and all((folder / name).exists() for name in record["rows"]) else None
 
 
 @contextmanager
