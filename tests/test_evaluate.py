@@ -9,13 +9,15 @@ import pytest
 
 from loopmt.cli.scorecard import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.judge.score import multi_bleu
+from loopmt.judge.score import chrf_statistics, multi_bleu, multi_bleu_statistics
 from loopmt.path import Path as Walk
 from loopmt.progress import Silent
-from loopmt.run import Json, read_json, write_json
+from loopmt.run import Json, Run, read_json, write_json
 from loopmt.sealed import read_sealed
 from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
 from loopmt.workflow.report import write_report
+from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
+from loopmt.workflow.scorecard import Test as OneTest
 from loopmt.workflow.translate import load
 
 QUICK = Wish(beam=1, samples=50)
@@ -224,6 +226,36 @@ def test_a_stage_that_was_added_to_one_seed(copied: Path, tmp_path: Path) -> Non
     write_json(other / "experiment.json", experiment | {"seed": 2, "stage": changed})
     with pytest.raises(RunError, match="different experiments"):
         evaluate([copied, other], QUICK, Silent())
+
+
+def measured(name: str, direction: str) -> StageMeasures:
+    """A stage that speaks one direction, which one test set has."""
+    texts = ["le chat dort", "la nuit"]
+    measures = {"multi_bleu": multi_bleu_statistics(texts, texts), "chrf": chrf_statistics(texts, texts)}
+    state = {"update": 1, "best_bleu": 0.0, "seconds": {}, "spent": {}}
+    return StageMeasures({OneTest(name, Walk.parse(direction), name): measures}, "0", state)
+
+
+def test_stages_that_share_no_direction_are_not_compared(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = Run(copied).experiment()
+    stages = {"vanilla-longer": measured("news", "fr>en"), "dual": measured("talks", "en>fr")}
+    runs = [RunMeasures(seed, stages) for seed in (1, 2)]
+    card, other = (scorecard(experiment, run, beam=1, samples=10) for run in runs)
+    for one in (card, over_seeds(experiment, runs, [card, other], samples=10)):
+        assert one["comparisons"] == []
+        assert one["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": []}]
+    print_scorecard(card)
+    sentence = "dual against vanilla-longer cannot be compared: no test set has a direction that both translate"
+    assert sentence in capsys.readouterr().out
+    write_json(copied / "scorecard.json", card)
+    assert f"{sentence}." in write_report(copied).read_text(encoding="utf-8")
+
+
+def test_test_sets_of_every_stage_are_printed(judged: tuple[Path, Json], capsys: pytest.CaptureFixture[str]) -> None:
+    stages = {"vanilla-longer": measured("news", "fr>en"), "dual": measured("talks", "en>fr")}
+    print_scorecard(scorecard(Run(judged[0]).experiment(), RunMeasures(1, stages), beam=1, samples=10))
+    printed = capsys.readouterr().out
+    assert printed.index("on news") < printed.index("on talks")
 
 
 @pytest.mark.parametrize(

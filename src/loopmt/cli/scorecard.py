@@ -25,7 +25,7 @@ def print_scorecard(card: dict[str, Any]) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=160)
     stages = card["stages"]
     metrics = [metric for metric in METRICS if metric in card["signatures"]]
-    for name in next(iter(stages.values()))["sets"]:
+    for name in _sets(stages):
         for metric in metrics:
             if metric != "sacrebleu":  # in the means below, and in full in scorecard.json
                 console.print(_scores(name, metric, stages))
@@ -35,11 +35,21 @@ def print_scorecard(card: dict[str, Any]) -> None:
     for comparison in card["comparisons"]:
         console.print(_comparison(comparison, metrics))
     for one in card["waiting"]:
-        waits = f"{one['of']} against {one['against']} waits for {', '.join(one['lacks'])}"
-        console.print(plain(waits), highlight=False)
+        console.print(plain(_waits(one)), highlight=False)
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
         console.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
+
+
+def _sets(stages: dict[str, Any]) -> list[str]:
+    """Every test set that some stage was judged on: a stage of few directions is not judged on all."""
+    return list(dict.fromkeys(name for stage in stages.values() for name in stage["sets"]))
+
+
+def _waits(one: dict[str, Any]) -> str:
+    lacks = ", ".join(one["lacks"])
+    why = f"waits for {lacks}" if lacks else "cannot be compared: no test set has a direction that both translate"
+    return f"{one['of']} against {one['against']} {why}"
 
 
 def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
@@ -64,7 +74,7 @@ def _pivot(metric: str, scores: dict[str, Any]) -> str:
 
 def _pivots(stages: dict[str, Any]) -> Table:
     """By stage and path: does going through other languages beat its direct translator, beyond chance?"""
-    names = next(iter(stages.values()))["sets"]
+    names = _sets(stages)
     title = "Through other languages against direct: difference in BLEU and 95% interval (paired bootstrap)"
     table = number_table(title, "stage", "path", *names)
     for stage, one in stages.items():

@@ -167,17 +167,21 @@ def _set_over_seeds(sets: Sequence[Json]) -> Json:
 
 
 def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: int) -> list[Json]:
-    """Those whose two stages are measured in every run."""
+    """Those whose two stages are measured in every run, and translate a direction that both have."""
     measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
-    return [_comparison(compare, runs, samples) for compare in ready]
+    return [_comparison(compare, duels, samples) for compare in ready if (duels := _duels(compare, runs))]
 
 
 def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
-    """The comparisons that cannot be made yet, and the stages they lack."""
+    """The comparisons that cannot be made, and the stages they lack: none, where the two share no direction."""
     measured = _measured(runs)
     lacking = [(compare, {compare.of, compare.against} - measured) for compare in experiment.compare]
-    return [{"of": one.of, "against": one.against, "lacks": sorted(lacks)} for one, lacks in lacking if lacks]
+    return [
+        {"of": one.of, "against": one.against, "lacks": sorted(lacks)}
+        for one, lacks in lacking
+        if lacks or not _duels(one, runs)
+    ]
 
 
 def _measured(runs: Sequence[RunMeasures]) -> set[str]:
@@ -185,8 +189,7 @@ def _measured(runs: Sequence[RunMeasures]) -> set[str]:
     return set.intersection(*(set(run.stages) for run in runs))
 
 
-def _comparison(compare: Compare, runs: Sequence[RunMeasures], samples: int) -> Json:
-    duels = [duel for run in runs for duel in _duels(compare, run)]
+def _comparison(compare: Compare, duels: Sequence[Duel], samples: int) -> Json:
     names = dict.fromkeys(duel.test.name for duel in duels)
     paths = dict.fromkeys(duel.test.path for duel in duels)
 
@@ -222,9 +225,14 @@ class Duel:
     against: Measures
 
 
-def _duels(compare: Compare, run: RunMeasures) -> list[Duel]:
-    of, against = run.stages[compare.of].tests, run.stages[compare.against].tests
-    return [Duel(test, run.seed, of[test], against[test]) for test in of if test.direct and test in against]
+def _duels(compare: Compare, runs: Sequence[RunMeasures]) -> list[Duel]:
+    stages = [(run.seed, run.stages[compare.of].tests, run.stages[compare.against].tests) for run in runs]
+    return [
+        Duel(test, seed, of[test], against[test])
+        for seed, of, against in stages
+        for test in of
+        if test.direct and test in against
+    ]
 
 
 def _differences(duels: Sequence[Duel], samples: int) -> Json:
