@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -250,6 +251,31 @@ def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, 
     words = ("--set", 'data.bitext={"en-fr"="bi.en-fr","en-es"="bi.en-es"}')
     star = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", *words)
     assert "left out: fr>es is open, so it needs bitext fr-es; the data has en-es, en-fr" in star.out
+
+
+def test_dry_run_of_loops_alone_before_their_start_is_trained(
+    cli: Cli, tiny_experiment_file: Path, copied: Path
+) -> None:
+    """The sieve drops all that untrained translators say here: there is no batch to time."""
+    shutil.rmtree(copied / "stages")
+    words = ("--only", "dual", "--set", 'stage.dual.mix=["X>Y>X"]')
+    done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words)
+    assert done.code == 0 and done.out.count("ms an update") == 1
+    assert "of what untrained translators say; ask again once vanilla is trained" in done.out
+    assert "neither validation nor untimed stages counted." in done.out
+
+
+def test_dry_run_times_what_training_learns_with(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
+    """Groups of three rows lie in shapes of multiples of three; a sharded network is timed by one process."""
+    shutil.rmtree(copied / "stages" / "dual")
+    combined = '{path="X>Y>X",samples=3,combine="logmeanexp",generate={how="sample"}}'
+    words = ("--only", "dual", "--set", f"stage.dual.mix=[{combined}]")
+    done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words)
+    rows = [int(found) for found in re.findall(r"(\d+) x \d+[, ]", done.out)]
+    assert done.code == 0 and "ms an update" in done.out and rows and all(count % 24 == 0 for count in rows)
+    shutil.rmtree(copied / "stages")
+    words = ("--until", "vanilla", "--set", "model.sharing=all", "--set", "train.shard=true")
+    assert "ms an update" in cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words).out
 
 
 def test_only_a_stage_and_what_it_comes_from(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
-from loopmt.learn.captured import CapturedLearner
-from loopmt.learn.gather import Gatherer
-from loopmt.learn.learner import Learner, learning_rate, precision
+from loopmt.learn.gather import Gatherer, Route, largest_group
+from loopmt.learn.learner import learning_rate, precision
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.weights import Layout
@@ -47,19 +46,23 @@ def describe(request: Request, progress: Progress) -> None:
     site = _site(experiment, run, manifest) if manifest else None
     lines = [f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}"]
     lines += [f"  {line}" for line in (*_data(experiment, manifest, root), _networks(experiment, site))]
-    left = 0.0
+    left: list[float | None] = []
     for stage in wanted:
         told, seconds = StagePlan(experiment, run, stage, site).describe(progress)
         lines += told
-        left += seconds
+        left.append(seconds)
     if site is None:
         next_step = f"loopmt prepare {request.file} --run {run.folder}"
         lines.append(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
     else:
-        lines.append(
-            f"Left to train: about {_clock(left)} on this machine ({site.device.type}), validation not counted."
-        )
+        lines.append(_left(left, site.device))
     print(visible("\n".join(lines)))
+
+
+def _left(seconds: Sequence[float | None], device: torch.device) -> str:
+    known = [one for one in seconds if one is not None]
+    but = "validation not counted" if len(known) == len(seconds) else "neither validation nor untimed stages counted"
+    return f"Left to train: about {_clock(sum(known))} on this machine ({device.type}), {but}."
 
 
 def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.Site:
@@ -114,11 +117,11 @@ class StagePlan:
     def train(self) -> Train:
         return self.experiment.training(self.stage)
 
-    def describe(self, progress: Progress) -> tuple[list[str], float]:
-        """What there is to say, and the seconds that are left to train."""
+    def describe(self, progress: Progress) -> tuple[list[str], float | None]:
+        """What there is to say, and the seconds that are left to train; None where that cannot be known."""
         indent = "  " * self._depth(self.stage)
         lines = [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair)]
-        seconds = 0.0
+        seconds: float | None = 0.0
         if self.run.stage(self.stage.name).finished:
             lines.append("finished")
         elif self.site is not None:
@@ -142,39 +145,54 @@ class StagePlan:
 
     # -- on this machine -------------------------------------------------------------------------------------
 
-    def _measured(self, site: stages.Site, progress: Progress) -> tuple[list[str], float]:
+    def _measured(self, site: stages.Site, progress: Progress) -> tuple[list[str], float | None]:
         """Batch shapes, memory, and the time of a few real updates of copies in memory."""
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
         translators = stages.starting_point(site, self.stage if trained else _orphan(self.stage))
-        shapes = stages.shapes_of(site, translators, self.train)
+        routes = stages.routes_of(self.experiment, self.stage)
+        shapes = stages.shapes_of(site, translators, self.train, largest_group(routes))
         with progress.track(f"timing {self.stage.name}"):
-            gathering, updating = self._time(site, translators, shapes)
+            timed = self._time(site, translators, routes, shapes)
+        batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
+        size = (
+            f"batches of {batches} (rows x subwords) in {_name(precision(self.train, site.device))}, "
+            f"about {_bytes(_activations(translators, shapes, self.train))} of activations"
+        )
+        if timed is None:
+            of = "" if trained else f" of what untrained translators say; ask again once {self.stage.from_} is trained"
+            return [size, f"cannot be timed: no row is left to learn from{of}"], None
+        gathering, updating = timed
         done = max(self.run.stage(self.stage.name).updates(), default=0)
         left = max((self.stage.updates or self.train.max_updates) - done, 0)
         seconds = left * (gathering + updating)
         untrained = "" if trained else "; where it generates, untrained translators speak at length, so at most"
-        batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
         return [
-            f"batches of {batches} (rows x subwords) in {_name(precision(self.train, site.device))}, "
-            f"about {_bytes(_activations(translators, shapes, self.train))} of activations",
+            size,
             f"{1000 * updating:.0f} ms an update and {1000 * gathering:.0f} ms to gather its rows; "
             f"{left:,} updates left{untrained}: about {_clock(seconds)}",
         ], seconds
 
-    def _time(self, site: stages.Site, translators: Translators, shapes: Sequence[Shape]) -> tuple[float, float]:
-        """Seconds per update of gathering rows and of learning; a first time through the batches warms up."""
-        train = self.train.model_copy(update={"round": _TIMED_UPDATES})
-        routes = stages.routes_of(self.experiment, self.stage)
+    def _time(
+        self, site: stages.Site, translators: Translators, routes: Sequence[Route], shapes: Sequence[Shape]
+    ) -> tuple[float, float] | None:
+        """Seconds per update of gathering rows and of learning; a first time through the batches warms up.
+
+        None where no row is left to learn from: the sieve may drop all that untrained translators say.
+        """
+        # A dry run is one process, and one alone spreads no network.
+        train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
             translators.copy(by)
         sieve = Sieve(train.max_length, stages.frequencies_of(site))
         key = (self.experiment.seed, self.stage.name)
         gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
         gathered = gatherer.round(0, {route.number: route.entry.weight for route in routes})
-        batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key)
-        kind = CapturedLearner if site.device.type == "cuda" and train.compile else Learner
-        grouped = any(route.entry.combine == "logmeanexp" for route in routes)
-        learner = kind(translators, train, len(routes), site.processes, grouped)
+        unit = largest_group(routes)
+        batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key, unit=unit)
+        if not batches:
+            return None
+        kind = stages.learner_kind(site, self.stage, train)
+        learner = kind(translators, train, len(routes), site.processes, unit > 1)
         for _ in range(2):
             started = time.perf_counter()
             for number, batch in enumerate(batches, 1):
