@@ -218,12 +218,12 @@ class Exploration:
         except LoopmtError as error:
             self.notes[name] = f"refused: {error}"
             return
-        run = self._shadow(name)
-        if all(Run(run).stage(stage.name).finished for stage in stages):
+        run = Run(self.options.base).shadow(self.options.out / name, self.chain)
+        if all(run.stage(stage.name).finished for stage in stages):
             return
         if self.left() < 2 * GRACE:
             self.notes[name] = "no time left"
-        elif code := self._train(file, run, name):
+        elif code := self._train(file, run.folder, name):
             self.notes[name] = f"exit code {code}: see {self.options.out / name}.log"
 
     def _train(self, file: Path, run: Path, name: str, *more: str) -> int | None:
@@ -245,16 +245,6 @@ class Exploration:
         file: Path = self.options.out / f"{name}.toml"
         file.write_text("[[stage]]".join([head, *before, *(f"\n{stage}\n" for stage in stages)]), encoding="utf-8")
         return file
-
-    def _shadow(self, name: str) -> Path:
-        """A run beside the base: its text and the stages to start from, by links."""
-        run: Path = self.options.out / name
-        base = self.options.base.absolute()
-        (run / "stages").mkdir(parents=True, exist_ok=True)
-        for part in ("manifest.json", "vocab", "store", *(f"stages/{stage}" for stage in self.chain)):
-            if not (run / part).is_symlink():
-                (run / part).symlink_to(base / part)
-        return run
 
     # -- results ---------------------------------------------------------------------------------------------
 

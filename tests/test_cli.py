@@ -274,8 +274,8 @@ def test_dry_run_times_what_training_learns_with(cli: Cli, tiny_experiment_file:
     rows = [int(found) for found in re.findall(r"(\d+) x \d+[, ]", done.out)]
     assert done.code == 0 and "ms an update" in done.out and rows and all(count % 24 == 0 for count in rows)
     shutil.rmtree(copied / "stages")
-    words = ("--until", "vanilla", "--set", "model.sharing=all", "--set", "train.shard=true")
-    assert "ms an update" in cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words).out
+    sharded = ("--until", "vanilla", "--set", "model.sharing=all", "--set", "train.shard=true")
+    assert "ms an update" in cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *sharded).out
 
 
 def test_only_a_stage_and_what_it_comes_from(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from loopmt.text.vocab import Vocab
 from loopmt.workflow.export import Wish as ExportWish
 from loopmt.workflow.export import export
 from loopmt.workflow.importing import direction, import_translator
+from loopmt.workflow.plan import Question, plan
 from loopmt.workflow.stages import Site
 from loopmt.workflow.train import Request, prepare_run, train
 
@@ -196,6 +197,16 @@ def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: 
     translators.load(starting_weights(imported, translators, EN_FR), strict=False)
     after = loss_by_hop(translators, sets, torch.float32)["en>fr"]
     assert after < 0.7 * before
+
+
+def test_a_pilot_has_the_imports_of_its_run(
+    exported: Path, text: Path, write: Callable[[str], Request], tmp_path: Path
+) -> None:
+    request = write(experiment_text(text, imported=imported_as("start")))
+    import_translator(exported / "en-fr", tmp_path / "run", Wish(EN_FR))
+    assert train(request, Silent())
+    made = plan(tmp_path / "run", Question(beam=1, sentences=4, pilot=2), Silent())
+    assert all(one["pilot"] for outlook in made["directions"].values() for one in outlook["loops"])
 
 
 def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[str], Request]) -> None:

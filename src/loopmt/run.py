@@ -1,6 +1,6 @@
 """An experiment's directory: the only writer there.
 
-    RUN/experiment.json, experiment.toml, manifest.json, vocab/, store/
+    RUN/experiment.json, experiment.toml, manifest.json, vocab/, store/, imported/
     RUN/stages/NAME/{stage.json, metrics.jsonl, scores.json, checkpoints/NNNNNNNN/, result/}
 
 A checkpoint is a folder of tensors (safetensors) and JSON, written under another name, synced, then renamed: it is
@@ -17,7 +17,7 @@ import os
 import shutil
 import warnings
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +33,7 @@ from loopmt.errors import DamagedError, LockedError, LoopmtError, RunError
 from loopmt.sealed import read_object, read_sealed, seal
 
 Json = dict[str, Any]
+_GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 _UNIMPORTANT = {
     "log_every",
@@ -86,6 +87,15 @@ class Run:
         write_json(self.folder / "experiment.json", seal(experiment.model_dump(mode="json", by_alias=True)))
         if text is not None:
             write_text(self.folder / "experiment.toml", text)
+
+    def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
+        """A run in another folder: this one's text, imports and named stages by links; what it trains is its own."""
+        here = self.folder.absolute()
+        (folder / "stages").mkdir(parents=True, exist_ok=True)
+        for part in (*_GIVEN, *(f"stages/{stage}" for stage in stages)):
+            if (here / part).exists() and not (folder / part).is_symlink():
+                (folder / part).symlink_to(here / part)
+        return Run(folder)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the run for this process; a second one is refused."""

@@ -248,12 +248,8 @@ def _entries(paths: Sequence[Path], weight: float) -> list[MixEntry]:
 
 
 def _shadow(survey: Survey, stages: Sequence[Stage], folder: FilePath) -> Run:
-    """A run folder beside the real one: the same text and start, only the pilots are its own."""
-    run, here = Run(folder), survey.run.folder.absolute()
-    for name in ("manifest.json", "vocab", "store"):
-        (folder / name).symlink_to(here / name)
-    (folder / "stages").mkdir()
-    (folder / "stages" / survey.stage.name).symlink_to(here / "stages" / survey.stage.name)
+    """A run beside the real one: the same text and start, only the pilots are its own."""
+    run = survey.run.shadow(folder, [survey.stage.name])
     known = [*survey.experiment.stages, *stages]
     run.set_up(survey.experiment.model_copy(update={"stages": known, "compare": []}))
     return run
