@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import httpx
 import pytest
 
 import loopmt
-from loopmt.errors import ConfigError, MissingExtraError, RunError
+from loopmt.errors import ConfigError, DamagedError, ExhaustedError, MissingExtraError, RunError
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
 from loopmt.serve.watch import new_records
@@ -314,11 +315,88 @@ def test_a_run_without_a_finished_stage_can_be_watched(tiny_run: Path, engine: L
         assert client.get("/health").json()["status"] == "waiting for a finished stage"
         assert client.get("/watch").status_code == 200
         service.load = lambda: engine
-        for _ in range(100):
-            if client.get("/health").json()["status"] == "ready":
-                break
-            time.sleep(0.1)
+        wait_until(lambda: client.get("/health").json()["status"] == "ready")
         assert ask(client).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "logged"),
+    [
+        (
+            DamagedError("/x/result is damaged."),
+            "a file of the run is damaged; the server's log says which.",
+            "/x/result",
+        ),
+        (ExhaustedError("memory ran out. Free some."), "memory ran out. Free some.", "memory ran out. Free some."),
+        (ValueError("nobody foresaw this"), "the server's log says why.", "ValueError: nobody foresaw this"),
+    ],
+    ids=["damaged", "foreseen", "unforeseen"],
+)
+def test_a_stage_that_cannot_be_loaded_is_told_and_tried_again(
+    tiny_run: Path,
+    engine: LoadedEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    told: str,
+    logged: str,
+) -> None:
+    monkeypatch.setattr("loopmt.serve.app._LOOK_EVERY", 0.01)
+    monkeypatch.setattr("loopmt.serve.app._LOAD_EVERY", 0.01)
+    service = service_of(tiny_run, None)
+    tries: list[float] = []
+
+    def fail() -> None:
+        tries.append(time.monotonic())
+        raise error
+
+    service.load = fail
+    with running(service) as client:
+        wait_until(lambda: len(tries) > 3)
+        health = client.get("/health").json()
+        assert (health["status"], health["problem"]) == ("the finished stage cannot be loaded", told)
+        refusal = ask(client)
+        assert (refusal.status_code, refusal.headers["retry-after"]) == (503, "10")
+        assert refusal.json()["error"] == f"the finished stage cannot be loaded: {told}"
+        service.load = lambda: engine
+        wait_until(lambda: client.get("/health").json()["status"] == "ready")
+        assert client.get("/health").json()["problem"] is None and ask(client).status_code == 200
+    log = capsys.readouterr().err
+    assert log.count("the finished stage cannot be loaded") == 1 and logged in log
+
+
+def test_a_damaged_result_is_told_when_it_appears(tiny_run: Path, tmp_path: Path) -> None:
+    """The server as typed: it waits, a stage ends whose weights are damaged, a copy of them is put back."""
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    results = [Path(shutil.move(one, tmp_path / one.parent.name)) for one in run.glob("stages/*/result")]
+    assert results
+    weights = tmp_path / "vanilla" / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "loopmt", "serve", str(run), "--port", str(port), "--backend", "loopmt"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    with process, process.stderr:
+        assert "no stage is finished yet: watch it" in next(line for line in process.stderr if "Ctrl-C" in line)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            wait_until(lambda: client.get("/health").json()["status"] == "waiting for a finished stage")
+            shutil.move(tmp_path / "vanilla", run / "stages/vanilla/result")
+            wait_until(lambda: "damaged" in (client.get("/health").json()["problem"] or ""))
+            (run / "stages/vanilla/result/weights.safetensors").write_bytes(whole)
+            wait_until(lambda: client.get("/health").json()["status"] == "ready")
+        process.send_signal(signal.SIGINT)
+        assert "weights.safetensors is damaged: its checksum does not fit." in process.stderr.read()
+
+
+def wait_until(arrived: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if arrived():
+            return
+        time.sleep(0.1)
+    pytest.fail("it did not come to that")
 
 
 @pytest.mark.parametrize(("number", "backend"), [(signal.SIGINT, "loopmt"), (signal.SIGTERM, "auto")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from fastapi.requests import Request as HttpRequest
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from loopmt.errors import DamagedError, PathError, RunError
+from loopmt.errors import DamagedError, LoopmtError, PathError
 from loopmt.run import Json
 from loopmt.serve import messages, pages
 from loopmt.serve.batching import Batcher, Engine
@@ -24,7 +25,10 @@ from loopmt.serve.walks import Plan, Walks
 from loopmt.serve.watch import Watcher
 from loopmt.terminal import visible
 
+_LOG = logging.getLogger("uvicorn.error")  # where uvicorn puts what went wrong
+_NOT_LOADED = "the finished stage cannot be loaded"
 _LOOK_EVERY = 2.0  # seconds between two looks for a first finished stage
+_LOAD_EVERY = 10.0  # seconds before another try, where there is one and it could not be loaded
 _Problems = dict[int | str, dict[str, Any]]
 
 
@@ -45,7 +49,7 @@ _TRANSLATING = _problems(
         400: "The path cannot be walked.",
         415: "Not sent as JSON.",
         422: "Not the JSON that is expected.",
-        503: "The queue is full, or no stage is finished yet; `retry-after` says when to try again.",
+        503: "The queue is full, or no stage is finished yet or can be loaded; `retry-after` says when to try again.",
     }
 )
 _WATCHING = _problems({404: "There is no such stage.", 422: "Not the query that is expected."})
@@ -53,29 +57,49 @@ _WATCHING = _problems({404: "There is no such stage.", 422: "Not the query that 
 
 @dataclass
 class Service:
-    """What the endpoints share. `load` is tried until it gives an engine, if there is none at the start."""
+    """What the endpoints share. `load` is tried until it gives an engine, if there is none at the start.
+
+    It gives none while no stage is finished; what it raises is told, and it is tried again.
+    """
 
     name: str
     languages: list[str]
     engine: Engine | None
-    load: Callable[[], Engine]
+    load: Callable[[], Engine | None]
     watcher: Watcher
     limits: Limits
 
     def __post_init__(self) -> None:
         self.gate = Gate(self.limits.queue)
         self.batcher = Batcher()
+        self.problem: str | None = None  # why a finished stage could not be loaded
+        self._logged = ""
 
     async def work(self) -> None:
         while self.engine is None:
-            await asyncio.sleep(_LOOK_EVERY)
-            with suppress(RunError):
-                self.engine = await asyncio.to_thread(self.load)
+            await asyncio.sleep(_LOAD_EVERY if self.problem else _LOOK_EVERY)
+            await self._try_to_load()
         await self.batcher.work(self.engine)
+
+    async def _try_to_load(self) -> None:
+        """Whatever goes wrong ends this try alone: a copy may be put back, memory may become free."""
+        try:
+            self.engine = await asyncio.to_thread(self.load)
+            self.problem = None
+        except Exception as error:
+            self._log(error)
+            self.problem = _reason(error)
+
+    def _log(self, error: Exception) -> None:
+        """Once, not with every try."""
+        if repr(error) != self._logged:
+            unforeseen = None if isinstance(error, LoopmtError) else error
+            _LOG.error("%s: %s", _NOT_LOADED, visible(str(error)), exc_info=unforeseen)
+        self._logged = repr(error)
 
     async def translate(self, request: messages.Request) -> messages.Answer:
         if self.engine is None:
-            raise RefusedError(503, "no stage of the run is finished yet: there is nothing to translate with.", 10)
+            raise RefusedError(503, self._why_not(), 10)
         path = self.engine.walk(request.path)
         self.limits.check(request.texts, len(path.hops), request.loops)
         plan = Plan(path, self.engine.hops, request.loops)
@@ -86,10 +110,17 @@ class Service:
             except TimeoutError:
                 raise RefusedError(503, f"no answer within {self.limits.seconds:g} seconds. Send less.", 1) from None
 
+    def _why_not(self) -> str:
+        if self.problem:
+            return f"{_NOT_LOADED}: {self.problem}"
+        return "no stage of the run is finished yet: there is nothing to translate with."
+
     def health(self) -> Json:
         engine = self.engine
+        waiting = _NOT_LOADED if self.problem else "waiting for a finished stage"
         return {
-            "status": "ready" if engine else "waiting for a finished stage",
+            "status": "ready" if engine else waiting,
+            "problem": self.problem,
             "run": self.name,
             "languages": self.languages,
             "stage": engine.stage if engine else None,
@@ -100,6 +131,13 @@ class Service:
             "translated": self.batcher.texts,
             "limits": asdict(self.limits),
         }
+
+
+def _reason(error: Exception) -> str:
+    """For whoever asks: where the run's files lie, and what nobody foresaw, is for the log alone."""
+    if isinstance(error, DamagedError):
+        return "a file of the run is damaged; the server's log says which."
+    return visible(str(error)) if isinstance(error, LoopmtError) else "the server's log says why."
 
 
 def create_app(service: Service, names: Collection[str] | None) -> FastAPI:

@@ -193,7 +193,8 @@ byId("text").addEventListener("keydown", (event) => {
 async function meet() {
   Object.assign(server, await ask("/health"));
   byId("run").textContent = server.stage ? `${server.run} · ${server.stage}` : server.run;
-  complain("problem", server.stage ? "" : "No stage of the run is finished yet: watch it in the other tab.");
+  const waiting = "No stage of the run is finished yet: watch it in the other tab.";
+  complain("problem", server.stage ? "" : server.problem ?? waiting);
   drawLanguages();
   if (!path.length && server.directions.length) path = server.directions[0].split(">");
   drawPath();

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -69,7 +70,7 @@ def serve(order: Order, progress: Progress) -> None:
             experiment.name or order.run.resolve().name,
             experiment.languages,
             engine,
-            lambda: load_engine(order, place, Silent()),
+            lambda: load_engine(order, place, Silent()) if folder.finished() else None,
             Watcher(folder, Samples(folder)),
             order.limits,
         )
@@ -200,6 +201,7 @@ def load_engine(order: Order, place: FilePath, progress: Progress) -> LoadedEngi
         try:
             check_installed()
             exported = place / stage.name
+            shutil.rmtree(exported, ignore_errors=True)  # of a try before this one, which came to nothing
             export(order.run, Wish("ct2", exported, stage.name, order.kind, _CHECKED), progress)
             fast = ExportedTranslator(translators, train.max_length, exported, order.kind)
             return LoadedEngine(fast, stage.name, f"CTranslate2 {order.kind}", order.beam)
