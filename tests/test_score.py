@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from loopmt.cli.score import read_lines, score
+from loopmt.cli.score import score
 from loopmt.errors import DataError, MissingExtraError, TheoryError
 from loopmt.judge.bootstrap import bootstrap_difference
 from loopmt.judge.score import (
@@ -36,6 +36,7 @@ from loopmt.judge.score import (
     sentence_bleu,
     threshold_accuracy,
 )
+from loopmt.text.files import read_files
 from noisy import corpus, corrupted
 
 SENTENCES = st.lists(st.sampled_from(["le", "chat", "dort", "la", "nuit", "."]), max_size=9).map(" ".join)
@@ -223,6 +224,10 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(argument) for argument in arguments])
 
 
+def read_lines(file: Path) -> list[str]:
+    return list(read_files([file]))
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     rng = np.random.default_rng(14)
@@ -275,17 +280,27 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     assert read_lines(path) == ["one", ""]
 
 
+def test_files_are_read_as_by_every_verb(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """A byte order mark is no text, and zstd is read too."""
+    zstandard = pytest.importorskip("zstandard")
+    good, _, test = files
+    (tmp_path / "marked.fr").write_bytes(b"\xef\xbb\xbf" + good.read_bytes())
+    (tmp_path / "test.fr.zst").write_bytes(zstandard.ZstdCompressor().compress(lzma.decompress(test.read_bytes())))
+    same = run(tmp_path / "marked.fr", tmp_path / "test.fr.zst", "--json").stdout
+    assert same == run(good, test, "--json").stdout != ""
+
+
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        (None, "absent", r"absent: no such file; scoring needs a file with one sentence per line\."),
+        (None, "absent", r"absent cannot be read: No such file or directory\."),
         (b"", "hyp", r"hyp is empty; scoring needs at least one line\."),
         (b"a\nb\n", "hyp", r"hyp has 2 lines and .*ref has 1; scoring needs one hypothesis per reference"),
-        (b"a\n\xff\n", "hyp", r"hyp, line 2: not UTF-8 \(invalid start byte\); convert the file first\."),
-        (b"plain", "hyp.gz", r"hyp\.gz: cannot be read: Not a gzipped file"),
-        (b"plain", "hyp.xz", r"hyp\.xz: cannot be read: "),
-        (gzip.compress(b"a" * 99, mtime=0)[:-9], "hyp.gz", r"hyp\.gz: cannot be read: "),
-        (lzma.compress(b"a" * 99)[:-9], "hyp.xz", r"hyp\.xz: cannot be read: "),
+        (b"a\n\xff\n", "hyp", r"hyp, line 2 is not UTF-8 \(byte 0xff\)\. Convert the text"),
+        (b"plain", "hyp.gz", r"hyp\.gz is damaged or cut off \(Not a gzipped file"),
+        (b"plain", "hyp.xz", r"hyp\.xz is damaged or cut off "),
+        (gzip.compress(b"a" * 99, mtime=0)[:-9], "hyp.gz", r"hyp\.gz is damaged or cut off "),
+        (lzma.compress(b"a" * 99)[:-9], "hyp.xz", r"hyp\.xz is damaged or cut off "),
     ],
 )
 def test_verb_explains_bad_files(tmp_path: Path, content: bytes | None, name: str, message: str) -> None:
@@ -302,9 +317,9 @@ def test_verb_explains_bad_files(tmp_path: Path, content: bytes | None, name: st
 def test_verb_refuses_a_folder(tmp_path: Path) -> None:
     result = run(tmp_path, tmp_path)
     assert isinstance(result.exception, DataError)
-    assert f"{tmp_path}: cannot be read: " in str(result.exception)
+    assert f"{tmp_path} cannot be read: " in str(result.exception)
 
 
 def test_scoring_does_not_import_torch() -> None:
-    code = "import sys, loopmt.cli.score, loopmt.judge.score; sys.exit('torch' in sys.modules)"
+    code = "import sys, loopmt.cli.score, loopmt.workflow.score; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -19,7 +19,8 @@ from loopmt.judge.score import sacre_bleu
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
 from loopmt.run import Run
-from loopmt.workflow.translate import chunks, halves, load_translators, read_files, read_stream, spaced
+from loopmt.text.files import read_files, read_stream
+from loopmt.workflow.translate import chunks, halves, load_translators, spaced
 
 SENTENCE = "The small child hears the kind cat often."
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
-import zlib
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from loopmt.cli.tables import plain
-from loopmt.errors import DataError
 
 if TYPE_CHECKING:
-    from loopmt.judge.bootstrap import Statistics
+    from loopmt.workflow.score import Scores
 
-Result = dict[str, dict[str, Any]]
 TITLES = {
     "multi_bleu": "multi-bleu",
     "multi_bleu_moses": "multi-bleu, Moses",
@@ -46,56 +39,22 @@ def score(
 ) -> None:
     """Score translations: BLEU as multi-bleu.perl and as sacreBLEU compute it, and chrF, with signatures.
 
-    Files are UTF-8, plain, .gz or .xz. multi-bleu takes the text as it is, cut at white space; with
+    Files are UTF-8, plain, .gz, .xz or .zst. multi-bleu takes the text as it is, cut at white space; with
     --against every metric gets the difference HYP minus OTHER_HYP with a paired bootstrap interval.
 
     Example: loopmt score dual.fr test.fr.xz --against vanilla.fr --language fr --json
     """
-    reference_texts = read_lines(references)
-    measured = _measure(hypotheses, references, reference_texts, language, lowercase)
-    result: Result = {name: asdict(statistics.summary()) for name, statistics in measured.items()}
-    if against is not None:
-        controls = _measure(against, references, reference_texts, language, lowercase)
-        result["against"] = _compare(measured, controls, samples, seed)
+    from loopmt.workflow.score import Wish
+    from loopmt.workflow.score import score as run_score
+
+    result = run_score(Wish(hypotheses, references, against, language, lowercase, samples, seed))
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
         _print_tables(result, against)
 
 
-def _measure(
-    path: Path, reference_path: Path, references: list[str], language: str | None, lowercase: bool
-) -> dict[str, Statistics]:
-    from loopmt.judge.score import chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
-
-    texts = read_lines(path)
-    if len(texts) != len(references):
-        raise DataError(
-            f"{path} has {len(texts)} lines and {reference_path} has {len(references)}; "
-            "scoring needs one hypothesis per reference, line by line."
-        )
-    measured = {"multi_bleu": multi_bleu_statistics(texts, references, lowercase=lowercase)}
-    if language is not None:
-        tokenised = multi_bleu_statistics(texts, references, language=language, lowercase=lowercase)
-        measured["multi_bleu_moses"] = tokenised
-    measured["sacrebleu"] = sacre_bleu_statistics(texts, references, lowercase=lowercase)
-    measured["chrf"] = chrf_statistics(texts, references, lowercase=lowercase)
-    return measured
-
-
-def _compare(
-    systems: dict[str, Statistics], controls: dict[str, Statistics], samples: int, seed: int
-) -> dict[str, Any]:
-    from loopmt.judge.bootstrap import bootstrap_difference
-
-    def compared(name: str) -> dict[str, Any]:
-        interval = bootstrap_difference([systems[name]], [controls[name]], samples=samples, key=(seed,))
-        return {"score": controls[name].score(), **asdict(interval)}
-
-    return {name: compared(name) for name in systems}
-
-
-def _print_tables(result: Result, against: Path | None) -> None:
+def _print_tables(result: Scores, against: Path | None) -> None:
     names = [name for name in TITLES if name in result]
     scores = Table("metric", "score", Column("signature", overflow="fold"))
     for name in names:
@@ -111,25 +70,3 @@ def _print_tables(result: Result, against: Path | None) -> None:
         row = (f"{other['score']:.2f}", f"{other['difference']:+.2f}", interval, f"{other['p_value']:.3f}")
         differences.add_row(TITLES[name], *row)
     Console().print(differences)
-
-
-def read_lines(path: Path) -> list[str]:
-    """The sentences of a UTF-8 file, plain, .gz or .xz; only a line feed ends a sentence."""
-    openers: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
-    try:
-        content = openers.get(path.suffix, bytes)(path.read_bytes())
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; scoring needs a file with one sentence per line.") from error
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read: {error}.") from error
-    if not content:
-        raise DataError(f"{path} is empty; scoring needs at least one line.")
-    lines = content.removesuffix(b"\n").split(b"\n")
-    return [_decode(line, path, number) for number, line in enumerate(lines, start=1)]
-
-
-def _decode(line: bytes, path: Path, number: int) -> str:
-    try:
-        return line.removesuffix(b"\r").decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file first.") from error

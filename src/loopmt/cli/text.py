@@ -57,7 +57,8 @@ def translate(
     """
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
-    from loopmt.workflow.translate import chunks, read_files, read_stream
+    from loopmt.text.files import read_files, read_stream
+    from loopmt.workflow.translate import chunks
 
     how = Generate(
         how="sample" if sample else "beam" if beam > 1 else "greedy",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -133,3 +134,27 @@ def lines(raw: HashedFile) -> Iterator[bytes]:
             yield line.rstrip(b"\n")
             line = file.readline(MAX_LINE)
             number += 1
+
+
+def read_files(files: Iterable[Path]) -> Iterator[str]:
+    """The lines of files, one after another: plain, .gz, .xz or .zst."""
+    for file in files:
+        with HashedFile(file) as raw:
+            yield from _decoded(lines(raw), str(file))
+
+
+def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
+    """The lines of a stream, each as soon as it is there."""
+    first = stream.readline().removeprefix(_BYTE_ORDER_MARK)
+    return _decoded((line.removesuffix(b"\n") for line in itertools.chain([first] if first else [], stream)), name)
+
+
+def _decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(raw, 1):
+        try:
+            yield line.removesuffix(b"\r").decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number} is not UTF-8 (byte 0x{line[error.start]:02x}). "
+                "Convert the text, for example with iconv, or remove the line."
+            ) from None

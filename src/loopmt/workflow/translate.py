@@ -8,12 +8,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import IO
 
 import torch
 
 from loopmt.config import Experiment, Generate, Stage, spoken_hops
-from loopmt.errors import ConfigError, DataError, PathError, RunError
+from loopmt.errors import ConfigError, PathError, RunError
 from loopmt.learn.learner import precision
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
@@ -22,12 +21,10 @@ from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process
 from loopmt.rng import torch_generator
 from loopmt.run import Run
-from loopmt.text.files import HashedFile, lines
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
 _SPARE = 3  # places of a row that text does not get: the end and two tags
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CUTS = [
     re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"),
@@ -213,33 +210,6 @@ def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
     if stage.name not in finished:
         raise RunError(f'{run.folder}: stage "{stage.name}" is not finished; finished: {", ".join(finished)}.')
     return stage
-
-
-# -- reading ---------------------------------------------------------------------------------------------------
-
-
-def read_files(files: Iterable[FilePath]) -> Iterator[str]:
-    """The lines of files, one after another: plain, .gz, .xz or .zst."""
-    for file in files:
-        with HashedFile(file) as raw:
-            yield from _decoded(lines(raw), str(file))
-
-
-def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
-    """The lines of a stream, each as soon as it is there."""
-    first = stream.readline().removeprefix(_BYTE_ORDER_MARK)
-    return _decoded((line.removesuffix(b"\n") for line in itertools.chain([first] if first else [], stream)), name)
-
-
-def _decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(raw, 1):
-        try:
-            yield line.removesuffix(b"\r").decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}, line {number} is not UTF-8 (byte 0x{line[error.start]:02x}). "
-                "Convert the text, for example with iconv, or remove the line."
-            ) from None
 
 
 def chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:
