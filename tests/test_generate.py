@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from loopmt.config import Generate
-from loopmt.errors import PathError, RunError
+from loopmt.errors import DamagedError, PathError, RunError
 from loopmt.progress import Silent
-from loopmt.workflow.generate import Order, Yield, generate
+from loopmt.workflow.generate import Order, Press, Yield, generate
 from loopmt.workflow.translate import load
 
 GREEDY = Generate(how="greedy")
@@ -52,6 +54,58 @@ def test_shards_make_the_same_rows_as_one_process(tiny_run: Path, tmp_path: Path
         assert bool(found.files) == (number == 0) and found.chunks_done == (2 if number else 5)
     for ending in ("es", "en", "scores.tsv"):
         assert rows(tmp_path / "one", ending) == rows(tmp_path / "two", ending)
+
+
+@pytest.fixture
+def shards(tiny_run: Path, tmp_path: Path) -> tuple[Press, Press]:
+    """Two processes, each with one chunk to make."""
+    orders = [Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=8, shard=(i, 2), chunk=4) for i in (0, 1)]
+    one, other = (Press.open(order, torch.device("cpu")) for order in orders)
+    one.set_up()
+    one.make(0, 2, Silent())
+    return one, other
+
+
+def after_a_look(monkeypatch: pytest.MonkeyPatch, press: Press, happens: Callable[[], None]) -> None:
+    """Something that other processes do just after this one has looked which chunks are there, once."""
+    look, events = Press._done, [happens]
+
+    def looked(self: Press) -> list[int]:
+        found = look(self)
+        if self is press and events:
+            events.pop()()
+        return found
+
+    monkeypatch.setattr(Press, "_done", looked)
+
+
+def test_chunks_that_go_while_they_are_counted(shards: tuple[Press, Press], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = shards
+    other.make(1, 2, Silent())
+    after_a_look(monkeypatch, other, one.assemble)
+    found = other.result()
+    assert found == one.result() and found.chunks_done == 2 and found.rows == 8 and found.files == one.files
+
+
+def test_a_damaged_chunk_is_an_error_all_the_same(shards: tuple[Press, Press]) -> None:
+    shards[0].file(0).write_text("damaged")
+    with pytest.raises(DamagedError, match=r"000000.json cannot be read"):
+        shards[0].result()
+
+
+def test_of_two_shards_that_end_together_one_assembles(
+    shards: tuple[Press, Press], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last chunk is made just after the first process has found that it is missing."""
+    one, other = shards
+
+    def end() -> None:
+        other.make(1, 2, Silent())
+        other.assemble()
+
+    after_a_look(monkeypatch, one, end)
+    one.assemble()
+    assert all(file.is_file() for file in one.result().files) and other.result().files
 
 
 def test_finished_chunks_are_not_made_again(tiny_run: Path, tmp_path: Path) -> None:

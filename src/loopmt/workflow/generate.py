@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from loopmt.config import Generate, Stage, Train
-from loopmt.errors import LockedError, PathError, RunError
+from loopmt.errors import DamagedError, LockedError, PathError, RunError
 from loopmt.learn.learner import precision
 from loopmt.model.limits import Limits
 from loopmt.model.sieve import Sieve
@@ -200,8 +200,10 @@ class Press:
 
     def assemble(self) -> None:
         """If every chunk is there; another process that is at it already is left to it."""
+        if len(self._done()) < self.chunks:  # asked before the lock: whoever holds it has found them all
+            return
         with contextlib.suppress(LockedError), Run(self.order.out).locked():
-            if self._finished() or len(self._done()) < self.chunks:
+            if self._finished():
                 return
             for file, column in zip(self.files, ("sources", "targets", "scores"), strict=True):
                 self._write(file, column)
@@ -226,10 +228,19 @@ class Press:
         return {"rows": rows, "kept": kept, "dropped": dict(dropped)}
 
     def result(self) -> Yield:
-        if finished := self._finished():
-            return Yield(self.chunks, self.chunks, **finished, files=self.files)
+        """Another process may put the chunks together, and remove them, while they are counted here."""
         done = self._done()
-        return Yield(len(done), self.chunks, **self._counts(done), files=[])
+        try:
+            counted = Yield(len(done), self.chunks, **self._counts(done), files=[])
+            return self._whole() or counted
+        except DamagedError:
+            if whole := self._whole():
+                return whole
+            raise
+
+    def _whole(self) -> Yield | None:
+        finished = self._finished()
+        return Yield(self.chunks, self.chunks, **finished, files=self.files) if finished else None
 
 
 def _sides(store: Store, path: Path) -> tuple[Side, Side]:
