@@ -181,8 +181,9 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("train", "FILE", "--set", "train.token=1"), b"", "Did you mean 'tokens'?"
     yield ("train", "FILE", "--stop-after", "soon"), b"", "--stop-after soon: write a time"
     yield ("prepare", "FILE", "--set", "data.mono.en=nope"), b"", "there is no"
+    yield ("paths", "X>Y", "--languages", "en,fr,en"), b"", "--languages en,fr,en: en is named twice. Name every"
     yield ("paths", "X>Y>en>X", "--languages", "en,fr"), b"", "needs 3 languages; the experiment has 2"
-    yield ("score", "a", "b"), b"", "b: no such file"
+    yield ("score", "a", "b"), b"", "b cannot be read: No such file"
     yield ("theory",), b"", "--p and --r missing"
 
 

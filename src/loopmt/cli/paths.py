@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from loopmt.cli.options import JsonOption
+from loopmt.errors import PathError
 from loopmt.path import Pattern, Supply, check_language, expand_fed
 
 
@@ -25,9 +26,7 @@ def paths(
 
     Example: loopmt paths "X>Y>Z>X" --languages en,fr,es
     """
-    names = [name.strip() for name in languages.split(",") if name.strip()]
-    for name in names:
-        check_language(name)
+    names = _names(languages)
     pairs = [(one, other) for one in names for other in names if one != other]
     if bitext is not None:
         pairs = [(one, other) for one, _, other in (pair.strip().partition("-") for pair in bitext.split(","))]
@@ -44,3 +43,12 @@ def paths(
         )
     for out in expansion.left_out:
         typer.echo(f"left out: {out.path} {out.why}")
+
+
+def _names(languages: str) -> list[str]:
+    names = [name.strip() for name in languages.split(",") if name.strip()]
+    for name in names:
+        check_language(name)
+        if names.count(name) > 1:
+            raise PathError(f"--languages {languages}: {name} is named twice. Name every language once, as in en,fr.")
+    return names

@@ -31,7 +31,8 @@ def serve(
     """Serve a run's translators: a page to translate and to watch training, and POST /translate.
 
     Nobody but this machine can ask unless --host says otherwise. The interface is described at /docs, the state
-    at /health. A run without a finished stage can be watched; it translates as soon as one is finished.
+    at /health. A run without a finished stage can be watched; it translates as soon as one is finished,
+    and where that one cannot be loaded, /health says why.
 
     Example: loopmt serve runs/demo --port 8000
     """
