@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from loopmt.config import Experiment, load, loads, supervised_shares
+from loopmt.config import Experiment, check, load, loads, supervised_shares
 from loopmt.errors import ConfigError
 
 BASE = """
@@ -16,6 +17,7 @@ bitext = { "en-fr" = "b", "en-es" = "b", "fr-es" = "b" }
 mono = { en = "m", fr = "m", es = "m" }
 valid = "v"
 """
+WORLD = 'languages = ["en", "fr"]\n'
 
 
 def stage(name: str, mix: str = '["X>Y"]', more: str = "updates = 10") -> str:
@@ -97,6 +99,22 @@ REFUSED = {
     "not a number": (
         BASE + "[train]\nlearning_rate = nan" + stage("a"),
         ": train.learning_rate = nan: it should be a finite number.",
+    ),
+    "fewer than no pairs": (
+        WORLD + '[data.world]\npairs = { "en-fr" = -5 }' + stage("a"),
+        ": data.world.pairs.en-fr = -5: it should be greater than or equal to 1.",
+    ),
+    "no sentences": (
+        WORLD + '[data.world]\npairs = { "en-fr" = 5 }\nmono = { en = 0 }' + stage("a"),
+        ": data.world.mono.en = 0: it should be greater than or equal to 1.",
+    ),
+    "moments that never move": (
+        BASE + "[train]\nadam = [1.0, 0.98, 1e-9]" + stage("a"),
+        ": train.adam.0 = 1.0: it should be less than 1.",
+    ),
+    "a step divided by nothing": (
+        BASE + "[train]\nadam = [0.9, 0.98, 0]" + stage("a"),
+        ": train.adam.2 = 0: it should be greater than 0.",
     ),
     "empty mix": (mixed("[]"), ': stage."vanilla": `mix` is empty: name at least one path, such as "X>Y".'),
     "no budget": (
@@ -322,6 +340,14 @@ def test_dropout_of_a_first_and_of_a_continued_stage(
 def test_a_long_chain_of_stages_is_read_at_once() -> None:
     chain = "".join(stage(f"s{n + 1}", '["X>Y", "X>Y>X"]', f'from = "s{n}"\nupdates = 1') for n in range(40))
     assert len(loads(BASE + stage("s0") + chain).stages) == 41
+
+
+def test_pairs_of_many_languages_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each of them would be seconds with a hundred languages."""
+    listing = Mock(wraps=check._pairs)
+    monkeypatch.setattr(check, "_pairs", listing)
+    loads(ONE)
+    listing.assert_called_once()
 
 
 # -- fair comparisons ------------------------------------------------------------------------------------------

@@ -161,6 +161,12 @@ def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:
     assert_same(request, reference)
 
 
+def test_no_time_at_all_is_one_round(ask_for: ASK) -> None:
+    request = ask_for(STAGE)
+    assert not train(Request(request.file, request.run, stop_after=0.0), Silent())
+    assert 0 < folder_of(request).updates()[-1] <= 4
+
+
 def test_a_damaged_checkpoint_costs_only_time(ask_for: ASK, reference: Request) -> None:
     request = ask_for(STAGE)
     folder = folder_of(request)

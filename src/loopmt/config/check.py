@@ -33,11 +33,12 @@ def _check_languages(experiment: Experiment) -> None:
         raise ConfigError("data has no text: give data.bitext and data.mono, or data.world.")
     if data.world and (data.bitext or data.mono or data.valid or data.test):
         raise ConfigError("data.world draws all text itself: remove data.bitext, data.mono, data.valid and data.test.")
-    for where, pair in _pairs(experiment):
+    pairs = dict.fromkeys(_pairs(experiment))
+    for where, pair in pairs:
         one, _, other = pair.partition("-")
         if one == other or one not in languages or other not in languages:
             raise ConfigError(f'{where} "{pair}": write two of the languages {", ".join(languages)}, as in "en-fr".')
-        if (where, f"{other}-{one}") in _pairs(experiment):
+        if (where, f"{other}-{one}") in pairs:
             raise ConfigError(f'{where} has both "{pair}" and "{other}-{one}", which are one pair: join them.')
     for language in data.monolingual():
         if language not in languages:

@@ -15,6 +15,10 @@ from loopmt.path import Hop, Path, Supply
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
+Count = Annotated[int, Field(ge=1)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
@@ -43,8 +47,8 @@ class WorldData(Section):
     """Text drawn from the built-in languages instead of files."""
 
     size: Literal["tiny", "small", "full"] = Field("tiny", description="how much lexicon and grammar")
-    pairs: dict[str, int] = Field({}, description='sentence pairs by language pair, as in {"en-fr" = 500}')
-    mono: dict[str, int] = Field({}, description="monolingual sentences by language")
+    pairs: dict[str, Count] = Field({}, description='sentence pairs by language pair, as in {"en-fr" = 500}')
+    mono: dict[str, Count] = Field({}, description="monolingual sentences by language")
     valid: int = Field(300, ge=1, description="multi-way validation meanings")
     test: int = Field(500, ge=1, description="multi-way test meanings")
     seed: int | None = Field(None, description="seed of the draw; default: the experiment's seed")
@@ -180,7 +184,7 @@ class Train(Schedule):
     max_length: int = Field(128, ge=4, description="rows with a longer side, in subwords, are not trained on")
     shapes: int = Field(6, ge=1, le=16, description="how many fixed batch shapes")
     round: int = Field(16, ge=1, description="updates between two generations: the generators' staleness")
-    adam: tuple[float, float, float] = Field((0.9, 0.98, 1e-9), description="beta1, beta2, epsilon")
+    adam: tuple[Decay, Decay, Positive] = Field((0.9, 0.98, 1e-9), description="beta1, beta2, epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW)")
     subword_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of the merges in real text that are undone at random"

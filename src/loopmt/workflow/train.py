@@ -66,7 +66,7 @@ def train(request: Request, progress: Progress) -> bool:
     processes = Processes.join(device)
     experiment, run = request.load()
     experiment.asked_for(request.until, request.only)  # refused before anything is written
-    stopper = Stopper(time.monotonic() + request.stop_after if request.stop_after else None)
+    stopper = Stopper(time.monotonic() + request.stop_after if request.stop_after is not None else None)
     try:
         if not processes.first:
             processes.wait()
