@@ -357,6 +357,21 @@ def test_fair_comparisons() -> None:
     loads(TREE + compare("multi", "dual") + compare("dual", "longer"))
 
 
+def late(path: str, update: int) -> str:
+    return f'["X>Y", {{ path = "{path}", from_update = {update} }}]'
+
+
+def test_a_path_that_joins_later_is_fair_to_one_that_joins_as_late() -> None:
+    tree = ONE + "".join(
+        stage(name, late(path, update), 'from = "vanilla"\nupdates = 10')
+        for name, path, update in (("dual", "X>Y>X", 9), ("multi", "X>Y>Z>X", 9), ("early", "X>Y>Z>X", 0))
+    )
+    loads(tree + compare("multi", "dual") + stage("longer", more='from = "vanilla"\nupdates = 10'))
+    with pytest.raises(ConfigError) as caught:
+        loads(tree + compare("dual", "early"))
+    assert "they differ in supervised share of en>es at update 0 (1.00 and 0.50). " in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("override", "clause"),
     [

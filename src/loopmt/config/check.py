@@ -228,22 +228,28 @@ def _check_fair(experiment: Experiment, compare: Compare) -> None:
 
 def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[str]:
     """A control that has no synthetic text at all (more training only) is fair; unequal shares of it are not."""
-    shares = [supervised_shares(experiment, stage) for stage in (of, against)]
-    if any(set(share.values()) == {1.0} for share in shares):
+    if any(set(supervised_shares(experiment, stage).values()) == {1.0} for stage in (of, against)):
         return []
-    one, other = shares
-    return [
-        f"supervised share of {hop} ({one[hop]:.2f} and {other[hop]:.2f})"
-        for hop in sorted(one.keys() & other.keys())
-        if abs(one[hop] - other[hop]) > _SAME_SHARE
-    ][:1]
+    moments = sorted({entry.from_update for stage in (of, against) for entry in stage.entries()} | {0})
+    for update in moments:
+        one, other = (supervised_shares(experiment, stage, update) for stage in (of, against))
+        for hop in sorted(one.keys() & other.keys()):
+            if abs(one[hop] - other[hop]) > _SAME_SHARE:
+                when = f" at update {update}" if len(moments) > 1 else ""
+                return [f"supervised share of {hop}{when} ({one[hop]:.2f} and {other[hop]:.2f})"]
+    return []
 
 
-def supervised_shares(experiment: Experiment, stage: Stage) -> dict[Hop, float]:
-    """Share of real pairs in each direction; what `mix = "auto"` chooses leaves it as it is."""
+def supervised_shares(experiment: Experiment, stage: Stage, update: int | None = None) -> dict[Hop, float]:
+    """Share of real pairs in each direction, once all entries have joined or at an update.
+
+    What `mix = "auto"` chooses leaves it as it is.
+    """
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}
     for entry, expansion in expansions(experiment, stage):
+        if update is not None and entry.from_update > update:
+            continue
         for hop, count in Counter(path.taught for path in expansion.paths).items():
             weight = entry.weight * min(count, entry.per_round or count)
             total[hop] = total.get(hop, 0.0) + weight
