@@ -76,9 +76,10 @@ def test_tags_mark_what_is_generated(ask_for: ASK) -> None:
             assert marked.all() if path in loops else not marked.any()
 
 
-def test_samples_of_a_sentence_are_combined(ask_for: ASK) -> None:
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_samples_of_a_sentence_are_combined(ask_for: ASK, dropout: float) -> None:
     entry = '{ path = "X>Y>X", samples = 3, combine = "logmeanexp", generate = { how = "sample", top_k = 5 } }'
-    trainer = assembled(ask_for(stage(f'["X>Y", {entry}]')))
+    trainer = assembled(ask_for(stage(f'["X>Y", {entry}]', subword_dropout=dropout)))
     sizes: Counter[int] = Counter()
     for batch in trainer._batches():
         for network in range(batch.paths_NB.shape[0]):

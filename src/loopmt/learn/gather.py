@@ -251,12 +251,20 @@ class Gatherer:
             sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
         else:
             sources = self.loosened(sources, route.path.ends[0], *self.key, number, str(route.path), "source")
-        targets = self.loosened(targets, route.path.ends[1], *self.key, number, str(route.path), "target")
+        targets = self._loosened_targets(route, targets, groups, number)
         if route.path.backward:
             sources, targets = targets, sources
         marked = route.entry.tag and route.synthetic
         addressed = self.translators.addressed(sources, route.path.taught, synthetic=marked)
         return Rows(addressed, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
+
+    def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
+        """Likelihoods combine only of one and the same target: a group is cut once, a row alone by itself."""
+        key = (*self.key, number, str(route.path), "target")
+        if route.entry.combine != "logmeanexp":
+            return self.loosened(targets, route.path.ends[1], *key)
+        _, firsts, places = np.unique(groups, return_index=True, return_inverse=True)
+        return self.loosened(targets.take(firsts), route.path.ends[1], *key).take(places)
 
     def _mixed(
         self, network: int, routes: Sequence[Route], rows: Mapping[int, Rows], shares: Mapping[int, float]
