@@ -57,6 +57,23 @@ mix = ["X>Y", { path = "X>Y>X", weight = 0.5, generate = { by = "ema", how = "gr
 updates = 12
 train = { tokens = 64, round = 2, log_every = 2, validate_every = 4, validate_sentences = 4, ema = 0.5 }
 """
+AS_ON_CUDA = """
+import os, time
+from loopmt import run
+from loopmt.__main__ import main
+from loopmt.learn import saving
+
+begin, quick = saving.Saver.__init__, run.{slow}_checkpoint
+
+def slowly(*arguments):
+    time.sleep(1.5)
+    return quick(*arguments)
+
+saving.Saver.__init__ = lambda self, folder, background: begin(self, folder, True)
+if os.environ["RANK"] == "{rank}":
+    run.{slow}_checkpoint = slowly
+main()
+"""  # checkpoints are written in the background
 
 
 def folder_of(request: Request, name: str) -> StageFolder:
@@ -65,20 +82,25 @@ def folder_of(request: Request, name: str) -> StageFolder:
 
 
 def command(request: Request) -> list[str]:
+    return ["loopmt", *arguments(request)]
+
+
+def arguments(request: Request) -> list[str]:
     overrides = [part for override in request.overrides for part in ("--set", override)]
-    return ["loopmt", "train", str(request.file), "--run", str(request.run), *overrides]
+    return ["train", str(request.file), "--run", str(request.run), *overrides]
 
 
 @contextmanager
-def two(request: Request) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two processes as torchrun would start them."""
+def two(request: Request, script: str | None = None) -> Iterator[list[subprocess.Popen[str]]]:
+    """Two processes as torchrun would start them, of loopmt or of a script around it."""
+    what = ["-m", *command(request)] if script is None else ["-c", script, *arguments(request)]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", *command(request)],
+            [sys.executable, *what],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -94,8 +116,8 @@ def two(request: Request) -> Iterator[list[subprocess.Popen[str]]]:
             process.communicate()
 
 
-def finish(request: Request) -> None:
-    with two(request) as processes:
+def finish(request: Request, script: str | None = None) -> None:
+    with two(request, script) as processes:
         said = [process.communicate(timeout=300) for process in processes]
         assert [process.returncode for process in processes] == [0, 0], said
         assert said[0][0] == f"finished; next: loopmt evaluate {request.run}\n"
@@ -164,6 +186,14 @@ def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> No
     kill_halfway(killed, "filtered")
     finish(killed)
     assert same_weights(both, killed, "filtered"), "bit for bit"
+
+
+@pytest.mark.parametrize(("slow", "rank", "average"), [("write", 0, 2), ("read", 1, 1)])
+def test_nobody_reads_a_checkpoint_that_is_not_there(ask_for: ASK, slow: str, rank: int, average: int) -> None:
+    """Not yet, because the first process is still writing it, or no longer, because the stage is finished."""
+    request = ask_for(SUPERVISED, f"stage.supervised.train.average={average}", parent=False)
+    finish(request, AS_ON_CUDA.format(slow=slow, rank=rank))
+    assert folder_of(request, "supervised").finished
 
 
 def test_torchrun_is_asked_to_stop(ask_for: ASK) -> None:

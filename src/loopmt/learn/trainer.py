@@ -291,7 +291,7 @@ class Trainer:
 
     def _roll_back(self, routes: Sequence[int]) -> None:
         """Back to the last validation, without the routes that collapsed."""
-        self.saver.wait()
+        self._wait_until_saved()
         dropped = sorted({*self.progress.dropped, *routes})
         self._restore(self.folder.at(self._safe_update()))
         self.progress.dropped = dropped
@@ -313,6 +313,11 @@ class Trainer:
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
             checkpoint = Checkpoint(self.progress.update, tensors, asdict(self.progress))
             self.saver.save(checkpoint, keep, self._safe_update())
+        self.processes.wait()
+
+    def _wait_until_saved(self) -> None:
+        """Only the first process writes, perhaps in the background: none may read before it is done."""
+        self.saver.wait()
         self.processes.wait()
 
     def _tally_tensors(self) -> dict[str, torch.Tensor]:
@@ -351,7 +356,7 @@ class Trainer:
         if self.progress.update not in self.progress.validated:
             self._validate()
             self._save()
-        self.saver.wait()
+        self._wait_until_saved()
         best = self.progress.best_update
         averaged, bleu = self._average(), None
         if averaged is not None:
@@ -361,6 +366,7 @@ class Trainer:
         if chosen == "best" and best is not None:
             self.translators.load(self.folder.weights(best))
         summary = {**asdict(self.progress), "chosen": chosen, "average_bleu": bleu}
+        self.processes.wait()  # finishing removes the checkpoints, which others may still be reading
         if self.processes.first:
             self.folder.log({"kind": "end", **summary})
             self.folder.finish(Checkpoint(self.progress.update, {"weights": self.translators.named()}, summary))
