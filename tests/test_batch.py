@@ -133,6 +133,13 @@ def test_packing_nothing() -> None:
     assert batch.target_tokens.tolist() == [4, 0]
 
 
+@pytest.mark.parametrize("count", [100, 5000, 100_000])
+def test_one_update_from_many_rows_is_nearly_full(count: int) -> None:
+    """The last update of a stage with long rounds."""
+    (batch,) = pack([rows_of([(3, 3)] * count), rows_of([(3, 3)] * (count // 2))], SHAPES, 1, "key")
+    assert int((batch.paths_NB[0] >= 0).sum()) >= 7
+
+
 def test_the_order_of_batches_is_keyed() -> None:
     rows = rows_of([(number % 15 + 1, 3) for number in range(200)])
     one, same, other = (pack([rows], SHAPES, 100, "key", number) for number in (1, 1, 2))

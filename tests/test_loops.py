@@ -93,6 +93,14 @@ def test_samples_of_a_sentence_are_combined(ask_for: ASK, dropout: float) -> Non
     assert trainer.run()
 
 
+def test_the_last_round_generates_for_the_updates_that_are_left(ask_for: ASK) -> None:
+    request = ask_for(stage('["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]', 9, round=8, log_every=1))
+    assert train(request, Silent())
+    *whole, last = records(request)
+    assert [record["update"] for record in (*whole, last)] == [8, 9]
+    assert 0 < last["generated_tokens"] < whole[0]["generated_tokens"] / 4
+
+
 def test_a_path_joins_later(ask_for: ASK) -> None:
     mix = '["X>Y", { path = "X>Y>X", from_update = 8, generate = { how = "greedy" } }]'
     request = ask_for(stage(mix, updates=16))

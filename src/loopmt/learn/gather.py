@@ -1,7 +1,8 @@
 """A mix of paths to rows to learn from: read, travel, keep; shares by weight.
 
-What a round gathers depends on the seed, the stage, the round's number, how far each route has read and the weights,
-and on nothing else. So no generated text is ever saved: a run that was killed gathers the same rows again.
+What a round gathers depends on the seed, the stage, the round's number, how far each route has read, the weights and
+the updates that are left, and on nothing else. So no generated text is ever saved: a run that was killed gathers the
+same rows again.
 """
 
 from __future__ import annotations
@@ -113,13 +114,23 @@ class Gatherer:
         self._places = {route.number: places[route.path.ends] for route in routes}
         self._balance = self._balances()
 
-    def round(self, number: int, weights: Mapping[int, float], streams: Mapping[int, Stream] | None = None) -> Gathered:
-        """The rows of round `number`, for the routes that have a weight in it."""
+    def round(
+        self,
+        number: int,
+        weights: Mapping[int, float],
+        streams: Mapping[int, Stream] | None = None,
+        updates: int | None = None,
+    ) -> Gathered:
+        """The rows of round `number`, for the routes that have a weight in it; a stage's last may be of few updates."""
         started = time.perf_counter()
         active = self._drawn(number, weights)
+        if updates is None or not any(route.synthetic for route in active):
+            updates = self.train.round  # reading is cheap, and packing takes what it needs; generating is not
         shares = {route: share * self._balance[route] for route, share in _shares(active, weights).items()}
         before = {route.number: (streams or {}).get(route.number, Stream()) for route in active}
-        counts = {route.number: self._count(route, shares[route.number], before[route.number]) for route in active}
+        counts = {
+            route.number: self._count(route, shares[route.number], before[route.number], updates) for route in active
+        }
         texts = {route.number: self._read(route, before[route.number].read, counts[route.number]) for route in active}
         rows, gathered = self._walk(active, texts, number)
         gathered.networks = [
@@ -175,9 +186,9 @@ class Gatherer:
         total = sum(sizes.values())
         return {route.number: sizes[route.path.taught] * len(hops) / total for route in self.routes}
 
-    def _count(self, route: Route, share: float, stream: Stream) -> int:
-        """Real rows that a round needs, as many more as the generators are expected to lose."""
-        places = self.train.round * self.train.tokens * _SURPLUS / self._places[route.number] / route.entry.samples
+    def _count(self, route: Route, share: float, stream: Stream, updates: int) -> int:
+        """Real rows that so many updates need, as many more as the generators are expected to lose."""
+        places = updates * self.train.tokens * _SURPLUS / self._places[route.number] / route.entry.samples
         return math.ceil(places * share / max(min(stream.kept, route.entry.keep), _FEWEST_KEPT))
 
     def _read(self, route: Route, start: int, count: int) -> tuple[Ragged, Ragged]:

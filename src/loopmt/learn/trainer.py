@@ -133,9 +133,9 @@ class Trainer:
         number, progress = self.progress.round, self.progress
         weights = self._weights()
         streams = {int(route): Stream(**stream) for route, stream in progress.streams.items()}
-        gathered = self.gatherer.round(number, weights, streams)
         last = self.budget if self.budget is not None else self.train.max_updates
         updates = min(self.train.round, last - progress.update)
+        gathered = self.gatherer.round(number, weights, streams, updates)
         unit = largest_group(self.routes)
         batches = pack(gathered.networks, self.shapes, updates, *self.key, "pack", number, unit=unit)
         if not batches:
