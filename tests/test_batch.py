@@ -178,6 +178,17 @@ def test_parts_of_a_batch_are_the_batch() -> None:
     assert {part.shape for part in parts} == {Shape(2, 8)}
 
 
+def test_a_batch_grows_by_places_without_a_row() -> None:
+    (batch,) = pack([rows_of([(3, 2)] * 7)], [Shape(8, 8)], 1, "key")
+    assert batch.padded(4) is batch
+    grown = batch.padded(3)
+    assert grown.shape == Shape(9, 8)
+    assert grown.target_tokens.tolist() == batch.target_tokens.tolist()
+    assert grown.source_tokens == batch.source_tokens
+    assert np.concatenate([grown.part(number, 3).paths_NB for number in range(3)], 1).tolist() == [[0] * 7 + [-1] * 2]
+    _check_rows(grown, 0, [(3, 2)] * 7)
+
+
 # -- shares ------------------------------------------------------------------------------------------------------
 
 

@@ -177,6 +177,14 @@ def test_two_processes_train_what_one_does_and_resume_after_both_were_killed(ask
     assert losses(both, "loops") == losses(killed, "loops")
 
 
+def test_two_processes_in_parts_that_do_not_divide_a_batch_train_what_one_does(ask_for: ASK) -> None:
+    one, six = ask_for(SUPERVISED + LOOPS), ask_for(SUPERVISED + LOOPS, "train.accumulate=3")
+    assert train(one, Silent())
+    finish(six)
+    assert_close(one, six, "supervised", 1e-5)
+    assert_close(one, six, "loops", 1e-4)
+
+
 def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> None:
     """The least doubtful rows are those of all processes together."""
     one, both, killed = ask_for(FILTERED), ask_for(FILTERED), ask_for(FILTERED)

@@ -53,10 +53,10 @@ def translators(vocab: Vocab, hops: tuple[Hop, ...] = HOPS, **settings: Any) -> 
     return found
 
 
-def learner(found: Translators, grouped: bool = False, **settings: Any) -> Learner:
+def learner(found: Translators, unit: int = 1, **settings: Any) -> Learner:
     # Keys of attention have a bias without effect: its gradient is noise, which a small epsilon would make into steps.
     values = {"learning_rate": 0.01, "warmup": 1, "clip": 0.0, "adam": (0.9, 0.98, 1e-3), **settings}
-    return Learner(found, Train.model_validate(values), 3, Processes(), grouped)
+    return Learner(found, Train.model_validate(values), 3, Processes(), unit)
 
 
 def rows(seed: int, count: int = 12, group: int = 0) -> Rows:
@@ -74,14 +74,16 @@ def batch(*networks: Rows) -> Batch:
 # -- one update ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("parts", [2, 4, 8])
-def test_parts_do_not_change_an_update(vocab: Vocab, grouped: bool, parts: int) -> None:
-    both = batch(rows(1, group=3 * grouped), rows(2, group=3 * grouped))
+@pytest.mark.parametrize("unit", [1, 3])
+@pytest.mark.parametrize("parts", [2, 3, 4, 5, 8, 16])
+def test_parts_do_not_change_an_update(vocab: Vocab, unit: int, parts: int) -> None:
+    """Also where they do not divide the rows, and where there are more parts than rows."""
+    group = unit if unit > 1 else 0
+    both = batch(rows(1, group=group), rows(2, group=group))
     results = []
     for count in (1, parts):
         found = translators(vocab)
-        one = learner(found, grouped, accumulate=count, clip=1.0)
+        one = learner(found, unit, accumulate=count, clip=1.0)
         one.update(both, 1, 0.01)
         results.append((found.live, one.tally.loss, one.tally.tokens, one.tally.norms))
     for whole, cut in zip(*results, strict=True):
@@ -292,7 +294,7 @@ def test_a_group_learns_most_from_its_likeliest_member(vocab: Vocab) -> None:
     """The gradient of an update with groups is that of the true loss, through the network."""
     found = translators(vocab, HOPS[:1])
     given = batch(rows(1, group=3))
-    one = learner(found, grouped=True, label_smoothing=0.0)
+    one = learner(found, unit=3, label_smoothing=0.0)
     one.add(given)
     weights = found.live.clone().requires_grad_()
     source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)

@@ -32,10 +32,8 @@ class _Recorded:
 class CapturedLearner(Learner):
     """The same updates, without the cost of launching them kernel by kernel."""
 
-    def __init__(
-        self, translators: Translators, train: Train, paths: int, processes: Processes, grouped: bool = False
-    ) -> None:
-        super().__init__(translators, train, paths, processes, grouped)
+    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes, unit: int = 1) -> None:
+        super().__init__(translators, train, paths, processes, unit)
         self.pool = torch.cuda.graph_pool_handle()
         self.adding: dict[Shape, _Recorded] = {}
         self.applying: torch.cuda.CUDAGraph | None = None

@@ -53,9 +53,7 @@ class Tally:
 class Learner:
     """The optimizer of all networks, and what it needs to resume."""
 
-    def __init__(
-        self, translators: Translators, train: Train, paths: int, processes: Processes, grouped: bool = False
-    ) -> None:
+    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes, unit: int = 1) -> None:
         self.translators = translators
         self.train = train
         self.processes = processes
@@ -67,7 +65,8 @@ class Learner:
         self.tokens = torch.zeros(translators.num_networks, device=self.weights.device)
         self.number = torch.zeros((), dtype=torch.long, device=self.weights.device)
         self.rate = torch.zeros((), device=self.weights.device)
-        self.grouped = grouped
+        self.unit = unit  # how many rows are combined at most
+        self.grouped = unit > 1
         self.tally = Tally.new(translators.num_networks, paths, self.weights.device)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
@@ -85,8 +84,9 @@ class Learner:
     # -- one update ------------------------------------------------------------------------------------------
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
-        """Learn from one batch: this process's part of it, in `accumulate` parts."""
-        mine = batch.part(self.processes.rank, self.processes.size)
+        """Learn from one batch: this process's part of it, in `accumulate` parts, none of which cuts a group."""
+        whole = batch.padded(self.processes.size * self.train.accumulate * self.unit)
+        mine = whole.part(self.processes.rank, self.processes.size)
         for part in range(self.train.accumulate):
             self.splitting.add(mine.part(part, self.train.accumulate), self.add)
         self.reduce()

@@ -118,14 +118,12 @@ def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tens
 class ShardedLearner(Learner):
     """The same updates as a `Learner`; the tensors here are this process's parts, end to end in one row."""
 
-    def __init__(
-        self, translators: Translators, train: Train, paths: int, processes: Processes, grouped: bool = False
-    ) -> None:
+    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes, unit: int = 1) -> None:
         self.mesh = init_device_mesh(translators.device.type, (processes.size,))
         network = Network(translators.transformer, translators.layout.unpack(translators.live))
         self.network = network.sharded(self.mesh, precision(train, translators.device))
         self.parameters = [self.network.by_name()[name] for name in translators.layout.shapes]
-        super().__init__(translators, train, paths, processes, grouped)
+        super().__init__(translators, train, paths, processes, unit)
         self.average = self.weights.clone() if "ema" in translators.copies else None
 
     def own_weights(self) -> Tensor:

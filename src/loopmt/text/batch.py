@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from loopmt.rng import numpy_generator
-from loopmt.text.ragged import PAD, Ints, Ragged
+from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,22 @@ class Batch:
         """Real source tokens of all networks, ends included."""
         return int(np.count_nonzero(self.source_NBL)) - int(np.count_nonzero(self.paths_NB < 0))
 
+    def padded(self, multiple: int) -> Batch:
+        """With places without a row at the end, until the rows are a multiple."""
+        missing = -self.shape.rows % multiple
+        if not missing:
+            return self
+
+        def longer(table: Ints, value: int) -> Ints:
+            beside = [(0, 0)] * (table.ndim - 2)
+            return np.pad(table, [(0, 0), (0, missing), *beside], constant_values=value)
+
+        source_NBL = longer(self.source_NBL, PAD)
+        source_NBL[:, -missing:, 0] = EOS  # attention over nothing has no value
+        shape = Shape(self.shape.rows + missing, self.shape.length)
+        paths_NB, groups_NB = (longer(table, -1) for table in (self.paths_NB, self.groups_NB))
+        return Batch(shape, source_NBL, longer(self.target_NBL, PAD), paths_NB, groups_NB)
+
     def part(self, number: int, count: int) -> Batch:
         """One of `count` equal parts by rows: for several processes, or for accumulating."""
         size = self.shape.rows // count
@@ -130,7 +146,7 @@ def choose_lengths(histogram: Ints, count: int, longest: int) -> list[int]:
 
 
 def make_shapes(lengths: Sequence[int], tokens: int, multiple: int) -> list[Shape]:
-    """Rows of each shape so that rows x length comes near `tokens`, in multiples that split evenly."""
+    """Rows of each shape so that rows x length comes near `tokens`, in multiples that are quick and hold groups."""
     return [Shape(max(multiple, tokens // length // multiple * multiple), length) for length in sorted(lengths)]
 
 

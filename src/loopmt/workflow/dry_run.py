@@ -192,7 +192,7 @@ class StagePlan:
         if not batches:
             return None
         kind = stages.learner_kind(site, self.stage, train)
-        learner = kind(translators, train, len(routes), site.processes, unit > 1)
+        learner = kind(translators, train, len(routes), site.processes, unit)
         for _ in range(2):
             started = time.perf_counter()
             for number, batch in enumerate(batches, 1):

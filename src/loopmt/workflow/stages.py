@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import signal
 import time
 from collections import Counter
@@ -182,12 +183,12 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     for by in ("frozen", "ema"):
         if any(setting.by == by for setting in generating):
             translators.copy("frozen" if by == "frozen" else "ema")
-    shapes = shapes_of(site, translators, train, largest_group(routes))
+    unit = largest_group(routes)
+    shapes = shapes_of(site, translators, train, unit)
     key = (site.experiment.seed, stage.name)
     sieve = Sieve(train.max_length, frequencies_of(site))
     gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
-    grouped = largest_group(routes) > 1
-    learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, grouped)
+    learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, unit)
     choose = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
     hooks = Hooks(validator(site, stage, translators, train), choose, stopper.asked, show)
     every = stage.auto.measure_every
@@ -237,7 +238,10 @@ def starting_point(site: Site, stage: Stage) -> Translators:
 
 
 def shapes_of(site: Site, translators: Translators, train: Train, unit: int = 1) -> list[Shape]:
-    """Batch shapes fitted to the lengths of the training text; each part holds groups of `unit` rows."""
+    """Batch shapes fitted to the lengths of the training text, whose rows hold groups of `unit`.
+
+    They do not depend on how many parts a batch is computed in: so neither does what an update learns from.
+    """
     extra = 2 if translators.shared else 1  # tags
     histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, translators.hops, train.max_length - extra)])
     if not histogram.any():
@@ -245,8 +249,7 @@ def shapes_of(site: Site, translators: Translators, train: Train, unit: int = 1)
     longest = -(-int(histogram.nonzero()[0][-1] + 2) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(translators.hops) if translators.shared else 1)
-    multiple = int(np.lcm(8, site.processes.size * train.accumulate * unit))
-    return make_shapes(chosen, tokens, multiple)
+    return make_shapes(chosen, tokens, math.lcm(8, unit))
 
 
 def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
