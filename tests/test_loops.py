@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ import numpy as np
 import pytest
 import torch
 
+import loopmt
 from loopmt.config import expansions, spoken_hops, taught_hops
 from loopmt.errors import CollapseError, ConfigError
 from loopmt.learn.trainer import Trainer, Validation
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Json, Run, StageFolder, write_checkpoint
+from loopmt.text.vocab import Vocab
 from loopmt.workflow.evaluate import Wish, evaluate
 from loopmt.workflow.stages import Site, Stopper, assemble
 from loopmt.workflow.train import Request, prepare_run, train
@@ -348,3 +352,65 @@ def test_a_stage_without_a_row_to_learn_from_ends(ask_for: ASK) -> None:
         CollapseError, match=r"update 0: no row to learn from\. Paths: en>fr>en; text dropped: empty \d+"
     ):
         train(request, Silent())
+
+
+# -- a vocabulary for each language --------------------------------------------------------------------------------
+
+APART = """
+[[stage]]
+name = "one"
+mix = ["en>es"]
+updates = 4
+
+[[stage]]
+name = "more"
+from = "one"
+mix = ["en>es", "en>fr"]
+updates = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def apart(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Request:
+    """Languages with vocabularies of their own, that of fr the largest; nothing is trained yet."""
+    folder = tmp_path_factory.mktemp("apart")
+    text = tiny_experiment_file.read_text(encoding="utf-8").partition("[[stage]]")[0]
+    (folder / "apart.toml").write_text(text.replace('"text"', f'"{tiny_experiment_file.parent / "text"}"') + APART)
+    settings = ('vocab.sharing="language"', "vocab.byte_fallback=false", "train.round=2")
+    request = Request(folder / "apart.toml", folder / "run", settings)
+    prepare_run(request, Silent())
+    return request
+
+
+def own_size(run: Path, *languages: str) -> int:
+    return max(map(Vocab.load(run / "vocab").size, languages))
+
+
+def copied(request: Request, folder: Path) -> Request:
+    assert request.run is not None
+    shutil.copytree(request.run, folder)
+    return replace(request, run=folder)
+
+
+def test_a_stage_may_add_a_language_with_a_larger_vocabulary(apart: Request, tmp_path: Path) -> None:
+    request = copied(apart, tmp_path / "run")
+    assert own_size(tmp_path / "run", "fr") > own_size(tmp_path / "run", "en", "es")
+    assert train(request, Silent())
+    assert loopmt.load(tmp_path / "run").directions == ["en>fr", "en>es"]
+
+
+def test_smaller_tables_of_older_stages_are_read(
+    apart: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables once had the places that a stage's own directions need; such a stage is resumed, read and continued."""
+    request, small = copied(apart, tmp_path / "run"), own_size(apart.run or Path(), "en", "es")
+    with monkeypatch.context() as then:
+        then.setattr(Site, "_begun_size", lambda *_: small)
+        assert not train(replace(request, only=("one",), stop_after=1e-9), Silent())
+    assert train(request, Silent())
+    weights = Run(tmp_path / "run").stage("one").result().tensors["weights"]
+    assert len(weights["en>es/output_bias"]) == small, "resumed as it was begun"
+    said = loopmt.load(tmp_path / "run", "one").translate(["The cat sees the dog."], "en>es")
+    assert len(said) == 1
+    after = Run(tmp_path / "run").stage("more").result().tensors["weights"]
+    assert len(after["en>es/output_bias"]) == own_size(tmp_path / "run", "fr")

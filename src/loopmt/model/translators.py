@@ -35,6 +35,7 @@ class Translators:
     hops: tuple[Hop, ...]
     device: torch.device
     fuse: Fuse = "kernels"
+    size: int | None = None  # places of each table; by default as many as the largest vocabulary has
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
     foreign: dict[Hop, Foreign] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
@@ -68,9 +69,11 @@ class Translators:
 
     @cached_property
     def layout(self) -> Layout:
-        """One layout for all; where vocabularies differ in size, the largest sets the place."""
-        languages = {language for hop in self.hops for language in (hop.source, hop.target)}
-        size = max(self.vocab.size(language) for language in languages)
+        """One layout for all; where vocabularies differ in size, the largest sets the place.
+
+        Languages that no direction speaks count too: so the tables fit those of a stage with more directions.
+        """
+        size = self.size or max(map(self.vocab.size, self.vocab.languages))
         return Layout(self.model, size, size, self.vocab.joint)
 
     @cached_property
@@ -100,14 +103,18 @@ class Translators:
         return {f"{name}/{key}": view[row] for row, name in enumerate(self.names()) for key, view in views.items()}
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Take weights by name; the networks that found none keep theirs and are returned."""
+        """Take weights by name; the networks that found none keep theirs and are returned.
+
+        Tables of fewer places, as stages had that counted the languages of their own directions only, are the first
+        rows here.
+        """
         places = self.named()
         missing = sorted({key.partition("/")[0] for key in places if key not in tensors})
         if strict and missing:
             raise PathError(f"the checkpoint has no weights for {', '.join(missing)}.")
         for key, place in places.items():
             if key in tensors:
-                place.copy_(tensors[key])
+                place[: len(tensors[key])] = tensors[key]
         return missing
 
     # -- speaking --------------------------------------------------------------------------------------------
@@ -145,6 +152,11 @@ class Translators:
         if synthetic:
             sources = sources.prefixed(self.vocab.synthetic)
         return sources.prefixed(self.vocab.tag(hop.target)) if self.shared else sources
+
+
+def stored_size(tensors: Mapping[str, Tensor]) -> int:
+    """How many places the tables have among weights by `network/weight`."""
+    return next(len(tensor) for name, tensor in tensors.items() if name.endswith("/output_bias"))
 
 
 def all_hops(languages: Sequence[str], wanted: Collection[Hop]) -> tuple[Hop, ...]:

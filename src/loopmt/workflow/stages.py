@@ -27,7 +27,7 @@ from loopmt.learn.learner import Learner, precision
 from loopmt.learn.trainer import Hooks, Trainer, Validation
 from loopmt.model.exhausted import explained
 from loopmt.model.sieve import LanguageFrequencies, Sieve
-from loopmt.model.translators import Translators, all_hops
+from loopmt.model.translators import Translators, all_hops, stored_size
 from loopmt.path import Hop, Path
 from loopmt.processes import Processes
 from loopmt.run import Json, Run, StageFolder
@@ -103,10 +103,15 @@ class Site:
 
     def translators(self, stage: Stage) -> Translators:
         """Translators of a stage without any weights yet."""
-        fuse = self.experiment.training(stage).fuse
-        translators = Translators(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse)
+        fuse, size = self.experiment.training(stage).fuse, self._begun_size(stage)
+        translators = Translators(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse, size)
         translators.foreign.update(generators(self.experiment, self.run, self.device))
         return translators
+
+    def _begun_size(self, stage: Stage) -> int | None:
+        """The tables of a stage keep the size that it was begun with; one vocabulary for all has but one."""
+        newest = None if self.vocab.joint else self.run.stage(stage.name).newest()
+        return stored_size(newest.tensors["weights"]) if newest else None
 
 
 def fingerprint_of(manifest: Manifest) -> str:

@@ -16,7 +16,7 @@ from loopmt.errors import ConfigError, PathError, RunError
 from loopmt.learn.learner import precision
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
-from loopmt.model.translators import Translators, all_hops
+from loopmt.model.translators import Translators, all_hops, stored_size
 from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process
 from loopmt.rng import torch_generator
@@ -196,8 +196,10 @@ def load(folder: FilePath, stage: str | None = None, device: torch.device | None
 
 def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> Translators:
     hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
-    translators = Translators(experiment.model, Vocab.load(run.folder / "vocab"), hops, device)
-    translators.load(run.stage(stage.name).result().tensors["weights"])
+    weights = run.stage(stage.name).result().tensors["weights"]
+    vocab = Vocab.load(run.folder / "vocab")
+    translators = Translators(experiment.model, vocab, hops, device, size=stored_size(weights))
+    translators.load(weights)
     return translators
 
 
