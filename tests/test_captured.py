@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from loopmt.model.decoding import Speaker, decode, decode_nbest
 from loopmt.model.limits import Limits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
+from loopmt.rng import torch_generator
 from recorded import recorder
 
 SIZE = 60
@@ -78,3 +80,18 @@ def test_all_shapes_keep_their_caches_in_one_place() -> None:
         sum(one.numel() for one in shape.by_row() if one.is_floating_point()) for shape in fixed.shapes.values()
     )
     assert fixed.caches.numel() == largest, "no more than the largest shape needs"
+
+
+def test_every_batch_of_a_call_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "manual_seed", torch.manual_seed)  # graphs on CUDA draw from what it seeds
+    _, fast, _ = speakers()
+    how, limits = Generate(temperature=1.0, top_k=0), Limits(longest=20, batch_rows=8)
+
+    def drawn(key: int) -> list[list[int]]:
+        return [output.ids for output in decode(fast, [[5, 6, 7]] * 24, how, limits, torch_generator("cpu", key))]
+
+    first = drawn(1)
+    batches = [first[start : start + 8] for start in range(0, 24, 8)]
+    assert not any(one == other for a, b in itertools.combinations(batches, 2) for one, other in zip(a, b, strict=True))
+    assert drawn(1) == first, "the generator's key decides all"
+    assert drawn(2) != first

@@ -115,7 +115,7 @@ class CapturedDecoder:
         room = _up(limits.length(widest - 1), _LENGTHS)  # one for each width: fewer shapes than by what is needed
         shape = self._shape(_up(rows, _ROWS), widest, room, how)
         if generator is not None:
-            torch.cuda.manual_seed(generator.initial_seed())  # graphs draw from the default generator
+            torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
         self._fill(shape, source_BS, limit)
         shape.read.replay()
         for number in range(max(limit)):
@@ -242,6 +242,11 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
         work()
     torch.cuda.set_rng_state(chance)
     return graph
+
+
+def _seed_from(generator: torch.Generator) -> int:
+    """Drawn, so that the next batch of the same call gets another, and the same ones when all is done again."""
+    return int(torch.randint(2**63 - 1, (), device=generator.device, generator=generator))
 
 
 def _up(size: int, steps: tuple[int, ...]) -> int:
