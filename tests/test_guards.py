@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path as Folder
 
 import numpy as np
 import pytest
 
 from loopmt.config import MixEntry
+from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.gather import Route
 from loopmt.learn.guards import Guard
 from loopmt.model.sieve import LanguageFrequencies, Sieve
 from loopmt.model.travel import HopRecord
 from loopmt.path import Hop, Path
+from loopmt.text.clean import Form
 from loopmt.text.ragged import Ragged
+from loopmt.text.vocab import Vocab
 
 HOP = Hop("en", "fr")
 ROUTES = [Route(number, Path.parse("en>fr>es>en"), MixEntry(path="en>fr>es>en"), 0) for number in range(2)]
@@ -116,3 +120,16 @@ def test_the_wrong_language_is_noticed() -> None:
     assert frequencies.foreign(Ragged.of([]), "fr").tolist() == []
     reasons = Sieve(50, frequencies)(Ragged.of([[1]] * 4), said, np.ones(4, dtype=np.bool_), HOP)
     assert reasons["language"].tolist() == [False, True, False, False]
+
+
+def test_a_copy_is_noticed_between_two_vocabularies(tmp_path: Folder) -> None:
+    texts = {"en": ["the cat sees the old dog ."] * 9, "fr": ["le chat voit le vieux chien ."] * 9}
+    vocab = Vocab.learn(tmp_path, texts, VocabConfig(size=320, sharing="language"), ["en", "fr"], 1, Form())
+    lines = ["the cat", "où 日本", "le chat", ""]
+    before = Ragged.of(vocab.encode(lines, "en"))
+    said = Ragged.of(vocab.encode(["the cat", "où 日本", "la chat", "le chat"], "fr"))
+    spelling = {language: vocab.spelling(language) for language in vocab.languages}
+    reasons = Sieve(50, spelling=spelling)(before, said, np.ones(4, dtype=np.bool_), HOP)
+    assert reasons["copy"].tolist() == [True, True, False, False]
+    same_ids = Sieve(50, spelling=spelling)(before, before, np.ones(4, dtype=np.bool_), HOP)
+    assert not same_ids["copy"][0], "the same ids are other words in another vocabulary"

@@ -6,8 +6,9 @@ each language's own frequencies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq
 
 import numpy as np
 import numpy.typing as npt
@@ -46,10 +47,14 @@ class LanguageFrequencies:
 
 @dataclass(frozen=True)
 class Sieve:
-    """Marks rows to drop, by reason; the first reason that fits a row counts."""
+    """Marks rows to drop, by reason; the first reason that fits a row counts.
+
+    `spelling` is what the ids of each language spell, needed where two languages' ids are not of one vocabulary.
+    """
 
     longest: int
     frequencies: LanguageFrequencies | None = None
+    spelling: Mapping[str, Sequence[bytes]] | None = None
     ratio: float = 3.0
     slack: int = 10
 
@@ -58,15 +63,25 @@ class Sieve:
         reasons = {
             "empty": now == 0,
             "runaway": ~ended | (now >= self.longest),
-            "copy": _copies(before, said),
+            "copy": self._copies(before, said, hop),
             "length": (now > self.ratio * was + self.slack) | (was > self.ratio * now + self.slack),
         }
         if self.frequencies:
             reasons["language"] = self.frequencies.foreign(said, hop.target)
         return reasons
 
+    def _copies(self, before: Ragged, said: Ragged, hop: Hop) -> Mask:
+        if self.spelling is None:
+            return _same_ids(before, said)
+        texts = _spelt(before, self.spelling[hop.source]), _spelt(said, self.spelling[hop.target])
+        return np.fromiter(map(eq, *texts), dtype=np.bool_, count=len(before))
 
-def _copies(before: Ragged, said: Ragged) -> Mask:
+
+def _spelt(rows: Ragged, spelling: Sequence[bytes]) -> Iterator[bytes]:
+    return (b"".join(map(spelling.__getitem__, row.tolist())) for row in rows.rows())
+
+
+def _same_ids(before: Ragged, said: Ragged) -> Mask:
     same: Mask = before.lengths == said.lengths
     rows = np.flatnonzero(same)
     one, other = before.take(rows), said.take(rows)

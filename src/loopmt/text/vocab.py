@@ -129,6 +129,12 @@ class Vocab:
         ids = [one for one in range(self.synthetic + 1, self.size(language)) if not processor.is_byte(one)]
         return {processor.id_to_piece(one): (one, float(processor.get_score(one))) for one in ids}
 
+    def spelling(self, language: str) -> list[bytes]:
+        """What each id adds to a line, by which text of two vocabularies can be compared without decoding it."""
+        processor = self._processors[language]
+        pieces = ((one, processor.id_to_piece(one)) for one in range(self.size(language)))
+        return [bytes([int(piece[1:-1], 16)]) if processor.is_byte(one) else piece.encode() for one, piece in pieces]
+
     def tag(self, language: str) -> int:
         return _FIRST_TAG + self.languages.index(language)
 

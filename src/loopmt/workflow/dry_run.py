@@ -12,7 +12,6 @@ import torch
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
 from loopmt.learn.gather import Gatherer, Route, largest_group
 from loopmt.learn.learner import learning_rate, precision
-from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
@@ -183,7 +182,7 @@ class StagePlan:
         train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
             translators.copy(by)
-        sieve = Sieve(train.max_length, stages.frequencies_of(site))
+        sieve = stages.sieve_of(site, train)
         key = (self.experiment.seed, self.stage.name)
         gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
         gathered = gatherer.round(0, {route.number: route.entry.weight for route in routes})

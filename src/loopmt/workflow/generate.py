@@ -28,7 +28,7 @@ from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Side, Store
-from loopmt.workflow.stages import Site, frequencies_of
+from loopmt.workflow.stages import Site, sieve_of
 from loopmt.workflow.translate import choose_stage, load_translators, one_line
 
 _NAME = "synthetic"
@@ -161,7 +161,7 @@ class Press:
         if self._finished():
             return
         mine = [chunk for chunk in range(number, self.chunks, count) if not self.file(chunk).is_file()]
-        sieve = Sieve(self.train.max_length, frequencies_of(self.site))
+        sieve = sieve_of(self.site, self.train)
         with progress.track(f"generating {self.path}", len(mine)) as advance:
             for chunk in mine:
                 write_json(self.file(chunk), self._chunk(chunk, sieve))

@@ -191,7 +191,7 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     unit = largest_group(routes)
     shapes = shapes_of(site, translators, train, unit)
     key = (site.experiment.seed, stage.name)
-    sieve = Sieve(train.max_length, frequencies_of(site))
+    sieve = sieve_of(site, train)
     gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
     learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, unit)
     choose = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
@@ -274,6 +274,12 @@ def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
 def _ends(hop: Hop) -> tuple[tuple[str, str], ...]:
     """The text a direction learns from: pairs, and monolingual text of its target."""
     return (hop.source, hop.target), (hop.target, hop.target)
+
+
+def sieve_of(site: Site, train: Train) -> Sieve:
+    vocab = site.vocab
+    spelling = None if vocab.joint else {language: vocab.spelling(language) for language in vocab.languages}
+    return Sieve(train.max_length, frequencies_of(site), spelling)
 
 
 def frequencies_of(site: Site) -> LanguageFrequencies | None:
