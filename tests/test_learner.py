@@ -20,10 +20,10 @@ from loopmt.learn.learner import (
     fused_adam_step,
     group_weights,
     learning_rate,
-    precision,
 )
 from loopmt.model.adam import Adam, Step
 from loopmt.model.losses import row_losses
+from loopmt.model.precision import precision
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.model.translators import Translators
 from loopmt.path import Hop

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from loopmt.config import Generate, MixEntry, Train
-from loopmt.learn.learner import precision
 from loopmt.model.limits import Limits
+from loopmt.model.precision import precision
 from loopmt.model.scoring import Floats, dual_cross_entropy
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators

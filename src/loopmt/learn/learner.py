@@ -21,6 +21,7 @@ from loopmt.learn.splitting import Splitting
 from loopmt.model.adam import Adam, Step
 from loopmt.model.gradients import Adding, Writing
 from loopmt.model.losses import losses_with
+from loopmt.model.precision import precision
 from loopmt.model.transformer import Dropout
 from loopmt.model.translators import Translators
 from loopmt.processes import Processes
@@ -196,14 +197,6 @@ def fused_adam_step(step: Step) -> None:
             amsgrad=False, maximize=False, grad_scale=1 / step.scale[row],
         )  # fmt: skip
     step.gradient.zero_()
-
-
-def precision(train: Train, device: torch.device) -> torch.dtype:
-    """bfloat16 where it was asked for, or by itself on CUDA; never by itself on a CPU, which may not have it."""
-    chosen = train.precision
-    if chosen == "auto":
-        chosen = "bfloat16" if device.type == "cuda" else "float32"
-    return torch.bfloat16 if chosen == "bfloat16" else torch.float32
 
 
 def group_weights(losses_NB: Tensor, groups_NB: Tensor) -> Tensor:

@@ -20,8 +20,9 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from loopmt.config import Train
-from loopmt.learn.learner import Learner, group_weights, precision
+from loopmt.learn.learner import Learner, group_weights
 from loopmt.model.losses import shifted
+from loopmt.model.precision import precision
 from loopmt.model.transformer import Dropout, Transformer, source_mask
 from loopmt.model.translators import Translators
 from loopmt.model.weights import PAD, Weights

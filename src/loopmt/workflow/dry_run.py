@@ -11,7 +11,8 @@ import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
 from loopmt.learn.gather import Gatherer, Route, largest_group
-from loopmt.learn.learner import learning_rate, precision
+from loopmt.learn.learner import learning_rate
+from loopmt.model.precision import precision
 from loopmt.model.translators import Translators
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion

@@ -18,8 +18,8 @@ import torch
 
 from loopmt.config import Generate, Stage, Train
 from loopmt.errors import DamagedError, LockedError, PathError, RunError
-from loopmt.learn.learner import precision
 from loopmt.model.limits import Limits
+from loopmt.model.precision import precision
 from loopmt.model.sieve import Sieve
 from loopmt.model.translators import Translators
 from loopmt.model.travel import Walk, travel

@@ -21,7 +21,7 @@ from loopmt.config import Generate
 from loopmt.errors import LoopmtError, MissingExtraError, RunError
 from loopmt.export.ct2 import Type, check_installed
 from loopmt.export.tokenizer import Subwords
-from loopmt.learn.learner import precision
+from loopmt.model.precision import precision
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process

@@ -23,9 +23,10 @@ from loopmt.judge.choose import Candidate, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
-from loopmt.learn.learner import Learner, precision
+from loopmt.learn.learner import Learner
 from loopmt.learn.trainer import Hooks, Trainer, Validation
 from loopmt.model.exhausted import explained
+from loopmt.model.precision import precision
 from loopmt.model.sieve import LanguageFrequencies, Sieve
 from loopmt.model.translators import Translators, all_hops, stored_size
 from loopmt.path import Hop, Path

@@ -13,9 +13,9 @@ import torch
 
 from loopmt.config import Experiment, Generate, Stage, spoken_hops
 from loopmt.errors import ConfigError, PathError, RunError
-from loopmt.learn.learner import precision
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
+from loopmt.model.precision import precision
 from loopmt.model.translators import Translators, all_hops, stored_size
 from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process
