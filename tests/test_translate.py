@@ -6,6 +6,7 @@ import lzma
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -151,6 +152,31 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
         star.walk("en>es")
     with pytest.raises(PathError, match=r"no translator es>en, but en>fr, fr>es\.$"):
         star.walk("es>en")
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (SENTENCE, r"texts is one string, .* letter by letter\. Put it into a list: \[text\]\."),
+        ([SENTENCE, None], r"texts\[1\] is of type NoneType, not a string: None\."),
+        ([b"The cat."], r"texts\[0\] is of type bytes, not a string: b'The cat\.'\."),
+    ],
+)
+def test_what_is_no_list_of_texts(translator: Translator, texts: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        translator.translate(texts, "en>fr")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("greedy", r"how = 'greedy' is no Generate\. Write, for example, how=loopmt\.Generate"),
+        (Generate(by="ema"), 'how.by = "ema": a finished stage has one set of weights'),
+    ],
+)
+def test_ways_to_translate_that_are_none(translator: Translator, how: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        translator.translate([SENTENCE], "en>fr", how=how)
 
 
 def test_what_is_not_there_cannot_be_loaded(tiny_run: Path, tmp_path: Path) -> None:

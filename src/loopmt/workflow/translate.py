@@ -74,7 +74,8 @@ class Translator:
         seed: int = 1,
     ) -> list[list[Candidate]]:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
-        how = how or search(beam)
+        how = search(beam) if how is None else how
+        _check(texts, how)
         if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
             raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
         found = [[Candidate(text, 0.0)] for text in texts]
@@ -144,6 +145,26 @@ class Translator:
         made = (Candidate(one_line(text), output.score) for text, output in zip(texts, flat, strict=True))
         by_row = [list(itertools.islice(made, len(candidates))) for candidates in outputs]
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
+
+
+def _check(texts: Sequence[str], how: Generate) -> None:
+    """What Python would accept and nobody means."""
+    _check_texts(texts, "texts")
+    if not isinstance(how, Generate):
+        raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
+    if how.by != "live":
+        raise ConfigError(
+            f'how.by = "{how.by}": a finished stage has one set of weights, so there is nobody else to ask. Leave `by` '
+            "out, and name the stage whose weights you want in `loopmt.load`."
+        )
+
+
+def _check_texts(texts: Sequence[str], name: str) -> None:
+    if isinstance(texts, str):
+        raise DataError(f"{name} is one string, which would be read letter by letter. Put it into a list: [text].")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"{name}[{number}] is of type {type(text).__name__}, not a string: {text!r:.60}.")
 
 
 def search(beam: int) -> Generate:
