@@ -18,6 +18,7 @@ from loopmt import Generate, LoopmtError, Translator, load
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.judge.score import sacre_bleu
 from loopmt.model.translators import Translators
+from loopmt.model.weights import EOS, PAD
 from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
@@ -125,6 +126,42 @@ def test_length_penalty_prefers_long_translations(translator: Translator) -> Non
     assert sum(map(len, short)) < sum(map(len, long))
 
 
+def test_a_score_is_the_log_probability_of_the_target(translator: Translator, tiny_run: Path) -> None:
+    folder = tiny_run / "store"
+    sources, targets = ((folder / f"set1.{one}.txt").read_text().splitlines()[:9] for one in ("en", "fr"))
+    pairs = list(zip(sources, targets, strict=True))
+    scores = translator.score([*pairs, ("", "")], "en>fr")
+    assert scores[:-1] == pytest.approx([by_hand(tiny_run, *pair) for pair in pairs], rel=1e-4)
+    assert translator.score(pairs[:1], "en>fr") == pytest.approx(scores[:1], rel=1e-4)
+    other = translator.score(list(zip(sources, targets[1:] + targets[:1], strict=True)), "en>fr")
+    assert all(right > wrong for right, wrong in zip(scores, other, strict=False))
+    assert translator.score([], "en>fr") == []
+
+
+def by_hand(run: Path, source: str, target: str) -> float:
+    """The chain rule, one token after another."""
+    opened = Run.open(run)
+    experiment = opened.experiment()
+    translators = load_translators(opened, experiment, experiment.stage("dual"), torch.device("cpu"))
+    row, network = translators.network(Hop("en", "fr")), translators.transformer
+    weights = translators.layout.unpack(translators.live[row : row + 1])
+    (read,), (said,) = translators.vocab.encode([source], "en"), translators.vocab.encode([target], "fr")
+    ids = torch.tensor([[[*read, EOS]]])
+    memory = network.memory(weights, network.encode(weights, ids), ids)
+    total = 0.0
+    for place, token in enumerate([*said, EOS]):
+        states = network.decode(weights, memory, torch.tensor([[[PAD, *said[:place]]]]))
+        logits = weights.project(states, "embed", "output_bias")
+        total += float(logits[0, 0, -1].log_softmax(-1)[token])
+    return total
+
+
+def test_translators_lie_where_they_are_wanted(tiny_run: Path) -> None:
+    assert load(tiny_run, device="cpu").translate([SENTENCE], "en>fr", beam=1)
+    with pytest.raises(ConfigError, match=r'device "cuda:99": this machine has cpu'):
+        load(tiny_run, device="cuda:99")
+
+
 # -- errors ----------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +214,21 @@ def test_what_is_no_list_of_texts(translator: Translator, texts: Any, message: s
 def test_ways_to_translate_that_are_none(translator: Translator, how: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         translator.translate([SENTENCE], "en>fr", how=how)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (SENTENCE, r"pairs\[0\] is no pair: 'T'\. Write \(source, target\) for each\."),
+        ([("a", "b"), ("c",)], r"pairs\[1\] is no pair: \('c',\)"),
+        ([("a", 1)], r"pairs\[0\]\[1\] is of type int"),
+    ],
+)
+def test_what_is_no_pair_has_no_score(translator: Translator, pairs: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        translator.score(pairs, "en>fr")
+    with pytest.raises(PathError, match=r"path en>fr>es goes through other languages.*Score one direction: en>fr, "):
+        translator.score([], "en>fr>es")
 
 
 def test_what_is_not_there_cannot_be_loaded(tiny_run: Path, tmp_path: Path) -> None:

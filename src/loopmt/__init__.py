@@ -3,6 +3,7 @@
     >>> import loopmt
     >>> translator = loopmt.load("runs/demo")
     >>> translator.translate(["The cat sleeps."], "en>fr")
+    >>> translator.score([("The cat sleeps.", "Le chat dort.")], "en>fr")
 
 Importing this module is quick: torch comes with the first `load`.
 """
@@ -29,11 +30,14 @@ _LAZY = {
 }
 
 
-def load(run: Path | str, stage: str | None = None) -> Translator:
-    """The translators of a run's stage; by default of the last finished one."""
+def load(run: Path | str, stage: str | None = None, device: str | None = None) -> Translator:
+    """The translators of a run's stage; by default of the last finished one, on a GPU if there is one.
+
+    `device` is "cpu", "cuda" or "cuda:N".
+    """
     from loopmt.workflow.translate import load as load_translator
 
-    return load_translator(Path(run), stage)
+    return load_translator(Path(run), stage, device)
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from loopmt.errors import ConfigError, PathError, RunError
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
 from loopmt.model.precision import precision
+from loopmt.model.scoring import surprise
 from loopmt.model.translators import Translators, all_hops, stored_size
 from loopmt.path import Hop, Path
 from loopmt.processes import device_of_this_process
@@ -83,6 +84,27 @@ class Translator:
             last = number == len(hops) - 1
             found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
         return found
+
+    def score(self, pairs: Sequence[tuple[str, str]], path: str) -> list[float]:
+        """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
+
+        A target is scored as it is, among all that the network could say; `path` is one direction.
+        """
+        hop = self._direction(path)
+        sources, targets = _sides(pairs)
+        encode = self._translators.vocab.encode
+        ids = Ragged.of(encode(sources, hop.source)), Ragged.of(encode(targets, hop.target))
+        losses, _ = surprise(self._translators, hop, *ids, self._dtype)
+        return [-loss for loss in losses.tolist()]
+
+    def _direction(self, path: str) -> Hop:
+        hop, *more = self.walk(path).hops
+        if more:
+            raise PathError(
+                f"path {path} goes through other languages, whose sentences no pair has. "
+                f"Score one direction: {', '.join(self.directions)}."
+            )
+        return hop
 
     def walk(self, path: str) -> Path:
         """The path, if there is a translator for each of its hops."""
@@ -167,6 +189,14 @@ def _check_texts(texts: Sequence[str], name: str) -> None:
             raise DataError(f"{name}[{number}] is of type {type(text).__name__}, not a string: {text!r:.60}.")
 
 
+def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    for number, pair in enumerate(pairs):
+        if isinstance(pair, str) or len(pair) != 2:
+            raise DataError(f"pairs[{number}] is no pair: {pair!r:.60}. Write (source, target) for each.")
+        _check_texts(pair, f"pairs[{number}]")
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
 def search(beam: int) -> Generate:
     return Generate(how="beam", beam=beam) if beam > 1 else Generate(how="greedy")
 
@@ -205,14 +235,26 @@ def spaced(texts: Sequence[str]) -> str:
 # -- which translators -----------------------------------------------------------------------------------------
 
 
-def load(folder: FilePath, stage: str | None = None, device: torch.device | None = None) -> Translator:
-    """The result of a stage; by default of the last finished one."""
+def load(folder: FilePath, stage: str | None = None, device: str | None = None) -> Translator:
+    """The result of a stage; by default of the last finished one, on this process's GPU if there is one."""
     run = Run.open(folder)
     experiment = run.experiment()
     chosen = choose_stage(run, experiment, stage)
-    device = device or device_of_this_process()
-    train = experiment.training(chosen)
-    return Translator(load_translators(run, experiment, chosen, device), precision(train, device), train.max_length)
+    where, train = _device(device), experiment.training(chosen)
+    return Translator(load_translators(run, experiment, chosen, where), precision(train, where), train.max_length)
+
+
+def _device(name: str | None) -> torch.device:
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    known = ["cpu", *(["cuda"] if gpus else []), *gpus]
+    if name is not None and str(name) not in known:
+        raise ConfigError(f'device "{name}": this machine has {", ".join(known)}.')
+    if name is None or str(name) == "cuda":
+        return device_of_this_process()
+    device = torch.device(name)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # captured graphs and their draws are of the current device
+    return device
 
 
 def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> Translators:
