@@ -9,7 +9,7 @@ import pytest
 
 from loopmt.cli.scorecard import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.judge.score import chrf_statistics, multi_bleu, multi_bleu_statistics
+from loopmt.judge.score import chrf_statistics, multi_bleu_statistics
 from loopmt.path import Path as Walk
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json
@@ -60,9 +60,9 @@ def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> N
 def test_scores_are_those_of_the_kept_translations(judged: tuple[Path, Json]) -> None:
     folder, card = judged
     said = lines(folder / "stages/dual/translations/test/en-fr.txt")
-    expected = multi_bleu(said, lines(folder / "store/set1.fr.txt"), language="fr")
+    expected = multi_bleu_statistics(said, lines(folder / "store/set1.fr.txt"), language="fr")
     scores = card["stages"]["dual"]["sets"]["test"]["directions"]["en>fr"]
-    assert scores["multi_bleu"] == pytest.approx(expected.score) and scores["sentences"] == 40
+    assert scores["multi_bleu"] == pytest.approx(expected.score()) and scores["sentences"] == 40
     assert card["signatures"]["multi_bleu"]["fr"] == expected.signature
     assert "tok:moses-fr" in expected.signature
 
@@ -180,7 +180,7 @@ def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
     sources, references = (lines(copied / f"store/set1.{language}.txt") for language in ("fr", "es"))
     said = load(copied, "dual").translate(sources, "fr>en>es", beam=1)
     assert said == lines(copied / "stages/dual/translations/test/fr-en-es.txt")
-    assert pivot["multi_bleu"] == pytest.approx(multi_bleu(said, references, language="es").score)
+    assert pivot["multi_bleu"] == pytest.approx(multi_bleu_statistics(said, references, language="es").score())
     difference = pivot["over_direct"]["multi_bleu"]["difference"]
     assert difference == pytest.approx(pivot["multi_bleu"] - found["directions"]["fr>es"]["multi_bleu"])
     assert found == before["stages"]["dual"]["sets"]["test"], "directions and means are as without it"

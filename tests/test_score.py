@@ -23,18 +23,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from loopmt.cli.score import score
-from loopmt.errors import DataError, MissingExtraError, TheoryError
+from loopmt.errors import DataError, MissingExtraError
 from loopmt.judge.bootstrap import bootstrap_difference
 from loopmt.judge.score import (
-    chrf,
-    comet,
+    chrf_statistics,
+    comet_statistics,
     moses,
-    multi_bleu,
     multi_bleu_statistics,
     ngram_counts,
     sacre_bleu,
     sentence_bleu,
-    threshold_accuracy,
 )
 from loopmt.text.files import read_files
 from noisy import corpus, corrupted
@@ -71,14 +69,14 @@ def script_bleu(hypotheses: list[str], references: list[str]) -> float:
 @pytest.mark.parametrize("error", [0.0, 0.1, 0.4, 0.9])
 def test_multi_bleu_is_the_script_on_random_text(error: float) -> None:
     hypotheses, references = corpus(np.random.default_rng(3), 60, error)
-    assert multi_bleu(hypotheses, references).score == pytest.approx(script_bleu(hypotheses, references))
+    assert multi_bleu_statistics(hypotheses, references).score() == pytest.approx(script_bleu(hypotheses, references))
 
 
 @given(CORPORA)
 @settings(max_examples=150, deadline=None)
 def test_multi_bleu_is_the_script_on_short_text(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
-    assert multi_bleu(hypotheses, references).score == pytest.approx(script_bleu(hypotheses, references))
+    assert multi_bleu_statistics(hypotheses, references).score() == pytest.approx(script_bleu(hypotheses, references))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ def test_multi_bleu_is_the_script_on_short_text(pairs: list[tuple[str, str]]) ->
     ],
 )
 def test_multi_bleu_by_hand(hypotheses: list[str], references: list[str], expected: float) -> None:
-    assert multi_bleu(hypotheses, references).score == pytest.approx(expected)
+    assert multi_bleu_statistics(hypotheses, references).score() == pytest.approx(expected)
     assert script_bleu(hypotheses, references) == pytest.approx(expected)
 
 
@@ -111,21 +109,24 @@ def test_no_break_space_joins_one_word() -> None:
 
 def test_signatures_say_how() -> None:
     text = ["Le chat dort ."]
-    assert multi_bleu(text, text).signature == "multi-bleu|nrefs:1|case:mixed|eff:no|smooth:none|tok:white-space"
-    tokenised = multi_bleu(text, text, language="fr", lowercase=True).signature
+    assert (
+        multi_bleu_statistics(text, text).signature
+        == "multi-bleu|nrefs:1|case:mixed|eff:no|smooth:none|tok:white-space"
+    )
+    tokenised = multi_bleu_statistics(text, text, language="fr", lowercase=True).signature
     assert tokenised.startswith("multi-bleu|nrefs:1|case:lc|eff:no|smooth:none|tok:moses-fr-no-escape|sacremoses:")
     assert sacre_bleu(text, text).signature == (
         f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
     )
-    assert chrf(text, text, lowercase=True).signature == (
+    assert chrf_statistics(text, text, lowercase=True).signature == (
         f"nrefs:1|case:lc|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}"
     )
 
 
 def test_moses_tokens_are_not_escaped_and_lower_case_comes_after() -> None:
     assert moses(["L'été, c'est <beau> & chaud.", ""], "fr") == ["L' été , c' est < beau > & chaud .", ""]
-    scored = multi_bleu(["ÉTÉ, c'est beau."], ["été, c'est beau."], language="fr", lowercase=True)
-    assert scored.score == pytest.approx(100.0)
+    scored = multi_bleu_statistics(["ÉTÉ, c'est beau."], ["été, c'est beau."], language="fr", lowercase=True)
+    assert scored.score() == pytest.approx(100.0)
 
 
 @given(CORPORA)
@@ -134,19 +135,21 @@ def test_sacre_scores_are_sacrebleu_s(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
     expected_bleu = sacrebleu.corpus_bleu(hypotheses, [references], force=True).score
     assert sacre_bleu(hypotheses, references).score == pytest.approx(expected_bleu)
-    assert chrf(hypotheses, references).score == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
+    assert chrf_statistics(hypotheses, references).score() == pytest.approx(
+        sacrebleu.corpus_chrf(hypotheses, [references]).score
+    )
 
 
 def test_scores_are_plain_json() -> None:
     hypotheses, references = corpus(np.random.default_rng(5), 20, 0.3)
-    scored = asdict(chrf(hypotheses, references))
+    scored = asdict(chrf_statistics(hypotheses, references).summary())
     assert json.loads(json.dumps(scored)) == scored
     system = multi_bleu_statistics(hypotheses, references)
     interval = asdict(bootstrap_difference([system], [system], samples=10))
     assert json.loads(json.dumps(interval)) == interval
 
 
-@pytest.mark.parametrize("metric", [multi_bleu, sacre_bleu, chrf, sentence_bleu])
+@pytest.mark.parametrize("metric", [multi_bleu_statistics, sacre_bleu, chrf_statistics, sentence_bleu])
 @pytest.mark.parametrize(("hypotheses", "references"), [(["a", "b"], ["a"]), ([], [])])
 def test_uneven_or_empty_sides_are_refused(
     metric: Callable[..., object], hypotheses: list[str], references: list[str]
@@ -176,27 +179,10 @@ def test_sentence_bleu_unsmoothed_is_the_script_s_except_for_exact_matches() -> 
     np.testing.assert_allclose(sentence_bleu(hypotheses, references, smooth=False), expected, rtol=1e-12)
 
 
-def test_threshold_accuracy_is_strict_and_takes_exact_matches() -> None:
-    references = ["un deux", "a b c d e f g h", "a b c d e f g h", "", "x y"]
-    hypotheses = [" un  deux ", "a b c d", "a b c d e f g z", "", "z w"]
-    brevity = 100 * math.exp(-1)
-    right, accuracy = threshold_accuracy(hypotheses, references, brevity - 1e-9, smooth=False)
-    assert right.tolist() == [True, True, True, True, False]
-    assert accuracy == 0.8
-    at, _ = threshold_accuracy(hypotheses, references, float(sentence_bleu(hypotheses, references)[1]))
-    assert at.tolist() == [True, False, True, True, False]
-    assert threshold_accuracy(hypotheses, references, 100)[0].tolist() == [True, False, False, True, False]
-
-
-def test_threshold_outside_the_scale_is_refused() -> None:
-    with pytest.raises(TheoryError, match="threshold 101: sentence BLEU lies between 0 and 100"):
-        threshold_accuracy(["a"], ["a"], 101)
-
-
 def test_comet_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "comet", None)
     with pytest.raises(MissingExtraError, match="COMET is not installed; pip install unbabel-comet"):
-        comet(["a"], ["b"], ["c"], Path("model.ckpt"))
+        comet_statistics(["a"], ["b"], ["c"], Path("model.ckpt"))
 
 
 def test_comet_reads_a_local_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -212,10 +198,10 @@ def test_comet_reads_a_local_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("loopmt.judge.score.version", lambda package: "2.2")
     checkpoint = tmp_path / "model.ckpt"
     with pytest.raises(MissingExtraError, match=r"model\.ckpt: no such COMET checkpoint"):
-        comet(["s"], ["a"], ["a"], checkpoint)
+        comet_statistics(["s"], ["a"], ["a"], checkpoint)
     checkpoint.touch()
-    scored = comet(["s", "s"], ["a", "b"], ["a", "c"], checkpoint)
-    assert (scored.score, scored.signature) == (0.5, "comet|model:model.ckpt|version:2.2")
+    scored = comet_statistics(["s", "s"], ["a", "b"], ["a", "c"], checkpoint)
+    assert (scored.score(), scored.signature) == (0.5, "comet|model:model.ckpt|version:2.2")
 
 
 def run(*arguments: str | Path) -> Result:
@@ -245,9 +231,9 @@ def test_verb_prints_unrounded_json(files: tuple[Path, Path, Path]) -> None:
     result = json.loads(run(good, test, "--json").stdout)
     assert list(result) == ["multi_bleu", "sacrebleu", "chrf"]
     hypotheses, references = read_lines(good), read_lines(test)
-    assert result["multi_bleu"] == asdict(multi_bleu(hypotheses, references))
+    assert result["multi_bleu"] == asdict(multi_bleu_statistics(hypotheses, references).summary())
     assert result["sacrebleu"] == asdict(sacre_bleu(hypotheses, references))
-    assert result["chrf"] == asdict(chrf(hypotheses, references))
+    assert result["chrf"] == asdict(chrf_statistics(hypotheses, references).summary())
 
 
 def test_verb_compares(files: tuple[Path, Path, Path]) -> None:
@@ -256,7 +242,7 @@ def test_verb_compares(files: tuple[Path, Path, Path]) -> None:
     result = json.loads(run(*arguments).stdout)
     assert list(result) == ["multi_bleu", "multi_bleu_moses", "sacrebleu", "chrf", "against"]
     other = result["against"]["multi_bleu"]
-    assert other["score"] == multi_bleu(read_lines(bad), read_lines(test), lowercase=True).score
+    assert other["score"] == multi_bleu_statistics(read_lines(bad), read_lines(test), lowercase=True).score()
     assert other["difference"] == pytest.approx(result["multi_bleu"]["score"] - other["score"])
     assert 0 < other["low"] < other["difference"] < other["high"]
     assert json.loads(run(*arguments).stdout) == result
@@ -266,7 +252,7 @@ def test_verb_compares(files: tuple[Path, Path, Path]) -> None:
 def test_verb_prints_a_table(files: tuple[Path, Path, Path]) -> None:
     good, bad, test = files
     printed = run(good, test, "--against", bad, "--samples", "20").stdout
-    assert f"{multi_bleu(read_lines(good), read_lines(test)).score:.2f}" in printed
+    assert f"{multi_bleu_statistics(read_lines(good), read_lines(test)).score():.2f}" in printed
     for word in ("multi-bleu", "sacreBLEU", "chrF2", "tok:white-space", "95% interval", "against"):
         assert word in printed
     assert "interval" not in run(good, test).stdout

@@ -1,8 +1,7 @@
 """Scores of translations against references, each with a signature that says how it was computed.
 
-Every metric comes twice: as `..._statistics`, per-sentence figures that can be resampled
-(`loopmt.judge.bootstrap`), and under its plain name as a corpus score. Texts are sentences, one
-hypothesis and one reference each.
+A metric is a function `..._statistics`: figures of every sentence that can be resampled (`loopmt.judge.bootstrap`)
+and summed up to a corpus score. Texts are sentences, one hypothesis and one reference each.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacremoses import MosesTokenizer
 
-from loopmt.errors import DataError, MissingExtraError, TheoryError
+from loopmt.errors import DataError, MissingExtraError
 from loopmt.judge.bootstrap import FloatArray, Score, Statistics, mean_statistics
 
 Texts = Sequence[str]
@@ -47,30 +46,18 @@ def surface_statistics(marked: Marked) -> dict[str, Statistics]:
     }
 
 
-def multi_bleu(hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False) -> Score:
-    """BLEU as multi-bleu.perl computes it: on the text given, or with a language on Moses tokens."""
-    return multi_bleu_statistics(hypotheses, references, language=language, lowercase=lowercase).summary()
-
-
 def sacre_bleu(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Score:
     """BLEU as sacreBLEU computes it by default: 13a tokens, exponential smoothing."""
     return sacre_bleu_statistics(hypotheses, references, lowercase=lowercase).summary()
 
 
-def chrf(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Score:
-    """chrF2 as sacreBLEU computes it by default: character n-grams up to six."""
-    return chrf_statistics(hypotheses, references, lowercase=lowercase).summary()
-
-
-def comet(sources: Texts, hypotheses: Texts, references: Texts, checkpoint: Path) -> Score:
-    """COMET, where the package and a model are on this machine already."""
-    return comet_statistics(sources, hypotheses, references, checkpoint).summary()
-
-
 def multi_bleu_statistics(
     hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False
 ) -> Statistics:
-    """Lower-casing knows all of Unicode, where the script's `-lc` may know ASCII only."""
+    """BLEU as multi-bleu.perl computes it: on the text given, or with a language on Moses tokens.
+
+    Lower-casing knows all of Unicode, where the script's `-lc` may know ASCII only.
+    """
     _check_parallel(hypotheses=hypotheses, references=references)
     tokens = "tok:white-space"
     if language is not None:
@@ -88,6 +75,7 @@ def sacre_bleu_statistics(hypotheses: Texts, references: Texts, *, lowercase: bo
 
 
 def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
+    """chrF2 as sacreBLEU computes it by default: character n-grams up to six."""
     return _sacre_statistics(CHRF(lowercase=lowercase), _chrf, hypotheses, references)
 
 
@@ -176,17 +164,6 @@ def sentence_bleu(hypotheses: Texts, references: Texts, *, smooth: bool = True) 
     _check_parallel(hypotheses=hypotheses, references=references)
     scores = bleu(ngram_counts(hypotheses, references), smooth=smooth, effective_order=smooth)
     return np.where(_exact(hypotheses, references), 100.0, scores)
-
-
-def threshold_accuracy(
-    hypotheses: Texts, references: Texts, threshold: float, *, smooth: bool = True
-) -> tuple[NDArray[np.bool_], float]:
-    """Which sentences score strictly above the threshold or equal their reference, and the share of them."""
-    if not 0 <= threshold <= 100:
-        raise TheoryError(f"threshold {threshold}: sentence BLEU lies between 0 and 100, and so must a threshold.")
-    scores = sentence_bleu(hypotheses, references, smooth=smooth)
-    right = (scores > threshold) | _exact(hypotheses, references)
-    return right, float(right.mean())
 
 
 def _exact(hypotheses: Texts, references: Texts) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,7 @@ from loopmt.judge.score import sacre_bleu
 from loopmt.model.decoding import say
 from loopmt.model.limits import Limits
 from loopmt.model.scoring import surprise
-from loopmt.model.translators import By, Translators
+from loopmt.model.translators import Translators
 from loopmt.path import Hop
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
@@ -46,17 +46,11 @@ def held_out(store: Store, translators: Translators, name: str, most: int | None
 
 
 def translate_ids(
-    translators: Translators,
-    hop: Hop,
-    sources: Ragged,
-    how: Generate,
-    precision: torch.dtype,
-    limits: Limits | None = None,
-    by: By = "live",
+    translators: Translators, hop: Hop, sources: Ragged, how: Generate, precision: torch.dtype
 ) -> list[str]:
     """Text of one hop from ids."""
-    speaker, limits = translators.speaker(hop, by, precision), limits or Limits.on(translators.device)
-    said = say(speaker, translators.addressed(sources, hop), how, limits)
+    speaker = translators.speaker(hop, "live", precision)
+    said = say(speaker, translators.addressed(sources, hop), how, Limits.on(translators.device))
     return translators.vocab.decode(said.ids.rows(), hop.target)
 
 
@@ -90,7 +84,3 @@ def loss_by_hop(translators: Translators, sets: Sequence[HeldOut], precision: to
 def _loss(translators: Translators, pairs: HeldOut, precision: torch.dtype) -> float:
     losses, tokens = surprise(translators, pairs.hop, pairs.source_ids, pairs.reference_ids, precision)
     return float(losses.sum() / max(tokens.sum(), 1))
-
-
-def mean(values: Mapping[str, float]) -> float:
-    return sum(values.values()) / max(len(values), 1)

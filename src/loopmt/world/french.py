@@ -15,7 +15,6 @@ from loopmt.world.language import Language, capitalised, either_case
 from loopmt.world.lexicon import Lexicon
 from loopmt.world.meaning import Clause, NounPhrase, Relative
 
-AGREE = {"gender": "gender", "number": "number"}
 SUBJECT_AGREES = {"gender": "sgender", "number": "snumber"}
 SUBJECT = {"self": "subject", "agreement": "agreement", **SUBJECT_AGREES}
 PARTICIPLE = {"verb": "verb", "auxiliary": "auxiliary"}
