@@ -20,8 +20,8 @@ from loopmt.export.network import networks
 from loopmt.model.decoding import padded
 from loopmt.model.losses import shifted
 from loopmt.model.translators import Translators
-from loopmt.model.weights import EOS, PAD, UNK
 from loopmt.text.batch import Batch
+from loopmt.text.ids import EOS, PAD, UNK
 
 
 def marian(translators: Translators, plan: Plan, dtype: torch.dtype) -> Any:

@@ -20,12 +20,12 @@ from loopmt.model.decoding import say
 from loopmt.model.limits import Limits
 from loopmt.model.search import Outputs
 from loopmt.model.translators import Translators
-from loopmt.model.weights import EOS
 from loopmt.path import Hop
 from loopmt.processes import Processes
 from loopmt.rng import numpy_generator, torch_generator
 from loopmt.text.batch import Batch, Shape
 from loopmt.text.clean import Form
+from loopmt.text.ids import EOS
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopmt.text.batch import Batch, Rows, Shape, choose_lengths, interleave, make_shapes, pack
-from loopmt.text.ragged import EOS, PAD, Ints, Ragged
+from loopmt.text.ids import EOS, PAD
+from loopmt.text.ragged import Ints, Ragged
 
 sequences = st.lists(st.lists(st.integers(3, 60), max_size=6), max_size=8)
 

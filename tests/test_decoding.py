@@ -16,7 +16,8 @@ from loopmt.config import Generate, Model
 from loopmt.model.decoding import Speaker, decode, decode_nbest
 from loopmt.model.limits import Limits
 from loopmt.model.transformer import Transformer
-from loopmt.model.weights import EOS, PAD, UNK, Layout
+from loopmt.model.weights import Layout
+from loopmt.text.ids import EOS, PAD, UNK
 
 SIZE = 12
 SILENT = [PAD, UNK, 3, 4]

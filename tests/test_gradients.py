@@ -12,7 +12,8 @@ from loopmt.model.gradients import Adding, Writing
 from loopmt.model.losses import losses_with
 from loopmt.model.smoothed import smoothed_losses
 from loopmt.model.transformer import Dropout, Transformer
-from loopmt.model.weights import PAD, Layout
+from loopmt.model.weights import Layout
+from loopmt.text.ids import PAD
 
 SIZE = 50
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer, drop, positions
-from loopmt.model.weights import EOS, PAD, Layout
+from loopmt.model.weights import Layout
+from loopmt.text.ids import EOS, PAD
 
 SIZE = 37
 

@@ -18,10 +18,10 @@ from loopmt import Generate, LoopmtError, Translator, load
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.judge.score import sacre_bleu
 from loopmt.model.translators import Translators
-from loopmt.model.weights import EOS, PAD
 from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
+from loopmt.text.ids import EOS, PAD
 from loopmt.workflow.translate import chunks, halves, load_translators, spaced
 
 SENTENCE = "The small child hears the kind cat often."

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -30,7 +29,7 @@ from torch import Tensor
 from loopmt.config import Experiment
 from loopmt.config.check import check
 from loopmt.errors import DamagedError, LockedError, LoopmtError, RunError
-from loopmt.sealed import read_object, read_sealed, seal
+from loopmt.sealed import digest, read_object, read_sealed, seal
 
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
@@ -350,11 +349,6 @@ def read_checkpoint(folder: Path, names: tuple[str, ...], way_out: str = "") -> 
         except (OSError, KeyError, SafetensorError) as error:
             raise DamagedError(f"{file} cannot be read: {error}. {way_out}".rstrip()) from None
     return Checkpoint(int(body["update"]), tensors, body["state"])
-
-
-def digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_json(file: Path, way_out: str = "Delete it and run the command that writes it.") -> Json:

@@ -1,4 +1,4 @@
-"""JSON files that notice damage: under `check` lies a checksum of all the rest."""
+"""JSON files that notice damage: under `check` lies a checksum of all the rest. And checksums of other files."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def read_object(file: Path, way_out: str) -> Json:
     if not isinstance(value, dict):
         raise DamagedError(f"{file} is damaged: it holds no JSON object. {way_out}".rstrip())
     return value
+
+
+def digest(file: Path, kind: str = "sha256") -> str:
+    """The checksum of any file, however large."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, kind).hexdigest()
 
 
 def _check(body: Json) -> str:

@@ -18,7 +18,7 @@ from loopmt.export.readme import readme
 from loopmt.export.tokenizer import Subwords
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
-from loopmt.text.vocab import EOS, PAD, UNK
+from loopmt.text.ids import EOS, PAD, UNK
 
 Type = Literal["float32", "int8", "int8_float16"]
 _MOST_PLACES = 1024

@@ -19,7 +19,7 @@ from loopmt.export.tokenizer import write_tokenizer
 from loopmt.model.search import output
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
-from loopmt.text.vocab import EOS, PAD, UNK
+from loopmt.text.ids import EOS, PAD, UNK
 
 _SHAPES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
 _MOST_PLACES = 1024

@@ -20,7 +20,8 @@ from loopmt.export.generator import HuggingFaceGenerator
 from loopmt.export.imported import NOTES, Imported, Wish
 from loopmt.export.loading import load_config
 from loopmt.model.limits import Limits
-from loopmt.run import digest, write_json
+from loopmt.run import write_json
+from loopmt.sealed import digest
 
 _TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}

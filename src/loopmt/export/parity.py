@@ -13,8 +13,8 @@ from loopmt.config import Generate
 from loopmt.model.decoding import Speaker, decode, padded
 from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
-from loopmt.model.weights import EOS, PAD
 from loopmt.path import Hop
+from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ragged
 
 TOLERANCE = 1e-4  # of logits

@@ -21,7 +21,8 @@ from loopmt.export.names import EMBEDDINGS, OUTPUT_BIAS, Tensors, from_hugging_f
 from loopmt.export.tokenizer import Subwords
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
-from loopmt.text.vocab import EOS, PAD, UNK, Vocab
+from loopmt.text.ids import EOS, PAD, UNK
+from loopmt.text.vocab import Vocab
 
 Rows = list[list[int]]  # for each of our subwords, the checkpoint's whose mean it starts as; none: fresh
 _TIED = [EMBEDDINGS["target_embed"], "lm_head.weight"]

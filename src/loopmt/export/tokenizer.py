@@ -19,7 +19,7 @@ import sentencepiece
 from loopmt.export.network import Kind, Network
 from loopmt.text import clean, vocab
 from loopmt.text.clean import Form
-from loopmt.text.vocab import EOS, PAD, UNK
+from loopmt.text.ids import EOS, PAD, UNK
 
 _NEVER = -1e6
 

@@ -25,8 +25,10 @@ from loopmt.model.travel import Walk, travel
 from loopmt.path import Hop, Path
 
 _RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
-_FAR_BELOW = 0.5  # of the best route: too poor to share with it
 _FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
+
+FAR_BELOW = 0.5
+"""Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -98,7 +100,7 @@ def share_out(worth: Mapping[int, Worth], direct: int | None, must: bool) -> dic
         for number, one in worth.items()
         if one.quality > 0
         and (number == direct or one.quality >= bar)
-        and one.quality >= _FAR_BELOW * best
+        and one.quality >= FAR_BELOW * best
         and (one.ratio is None or one.ratio < 1)
     }
     if not kept and must:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacremoses import MosesTokenizer
 
 from loopmt.errors import DataError, MissingExtraError
 from loopmt.judge.bootstrap import FloatArray, Score, Statistics, mean_statistics
+from loopmt.text.moses import tokenize
 
 Texts = Sequence[str]
 ORDER = 4
@@ -89,13 +89,7 @@ def _sacre_statistics(
 
 def moses(texts: Texts, language: str) -> list[str]:
     """Texts cut into tokens by the Moses rules for a language, without escapes for XML."""
-    tokenizer = _moses_tokenizer(language)
-    return [tokenizer.tokenize(text, escape=False, return_str=True) for text in texts]
-
-
-@lru_cache
-def _moses_tokenizer(language: str) -> MosesTokenizer:
-    return MosesTokenizer(lang=language)
+    return [tokenize(text, language) for text in texts]
 
 
 def _lower(texts: Texts) -> list[str]:

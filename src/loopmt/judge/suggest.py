@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from loopmt.config import Auto
 from loopmt.judge.analysis import Estimate
+from loopmt.judge.choose import FAR_BELOW
 from loopmt.judge.plan import Outlook, training_path
 from loopmt.judge.zero_resource import ZeroResource
 from loopmt.path import Hop, Path
 
 LOOPS = 1 / Auto().supervised - 1
 """What the loops to a direction weigh together, where its bitext weighs 1: the share that chosen loops have too."""
-
-FAR_BELOW = 0.5
-"""Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
 
 Quality = Mapping[Hop, Mapping[Path, Estimate]]
 

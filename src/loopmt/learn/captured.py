@@ -16,9 +16,9 @@ from loopmt.config import Train
 from loopmt.learn.learner import Learner
 from loopmt.model.captured import record
 from loopmt.model.translators import Translators
-from loopmt.model.weights import EOS, PAD
 from loopmt.processes import Processes
 from loopmt.text.batch import Batch, Shape
+from loopmt.text.ids import EOS, PAD
 
 
 @dataclass

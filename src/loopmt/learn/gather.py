@@ -29,7 +29,7 @@ from loopmt.processes import Processes, settle
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Rows, Shape, interleave
 from loopmt.text.ragged import Ints, Ragged
-from loopmt.text.store import Side, Store, row_indices
+from loopmt.text.store import Store, row_indices
 from loopmt.text.subwords import Loosened
 
 _SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
@@ -158,16 +158,9 @@ class Gatherer:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _sides(self, path: Path) -> tuple[Side, Side]:
-        """The text at the path's two ends, row by row."""
-        start, end = path.ends
-        if path.closed:
-            return self.store.mono(start), self.store.mono(start)
-        return self.store.bitext(start, end)
-
     def _mean_places(self, path: Path) -> float:
         """Places that a row of real text at the path's ends takes in a batch, on average, padding included."""
-        lengths = np.maximum(*(side.lengths(_SAMPLE) for side in self._sides(path))) + 1
+        lengths = np.maximum(*(side.lengths(_SAMPLE) for side in self.store.ends(*path.ends))) + 1
         fitting = lengths[lengths <= self.shapes[-1].length]
         bounds = np.array([shape.length for shape in self.shapes])
         return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])
@@ -193,7 +186,7 @@ class Gatherer:
 
     def _read(self, route: Route, start: int, count: int) -> tuple[Ragged, Ragged]:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
-        starts, ends = self._sides(route.path)
+        starts, ends = self.store.ends(*route.path.ends)
         # Routes that share an order read on at nearly the same pace: each sentence gets a source by all of them.
         order = (*route.path.ends, str(route.path.taught)) if route.entry.same_rows else (str(route.path),)
         rows = row_indices(len(starts), start, count, *self.key, "rows", *order)

@@ -25,8 +25,9 @@ from loopmt.model.losses import shifted
 from loopmt.model.precision import precision
 from loopmt.model.transformer import Dropout, Transformer, source_mask
 from loopmt.model.translators import Translators
-from loopmt.model.weights import PAD, Weights
+from loopmt.model.weights import Weights
 from loopmt.processes import Processes
+from loopmt.text.ids import PAD
 
 
 class Part(nn.Module):

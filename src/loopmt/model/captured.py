@@ -26,7 +26,8 @@ from loopmt.model import search
 from loopmt.model.limits import Limits
 from loopmt.model.search import Search
 from loopmt.model.transformer import Cache, Memory, Transformer
-from loopmt.model.weights import EOS, PAD, Layout
+from loopmt.model.weights import Layout
+from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ints
 
 _CHECK_EVERY = 8

@@ -24,7 +24,8 @@ from loopmt.model.exhausted import by_halves
 from loopmt.model.limits import Limits
 from loopmt.model.search import Output, Outputs, Search
 from loopmt.model.transformer import Cache, Memory, Transformer
-from loopmt.model.weights import EOS, PAD, Layout
+from loopmt.model.weights import Layout
+from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ints, Ragged
 
 Ids = Sequence[int] | npt.NDArray[np.generic]

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.translators import Translators
-from loopmt.model.weights import PAD, Weights
+from loopmt.model.weights import Weights
+from loopmt.text.ids import PAD
 
 
 def row_losses(

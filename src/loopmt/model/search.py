@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.model.weights import EOS, PAD
+from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ints, Ragged
 
 Fuse = Callable[[Any], Any]

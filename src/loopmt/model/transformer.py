@@ -22,7 +22,8 @@ from torch import Tensor
 from loopmt.config import Model
 from loopmt.model.linear import matmul
 from loopmt.model.smoothed import smoothed_losses
-from loopmt.model.weights import PAD, Weights
+from loopmt.model.weights import Weights
+from loopmt.text.ids import PAD
 
 Layer = Mapping[str, Tensor]
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -17,8 +17,9 @@ from loopmt.model.decoding import Speaker
 from loopmt.model.foreign import Foreign
 from loopmt.model.fused import transformer_kind
 from loopmt.model.transformer import Transformer
-from loopmt.model.weights import PAD, UNK, Layout
+from loopmt.model.weights import Layout
 from loopmt.path import Hop
+from loopmt.text.ids import PAD, UNK
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from loopmt.config import Model
 from loopmt.model.linear import matmul
 from loopmt.rng import torch_generator
+from loopmt.text.ids import PAD
 
-PAD, EOS, UNK = 0, 1, 2
 _IN_LAYER = re.compile(r"((?:en|de)coder\.\d+)\.(.+)")
 _ALIGN = 64  # weights start at multiples of this, so that matrix kernels read aligned rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import shutil
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 from loopmt.errors import DataError
 from loopmt.progress import Advance, Progress
+from loopmt.sealed import digest
 from loopmt.text.sources import Remote
 
 _CHUNK = 2**18
@@ -170,11 +170,6 @@ def _wrong_checksum(remote: Remote, file: Path) -> str | None:
     kind, _, expected = remote.checksum.partition(":")
     found = digest(file, kind)
     return f"the {kind} is {found}, not {expected}: damaged, or another file" if found != expected else None
-
-
-def digest(file: Path, kind: str = "sha256") -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, kind).hexdigest()
 
 
 def _check_space(address: str, part: Path, missing: int) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-PAD, EOS = 0, 1  # `padded` multiplies by 0 what is padding
+from loopmt.text.ids import EOS
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -67,6 +68,6 @@ class Ragged:
         places = np.arange(width)
         flat = self.flat if len(self.flat) else np.zeros(1, dtype=np.int64)
         table = flat.take(self.offsets[numbers][:, None] + places, mode="clip")
-        table *= places < lengths[:, None]
+        table *= places < lengths[:, None]  # PAD is 0
         table[np.arange(len(table)), lengths] = EOS
         return table

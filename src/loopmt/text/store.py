@@ -118,6 +118,10 @@ class Store:
             raise DataError(f"{self.folder} has no monolingual {language}; it has: {self._names()}.")
         return self._side(language)
 
+    def ends(self, start: str, end: str) -> tuple[Side, Side]:
+        """The text at the two ends of a walk, row by row; where it comes home, the same on both."""
+        return (self.mono(start), self.mono(start)) if start == end else self.bitext(start, end)
+
     def _side(self, name: str) -> Side:
         if name not in self._open:
             self._open[name] = _open_side(self.folder, name, **self._sides[name])

@@ -27,8 +27,8 @@ from loopmt.rng import permute
 from loopmt.sealed import read_sealed, seal
 from loopmt.text import moses
 from loopmt.text.clean import Form
+from loopmt.text.ids import EOS, PAD, UNK
 
-PAD, EOS, UNK = 0, 1, 2
 _VERSION = 1
 _AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
 _FIRST_TAG = 3

@@ -12,9 +12,10 @@ from pathlib import Path
 from loopmt.errors import DataError
 from loopmt.progress import Progress
 from loopmt.run import Json, write_json
+from loopmt.sealed import digest
 from loopmt.text.archives import check_text, unpack
 from loopmt.text.corpus import Source
-from loopmt.text.fetching import PATIENT, Patience, digest, download
+from loopmt.text.fetching import PATIENT, Patience, download
 from loopmt.text.sampling import deal, join
 from loopmt.text.sources import Part, Recipe, Remote, Side
 

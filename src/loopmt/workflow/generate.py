@@ -27,7 +27,7 @@ from loopmt.path import Path
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
-from loopmt.text.store import Side, Store
+from loopmt.text.store import Side
 from loopmt.workflow.stages import Site, sieve_of
 from loopmt.workflow.translate import choose_stage, load_translators, one_line
 
@@ -104,7 +104,7 @@ class Press:
         translators = load_translators(site.run, site.experiment, stage, device)
         for hop in path.generating:
             translators.network(hop)
-        return cls(order, path, site, stage, translators, _sides(site.store, path))
+        return cls(order, path, site, stage, translators, site.store.ends(*path.ends))
 
     @property
     def train(self) -> Train:
@@ -241,11 +241,3 @@ class Press:
     def _whole(self) -> Yield | None:
         finished = self._finished()
         return Yield(self.chunks, self.chunks, **finished, files=self.files) if finished else None
-
-
-def _sides(store: Store, path: Path) -> tuple[Side, Side]:
-    """The text at the path's two ends, row by row."""
-    start, end = path.ends
-    if path.closed:
-        return store.mono(start), store.mono(start)
-    return store.bitext(start, end)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from loopmt.model.kernels import sums
-from loopmt.model.weights import PAD
+from loopmt.text.ids import PAD
 
 _PAD = tl.constexpr(PAD)
 

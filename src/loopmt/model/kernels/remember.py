@@ -14,7 +14,7 @@ from torch import Tensor
 
 from loopmt.model import search
 from loopmt.model.search import Alone, Growth, Kept
-from loopmt.model.weights import EOS, PAD
+from loopmt.text.ids import EOS, PAD
 
 _EOS, _PAD = tl.constexpr(EOS), tl.constexpr(PAD)
 _LOWEST = tl.constexpr(-1e38)  # of numbers that are there: below are those that are not
