@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -68,6 +69,34 @@ def test_a_room_looks_only_at_rooms_below(file: Path) -> None:
 
 def test_every_room_is_on_the_plan() -> None:
     assert {room(file) for file in MODULES} <= FLOOR.keys() | HELPERS
+
+
+def test_the_plan_is_drawn_in_the_documentation() -> None:
+    """`ARCHITECTURE.md` names every room in the first column of its table."""
+    rows = (ROOT.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    drawn = {name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)", row.split("|")[1])}
+    assert drawn == (FLOOR.keys() | HELPERS) - {"__init__", "__main__"}
+
+
+def private_names_seen(file: Path) -> Iterator[str]:
+    """Names with an underscore that a module takes from another of ours."""
+    ours: set[str] = set()
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("loopmt"):
+            ours |= {name.asname or name.name for name in node.names}
+            yield from (name.name for name in node.names if _is_private(name.name))
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ours:
+            yield from [node.attr] if _is_private(node.attr) else []
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_is_private_stays_in_its_module(file: Path) -> None:
+    assert not set(private_names_seen(file))
 
 
 def test_there_is_no_room_for_what_has_no_room() -> None:

@@ -97,16 +97,16 @@ def _tokenizer(subwords: Subwords, kind: Kind, form: Form, special: list[str], t
 
     tokenizer = Tokenizer(_model(subwords, kind))
     tokenizer.normalizer = _normalizer(form)
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(vocab._SPACE, prepend_scheme="always", split=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(vocab.SPACE, prepend_scheme="always", split=True)
     end = special[1]
     tokenizer.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, EOS)])
     tokenizer.decoder = decoders.Sequence(
         [
-            decoders.Replace(vocab._SPACE, " "),
+            decoders.Replace(vocab.SPACE, " "),
             decoders.ByteFallback(),
             decoders.Fuse(),
             decoders.Strip(" ", 1, 0),
-            decoders.Replace(vocab._STAND_IN, vocab._SPACE),
+            decoders.Replace(vocab.STAND_IN, vocab.SPACE),
             decoders.Replace("\n", " "),
         ]
     )
@@ -140,10 +140,10 @@ def _normalizer(form: Form) -> Any:
     if form.nfc:
         steps.append(normalizers.NFC())
     if form.control:
-        steps.append(normalizers.Replace(Regex(clean._INVISIBLE.pattern), ""))
-        steps.append(normalizers.Replace(Regex(rf"({clean._CONTROL.pattern}|\s)+"), " "))
+        steps.append(normalizers.Replace(Regex(clean.INVISIBLE.pattern), ""))
+        steps.append(normalizers.Replace(Regex(rf"({clean.CONTROL.pattern}|\s)+"), " "))
         steps.append(normalizers.Strip())
-    return normalizers.Sequence([*steps, normalizers.Replace(vocab._SPACE, vocab._STAND_IN)])
+    return normalizers.Sequence([*steps, normalizers.Replace(vocab.SPACE, vocab.STAND_IN)])
 
 
 # -- one vocabulary for each language ----------------------------------------------------------------------------

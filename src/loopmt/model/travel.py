@@ -8,7 +8,7 @@ generated sources of the last hop, which rows to keep, and the reasons for those
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,13 +19,11 @@ from loopmt.config import Generate
 from loopmt.model.decoding import say
 from loopmt.model.foreign import speak
 from loopmt.model.limits import Limits
+from loopmt.model.sieve import Mask, Sieve
 from loopmt.model.translators import Translators
 from loopmt.path import Hop, Path
 from loopmt.rng import keyed_seed, torch_generator
 from loopmt.text.ragged import Ragged
-
-Mask = npt.NDArray[np.bool_]
-Reasons = Mapping[str, Mask]
 
 
 @dataclass
@@ -58,9 +56,6 @@ class Walk:
         self.keep = np.ones(len(self.texts), dtype=np.bool_)
         self.scores = np.zeros(len(self.texts))
         self.trace = [self.texts]
-
-
-Sieve = Callable[[Ragged, Ragged, npt.NDArray[np.bool_], Hop], Reasons]
 
 
 def travel(

@@ -22,10 +22,10 @@ Rule = Callable[[Clean, Texts, Sequence[int]], bool]
 
 _SPARED = 10
 _BYTES_PER_WORD = 10
-_INVISIBLE = re.compile(
+INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
 )
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Form:
         if not self.control:
             return text
         if not text.isprintable():
-            text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
+            text = CONTROL.sub(" ", INVISIBLE.sub("", text))
         return " ".join(text.split())
 
     def tokenise(self, text: str, language: str) -> str:

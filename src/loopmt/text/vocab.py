@@ -32,8 +32,8 @@ from loopmt.text.ids import EOS, PAD, UNK
 _VERSION = 1
 _AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
 _FIRST_TAG = 3
-_SPACE = "\u2581"
-_STAND_IN = "\U0010fffd"  # sentencepiece spells a space as U+2581, so a real U+2581 travels as this private character
+SPACE = "\u2581"
+STAND_IN = "\U0010fffd"  # sentencepiece spells a space as U+2581, so a real U+2581 travels as this private character
 _LONGEST = 4096
 _REMEMBERED = 2**21  # characters of words, some 60 MB
 _THREADS = 8  # the result may depend on the number, so it is not the machine's
@@ -154,7 +154,7 @@ class Vocab:
 
     def encode_normal(self, texts: Iterable[str], language: str) -> list[bytes]:
         """The same for text that `normalise` has seen, each line as the store keeps it: two bytes an id."""
-        lines = [text.replace(_SPACE, _STAND_IN).split(" ") if text else [] for text in texts]
+        lines = [text.replace(SPACE, STAND_IN).split(" ") if text else [] for text in texts]
         ids = self._words[language].all_of(lines)
         return [b"".join(map(ids.__getitem__, line)) for line in lines]
 
@@ -169,7 +169,7 @@ class Vocab:
 
     def _readable(self, line: str, language: str) -> str:
         """A network may spell a line break in bytes; a translation is one line all the same."""
-        line = line.replace(_STAND_IN, _SPACE).replace("\n", " ")
+        line = line.replace(STAND_IN, SPACE).replace("\n", " ")
         return moses.detokenize(line, language) if self.form.pretokenize else line
 
 
@@ -221,7 +221,7 @@ def _sample(
         copies, rest = divmod(wanted, counts[language])
         again = chain.from_iterable(repeat(texts[language], copies))
         for line in chain(again, _draw(texts[language], counts[language], rest, seed, language)):
-            yield line[:_LONGEST].replace(_SPACE, _STAND_IN)
+            yield line[:_LONGEST].replace(SPACE, STAND_IN)
 
 
 def _draw(lines: Iterable[str], count: int, wanted: int, seed: int, language: str) -> Iterator[str]:
