@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 import torch
 
 from loopmt.config import Experiment, Generate, Stage, spoken_hops
-from loopmt.errors import ConfigError, PathError, RunError
+from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
 from loopmt.model.precision import precision
