@@ -183,7 +183,11 @@ class Train(Schedule):
     accumulate: int = Field(1, ge=1, description="parts an update's batch is computed in; the result is the same")
     max_length: int = Field(128, ge=4, description="rows with a longer side, in subwords, are not trained on")
     shapes: int = Field(6, ge=1, le=16, description="how many fixed batch shapes")
-    round: int = Field(16, ge=1, description="updates between two generations; batches are packed within it, so that few updates pad more")
+    round: int = Field(
+        16,
+        ge=1,
+        description="updates between two generations; batches are packed within it, so that few updates pad more",
+    )
     adam: tuple[Decay, Decay, Positive] = Field((0.9, 0.98, 1e-9), description="beta1, beta2, epsilon")
     weight_decay: float = Field(0.0, ge=0, description="decoupled (AdamW)")
     subword_dropout: float = Field(
