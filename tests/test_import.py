@@ -20,7 +20,7 @@ from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunErr
 from loopmt.export.generator import HuggingFaceGenerator
 from loopmt.export.imported import Imported, Wish
 from loopmt.export.names import from_hugging_face
-from loopmt.export.start import starting_weights
+from loopmt.export.start import check_fits, starting_weights
 from loopmt.judge.validate import held_out, loss_by_hop
 from loopmt.model.limits import Limits
 from loopmt.model.translators import Translators
@@ -268,6 +268,16 @@ def test_a_pickle_is_refused_with_the_way_out(opus: Path, tmp_path: Path, name: 
     assert not (tmp_path / "run code").exists()
 
 
+@pytest.mark.parametrize("vocabulary", ["shared_vocabulary.json", "source_vocabulary.json", "shared_vocabulary.txt"])
+def test_a_ctranslate2_model_is_called_by_its_name(tmp_path: Path, vocabulary: str) -> None:
+    folder = tmp_path / "ct2"
+    folder.mkdir()
+    for name in ("config.json", "model.bin", vocabulary):
+        (folder / name).write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"is a CTranslate2 model.* Import the Hugging Face checkpoint"):
+        import_translator(folder, tmp_path / "run", Wish(EN_FR))
+
+
 def test_a_pickle_under_another_name_is_not_read(opus: Path, tmp_path: Path) -> None:
     for name in ("model.safetensors", "config.json", "source.spm", "vocab.json"):
         folder = shutil.copytree(opus, tmp_path / f"as {name}")
@@ -371,7 +381,13 @@ def test_a_shared_export_is_told_its_target_by_a_prefix(
     request = write(experiment_text(text, model='sharing = "all"'))
     assert train(request, Silent())
     export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    with pytest.raises(DataError, match=r'is one network for several directions.* Give --prefix "<2fr>"\.'):
+        import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(EN_FR))
+    with pytest.raises(DataError, match=r"Give --prefix and one of its tags: <2en>, <2fr>\."):
+        import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(Hop("en", "es"), prefix="<2es>"))
     imported = import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(EN_FR, prefix="<2fr>"))
+    with pytest.raises(ConfigError, match="cannot be a start: it is one network for several directions"):
+        check_fits(imported, Run.open(tmp_path / "run").experiment().model)
     vocab = Vocab.load(tmp_path / "run" / "vocab")
     (ids,) = vocab.encode(TEXTS[:1], "en")
     assert HuggingFaceGenerator(imported, "cpu")._read(TEXTS[:1]) == [[vocab.tag("fr"), *ids, 1]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ from loopmt.sealed import digest
 _TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+_TAG = re.compile(r"<2\w+>")
 
 
 def import_hugging_face(source: Path, into: Path, wish: Wish) -> Imported:
@@ -35,6 +37,7 @@ def import_hugging_face(source: Path, into: Path, wish: Wish) -> Imported:
         for file in sorted(source.iterdir()):
             if file.is_file() and file.suffix in _TAKEN:
                 shutil.copyfile(file, draft / file.name)
+        _check_prefix(draft, source, wish)
         _describe(draft, wish)
         _try(draft)
     return Imported.open(into)
@@ -42,6 +45,11 @@ def import_hugging_face(source: Path, into: Path, wish: Wish) -> Imported:
 
 def _check_safe(source: Path) -> None:
     files = [file.name for file in source.iterdir()] if source.is_dir() else [source.name]
+    if _is_ctranslate2(files):
+        raise DataError(
+            f"{source} is a CTranslate2 model, which only CTranslate2 reads. Import the Hugging Face checkpoint that "
+            "it was made from; of a run of ours `loopmt export RUN --to hf --out DIR` writes it."
+        )
     pickles = [name for name in files if Path(name).suffix.lower() in _PICKLES]
     if pickles and not any(name.endswith(".safetensors") for name in files):
         raise DataError(_only_a_pickle(source, pickles[0]))
@@ -51,6 +59,11 @@ def _check_safe(source: Path) -> None:
         raise DataError(f"{source} comes with program code of its own (auto_map in config.json), which is not run.")
     if not any(name.endswith(".safetensors") for name in files):
         raise DataError(f"{source} has no weights: no .safetensors file.")
+
+
+def _is_ctranslate2(files: list[str]) -> bool:
+    """Beside its model.bin lie vocabularies under names that no Hugging Face checkpoint has."""
+    return "model.bin" in files and any(re.fullmatch(r"\w+_vocabulary\.(json|txt)", name) for name in files)
 
 
 def _only_a_pickle(source: Path, pickle: str) -> str:
@@ -68,6 +81,26 @@ def _json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read: {error}.") from None
     return value if isinstance(value, dict) else {}
+
+
+def _check_prefix(folder: Path, source: Path, wish: Wish) -> None:
+    """A network that several directions share says anything, unless its source begins with the target's tag."""
+    tags = _tags(folder)
+    if tags and not wish.prefix.startswith(tags):
+        own = f"<2{wish.hop.target}>"
+        which = f'--prefix "{own}"' if own in tags else f"--prefix and one of its tags: {', '.join(tags)}"
+        raise DataError(
+            f"{source} is one network for several directions, which is told its target at the beginning of every "
+            f"source. Give {which}."
+        )
+
+
+def _tags(folder: Path) -> tuple[str, ...]:
+    """Those that a shared network of our own export is told its target by; none where it is no such network."""
+    file = folder / "tokenizer.json"
+    added = _json(file).get("added_tokens") if file.is_file() else None
+    contents = (one.get("content") for one in added or [] if isinstance(one, dict))
+    return tuple(one for one in contents if isinstance(one, str) and _TAG.fullmatch(one))
 
 
 def _describe(folder: Path, wish: Wish) -> None:
@@ -92,6 +125,8 @@ def _try(folder: Path) -> None:
 def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:
     """The [model] that the checkpoint can be a start for, or why there is none."""
     config = load_config(folder)
+    if _tags(folder):
+        return {}, "it is one network for several directions, and a start has one for its own"
     if config.model_type not in ("marian", "pegasus"):
         return {}, f"{config.model_type} is another network; a start has the shape of Marian or Pegasus"
     told = {
