@@ -145,9 +145,9 @@ def test_the_readme_runs_as_it_stands(
     found = CliRunner().invoke(app, ["export", str(run_of(variant)), "--to", to, "--out", str(out), "--sentences", "2"])
     assert found.exit_code == 0, found.output
     assert "en>fr" in found.output and "100.0%" in found.output
-    readme = next(out.rglob("README.md")).read_text(encoding="utf-8")
-    monkeypatch.chdir(out)
-    exec(readme.split("```python")[1].split("```")[0], {})
+    readme = next(out.rglob("README.md"))
+    monkeypatch.chdir(readme.parent)
+    exec(readme.read_text(encoding="utf-8").split("```python")[1].split("```")[0], {})
     said = ast.literal_eval(capsys.readouterr().out.strip())
     assert len(said) == 2 and all(isinstance(one, str) and "<" not in one for one in said)
 

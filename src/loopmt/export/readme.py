@@ -11,8 +11,9 @@ Format = Literal["hf", "ct2"]
 _HUGGING_FACE = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("{name}")
-model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
+folder = "."  # run in the folder of this file, or write its path here
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 batch = tokenizer(["{tag}A sentence.", "{tag}Another one."], padding=True, return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
@@ -20,9 +21,10 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 _CTRANSLATE2 = """```python
 import ctranslate2, sentencepiece
 
-source = sentencepiece.SentencePieceProcessor("{name}/source.spm")
-target = sentencepiece.SentencePieceProcessor("{name}/target.spm")
-translator = ctranslate2.Translator("{name}")
+folder = "."  # run in the folder of this file, or write its path here
+source = sentencepiece.SentencePieceProcessor(folder + "/source.spm")
+target = sentencepiece.SentencePieceProcessor(folder + "/target.spm")
+translator = ctranslate2.Translator(folder)
 pieces = [{prefix}source.encode(line, out_type=str) for line in ["A sentence.", "Another one."]]
 found = translator.translate_batch(pieces, beam_size=4, min_decoding_length=0)
 print([target.decode(one.hypotheses[0]) for one in found])
@@ -35,7 +37,6 @@ def readme(network: Network, form: Format) -> str:
     tag = f"<2{network.hops[0].target}>"
     example = _HUGGING_FACE if form == "hf" else _CTRANSLATE2
     code = example.format(
-        name=network.name,
         tag=f"{tag} " if network.shared else "",
         prefix=f'["{tag}"] + ' if network.shared else "",
     )
