@@ -32,6 +32,8 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("[[compare]]", schema.Compare),
     ("[[imported]]", schema.Imported),
 ]
+# What has no default and is asked for only where no other key stands in for it.
+_NEEDED = {schema.Data: {"valid": "required, unless there is `world`"}}
 
 
 def reference() -> str:
@@ -44,7 +46,7 @@ def reference() -> str:
     for title, kind in SECTIONS:
         lines += ["", f"## {title}", "", (kind.__doc__ or "").strip(), "", "| key | value | default | meaning |"]
         lines += ["|---|---|---|---|"]
-        lines += [_row(field.alias or name, field) for name, field in kind.model_fields.items()]
+        lines += [_row(kind, name, field) for name, field in kind.model_fields.items()]
     lines += ["", "## presets", "", "| preset | " + " | ".join(schema.PRESETS["tiny"]) + " | peak rate, warmup |"]
     lines += ["|---|" + "---|" * (len(schema.PRESETS["tiny"]) + 1)]
     for name, values in schema.PRESETS.items():
@@ -55,8 +57,9 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    return f"| `{name}` | {_kind(field.annotation)} | {_default(field)} | {field.description or ''} |"
+def _row(kind: type[BaseModel], name: str, field: FieldInfo) -> str:
+    default = _NEEDED.get(kind, {}).get(name) or _default(field)
+    return f"| `{field.alias or name}` | {_kind(field.annotation)} | {default} | {field.description or ''} |"
 
 
 def _default(field: FieldInfo) -> str:

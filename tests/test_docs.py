@@ -18,6 +18,7 @@ def test_the_reference_is_made_from_the_code() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["reference"]()
     written = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert written == made, "run `python docs/make_reference.py`"
+    assert "| `valid` | string or table of string | required, unless there is `world` |" in made
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
