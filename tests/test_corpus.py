@@ -67,6 +67,17 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     assert read(tmp_path, "mono", "en") == [(odd + "\r",), ("",), ("last",)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_called_by_its_name(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "bi.en").write_bytes("\ufeffone\ntwo\nĊ\n".encode(encoding))  # the last letter has a byte 0x0a
+    (tmp_path / "bi.fr").write_text("un\ndeux\ntrois\n", encoding="utf-8")
+    assert refusal(tmp_path, "bi", "en", "fr") == (
+        f"{tmp_path / 'bi.en'} is UTF-16. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW."
+    )
+    with pytest.raises(DataError, match=r"bi\.en is UTF-16"), (tmp_path / "bi.en").open("rb") as stream:
+        list(files.read_stream(stream, "bi.en"))
+
+
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\ufeff")), min_size=1))
 def test_no_line_is_lost_or_split(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     root = tmp_path_factory.mktemp("lines")

@@ -23,6 +23,7 @@ ENDINGS = ("", ".gz", ".xz", ".zst")
 MAX_LINE = 16 * 2**20
 _BUFFER = 2**18
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks, with which no UTF-8 can begin
 
 
 class HashedFile(io.RawIOBase):
@@ -126,7 +127,7 @@ def lines(raw: HashedFile) -> Iterator[bytes]:
     """Lines without their \\n, whatever other separators they hold; a byte order mark at the start is no text."""
     with damage_named(raw.path):
         file = raw.content()
-        line = file.readline(MAX_LINE).removeprefix(_BYTE_ORDER_MARK)
+        line = _first(file.readline(MAX_LINE), str(raw.path))
         number = 1
         while line:
             if len(line) == MAX_LINE and not line.endswith(b"\n"):
@@ -145,8 +146,15 @@ def read_files(files: Iterable[Path]) -> Iterator[str]:
 
 def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
     """The lines of a stream, each as soon as it is there."""
-    first = stream.readline().removeprefix(_BYTE_ORDER_MARK)
+    first = _first(stream.readline(), name)
     return _decoded((line.removesuffix(b"\n") for line in itertools.chain([first] if first else [], stream)), name)
+
+
+def _first(line: bytes, name: str) -> bytes:
+    """The first line without its byte order mark; one of UTF-16 would be cut at bytes that end no line."""
+    if line.startswith(_UTF_16):
+        raise DataError(f"{name} is UTF-16. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW.")
+    return line.removeprefix(_BYTE_ORDER_MARK)
 
 
 def _decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
