@@ -183,7 +183,16 @@ REFUSED = {
     "two stages": (ONE + stage("vanilla"), ': two stages are called "vanilla".'),
     "stage's name": (
         BASE + stage("a/b"),
-        ": stage.\"a/b\".name = 'a/b': String should match pattern '^[A-Za-z0-9][A-Za-z0-9._-]*$'.",
+        ": stage.\"a/b\".name = 'a/b': write letters from a to z, digits, dots, underscores and hyphens, "
+        "and begin with a letter or a digit.",
+    ),
+    "mix without brackets": (
+        BASE + '[[stage]]\nname = "a"\nmix = "X>Y>X"\nupdates = 1',
+        ': stage."a".mix = \'X>Y>X\': write a list of paths, mix = ["X>Y>X"], or mix = "auto".',
+    ),
+    "mix of one entry without brackets": (
+        BASE + '[[stage]]\nname = "a"\nmix = { path = "X>Y" }\nupdates = 1',
+        ': stage."a".mix: write a list of paths, mix = ["X>Y"], or mix = "auto".',
     ),
     "from": (
         ONE + stage("b", more='from = "c"\nupdates = 1'),
@@ -284,7 +293,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes("# caf\xe9".encode("latin-1"))
     with pytest.raises(ConfigError, match="cannot be read as an experiment file"):
         load(tmp_path / "latin.toml")
-    with pytest.raises(ConfigError, match="cannot be read as an experiment file"):
+    with pytest.raises(ConfigError, match=r"is a folder\. Name an experiment file, such as .*experiment\.toml\."):
         load(tmp_path)
 
 

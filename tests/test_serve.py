@@ -129,6 +129,8 @@ def test_what_is_no_json(client: httpx.Client) -> None:
         answer = client.post("/translate", content=content, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 422)
         assert answer.json()["error"].endswith("The interface is described at /docs.")
+    broken = client.post("/translate", content=b"{'a'}", headers={"content-type": "application/json"})
+    assert broken.json()["error"].startswith("the request is no valid JSON: it breaks at character 1 (Expecting")
     plain = client.post("/translate", content=b"{}", headers={"content-type": "text/plain"})
     assert (plain.status_code, plain.json()["error"][:9]) == (415, "send JSON")
 

@@ -24,6 +24,9 @@ def load(file: FilePath | str, overrides: Sequence[str] = ()) -> Experiment:
     file = FilePath(file)
     try:
         text = file.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        example = file / "experiment.toml"
+        raise ConfigError(f"{file} is a folder. Name an experiment file, such as {example}.") from None
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such experiment file.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -113,10 +116,19 @@ def _sentence(detail: ErrorDetails, kind: type[BaseModel], values: Any) -> str:
         return _unknown(str(detail["loc"][-1]), _known(kind, section), _place(section, values))
     if detail["type"] == "missing":
         return f"{place} is missing."
-    reason = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     shown = repr(detail["input"])
     given = "" if isinstance(detail["input"], dict | list) else f" = {shown[:60]}"
-    return f"{place}{given}: {reason}."
+    return f"{place}{given}: {_reason(detail, keys)}."
+
+
+def _reason(detail: ErrorDetails, keys: Sequence[int | str]) -> str:
+    """Ours, where pydantic speaks of patterns or has a word for each branch of a union."""
+    if detail["type"] == "string_pattern_mismatch":
+        return "write letters from a to z, digits, dots, underscores and hyphens, and begin with a letter or a digit"
+    if detail["type"] in ("literal_error", "list_type") and keys[-1] == "mix":
+        path = detail["input"] if isinstance(detail["input"], str) else "X>Y"
+        return f'write a list of paths, mix = ["{path}"], or mix = "auto"'
+    return detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
 
 
 def _is_branch(part: object) -> bool:

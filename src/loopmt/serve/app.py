@@ -217,6 +217,9 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            why = f"it breaks at character {first['loc'][-1]} ({first['ctx']['error']})"
+            return _problem(422, f"the request is no valid JSON: {why}. The interface is described at /docs.")
         place = ".".join(str(part) for part in first["loc"][1:])
         return _problem(422, f"{place or 'the request'}: {first['msg']}. The interface is described at /docs.")
 
