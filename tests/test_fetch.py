@@ -434,6 +434,19 @@ def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: 
         fetch(order, Silent())
 
 
+def test_without_network_all_that_is_missing_is_named(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
+    first, second, *others = wanted.remotes()
+    download(second, tmp_path / "downloads", Silent(), site.url, HASTY)
+    with pytest.raises(DataError, match="cannot be fetched: Connection refused") as caught:
+        fetch(Order(wanted, tmp_path, 1, 1.0, "http://127.0.0.1:1", HASTY), Silent())
+    said, _, listed = str(caught.value).partition("\n")
+    assert said.endswith(f"{len(others) + 1} of {len(others) + 2} files are missing:")
+    assert listed.split("\n") == [
+        f"  {remote.address} at {tmp_path / 'downloads' / local_name(remote)}" for remote in (first, *others)
+    ]
+
+
 def test_sides_of_different_length(site: Site, tmp_path: Path) -> None:
     wanted = served(site, recipe("multi30k"), 20)
     site.put(wanted.remotes()[0], gzip.compress(lines_of("en", 0, 19)))

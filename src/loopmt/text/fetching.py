@@ -35,6 +35,10 @@ class Patience:
 PATIENT = Patience()
 
 
+class UnreachableError(DataError):
+    """No network, or none that reaches the server: what else is missing will not come either."""
+
+
 class _BrokenOffError(Exception):
     """The connection ended; what came is in the .part file."""
 
@@ -87,7 +91,7 @@ def _patiently(address: str, part: Path, progress: Progress, patience: Patience)
         except (_BrokenOffError, *_BROKEN) as error:
             failed = 1 if _size(part) > before else failed + 1
             if failed >= patience.tries:
-                raise DataError(_unreachable(address, part, error)) from None
+                raise UnreachableError(_unreachable(address, part, error)) from None
             wait = patience.wait * 2 ** (failed - 1)
             progress.say(f"{address}: {_reason(error)}; trying again in {wait:.0f} s")
             time.sleep(wait)

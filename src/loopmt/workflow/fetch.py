@@ -15,7 +15,7 @@ from loopmt.run import Json, write_json
 from loopmt.sealed import digest
 from loopmt.text.archives import check_text, unpack
 from loopmt.text.corpus import Source
-from loopmt.text.fetching import PATIENT, Patience, download
+from loopmt.text.fetching import PATIENT, Patience, UnreachableError, download, local_name
 from loopmt.text.sampling import deal, join
 from loopmt.text.sources import Part, Recipe, Remote, Side
 
@@ -53,8 +53,7 @@ def fetch(order: Order, progress: Progress) -> Fetched:
     record = _record(order, folder)
     if record is not None:
         return Fetched(folder, record["rows"], False)
-    downloads = folder / "downloads"
-    files = {remote: download(remote, downloads, progress, order.mirror, order.patience) for remote in wanted.remotes()}
+    files = _download(order, folder / "downloads", progress)
     rows: dict[str, int] = {}
     with _scratch(folder / "draft") as draft:
         for part in wanted.parts:
@@ -64,6 +63,17 @@ def fetch(order: Order, progress: Progress) -> Fetched:
     own = {**order.settings(), "rows": rows, "files": _seen(files, progress)}
     write_json(folder / RECORD, {**_records(folder), wanted.name: own})
     return Fetched(folder, rows, True)
+
+
+def _download(order: Order, folder: Path, progress: Progress) -> dict[Remote, Path]:
+    """Every file of the recipe; who has no network is told at once all that must come another way."""
+    remotes = order.recipe.remotes()
+    try:
+        return {remote: download(remote, folder, progress, order.mirror, order.patience) for remote in remotes}
+    except UnreachableError as error:
+        missing = [remote for remote in remotes if not (folder / local_name(remote)).exists()]
+        places = "".join(f"\n  {remote.address} at {folder / local_name(remote)}" for remote in missing)
+        raise DataError(f"{error} {len(missing)} of {len(remotes)} files are missing:{places}") from None
 
 
 def _records(folder: Path) -> Json:
