@@ -157,6 +157,23 @@ def test_what_the_paper_has_none_of_fills_no_column() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [
+        (["longer", "multi-step", "dual"], "vanilla to dual, test"),
+        (["longer", "multi-step"], "vanilla to multi-step, test"),
+        (["longer"], None),
+    ],
+)
+def test_the_paper_s_dual_learning_is_set_beside_loops_alone(steps: list[str], shown: str | None) -> None:
+    dual = '[[stage]]\nname = "dual"\nfrom = "vanilla"\nmix = ["X>Y", "X>Y>X"]\nupdates = 1\n'
+    longer = '[[stage]]\nname = "longer"\nfrom = "vanilla"\nmix = ["X>Y"]\nupdates = 1\n'
+    row = {"pair": "en-fr", "quantity": "p12", "ours": [[0.5, None, None]] * 2, "paper": None}
+    tables = [{"before": "vanilla", "after": one, "set": "test", "accuracy": [row], "parameters": []} for one in steps]
+    found = paper_tables(loads(TWO_LOOPS + dual + longer, name="two"), None, {"tables": tables})
+    assert [table["heads"][1][0] for table in found] == ([shown] if shown else [])
+
+
 def test_a_direction_that_loops_taught_first_enters_no_gain() -> None:
     dual = '[[stage]]\nname = "dual"\nfrom = "vanilla"\nmix = ["X>Y", "X>Y>X"]\nupdates = 1\n'
     experiment = loads(TWO_LOOPS + dual, name="star")

@@ -10,6 +10,7 @@ from loopmt.judge.paper import printed
 from loopmt.run import Json
 
 KINDS = ("vanilla", "dual", "multi-step")
+_BY_LOOPS = ("dual", "multi-step", "back-translation")
 _SIZES = {"multiun_2M": "paper, 2M pairs", "multiun_0.2M": "paper, 0.2M pairs"}
 _LETTERS = {"eta": "η", "alpha": "α", "beta": "β", "gamma": "γ"}
 Scores = Mapping[str, Mapping[str, float]]
@@ -62,10 +63,10 @@ def _mean(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
-    """The paper measured what dual learning did to vanilla; where a run has no such step, its first one will do."""
+    """The paper measured what dual learning did to vanilla; without such a step, the first that learns by loops."""
     regimes = {stage.name: regime(experiment, stage) for stage in experiment.stages}
     wanted = [one for one in tables if (regimes[one["before"]], regimes[one["after"]]) == ("vanilla", "dual")]
-    return wanted or list(tables[:1])
+    return wanted or [one for one in tables if regimes[one["after"]] in _BY_LOOPS][:1]
 
 
 def regime(experiment: Experiment, stage: Stage) -> str:
