@@ -23,6 +23,7 @@ from loopmt.workflow.evaluate import Wish as EvaluateWish
 from loopmt.workflow.evaluate import evaluate
 from loopmt.workflow.plan import Question, plan
 from loopmt.workflow.report import Wish, collect, report, steps_to_show, write_report
+from loopmt.workflow.show import overview
 
 SECTIONS = (
     *("overview", "data", "languages", "stages", "scores", "paper", "curves", "time"),
@@ -207,6 +208,25 @@ def test_runs_side_by_side(copied: Path, judged: Path, unfinished: Path, tmp_pat
     assert data[0]["paper"][0]["rows"] == data[1]["paper"][0]["rows"], "these two have the same scores"
     other = Page(page([data[0], collect(Run.open(unfinished))]))
     assert "side-by-side" in other.ids and "mean ± deviation" not in other.text, "the same seed twice is no spread"
+
+
+def test_means_of_different_directions_say_of_how_many(copied: Path) -> None:
+    """As where a network that all directions share was taught half of them first."""
+    alike = CliRunner().invoke(app, ["show", str(copied)]).output
+    assert "best valid BLEU (" not in alike and " directions" not in stages_of(copied)
+    stage = Run.open(copied).stage("vanilla")
+    record = next(one for one in stage.records() if one["kind"] == "valid")
+    stage.log({**record, "untaught": ["fr>es", "es>fr"]})
+    vanilla, dual = (overview(copied)["stages"][place]["best_valid_bleu"] for place in (0, -1))
+    shown = CliRunner().invoke(app, ["show", str(copied)]).output
+    assert "best valid BLEU (directions)" in shown
+    assert f"{vanilla:.2f} (4)" in shown and f"{dual:.2f} (6)" in shown
+    text = stages_of(copied)
+    assert f"{vanilla:.2f} 4 directions" in text and f"{dual:.2f} 6 directions" in text
+
+
+def stages_of(folder: Path) -> str:
+    return read(write_report(folder)).text.partition("The tree: where each stage starts")[2].partition("Network:")[0]
 
 
 def test_means_are_of_runs_that_belong_together(copied: Path, judged: Path, tmp_path: Path) -> None:

@@ -50,12 +50,14 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
 
 def _overview_table(found: dict[str, Any]) -> Table:
     title = f"{found['experiment']}: {', '.join(found['languages'])}"
-    columns = ("stage", "from", "state", "best valid BLEU", "test BLEU", "test chrF2", "exact")
+    counted = len({stage["valid_directions"] for stage in found["stages"]} - {None}) > 1
+    best = "best valid BLEU (directions)" if counted else "best valid BLEU"
+    columns = ("stage", "from", "state", best, "test BLEU", "test chrF2", "exact")
     table = Table(*columns, title=title, title_justify="left", title_style="bold", header_style="bold")
     for stage in found["stages"]:
         state = stage["state"] if stage["state"] != "begun" else _place(stage)
         scores = stage["scores"] or {}
-        cells = [_shown(stage["best_valid_bleu"]), _shown(scores.get("multi_bleu")), _shown(scores.get("chrf"))]
+        cells = [_best(stage, counted), _shown(scores.get("multi_bleu")), _shown(scores.get("chrf"))]
         table.add_row(stage["name"], stage["from"] or "", state, *cells, _shown(scores.get("accuracy"), 3))
     return table
 
@@ -63,6 +65,12 @@ def _overview_table(found: dict[str, Any]) -> Table:
 def _place(stage: dict[str, Any]) -> str:
     total = f" of {stage['updates']:,}" if stage["updates"] else ""
     return f"at update {stage['update']:,}{total}"
+
+
+def _best(stage: dict[str, Any], counted: bool) -> str:
+    """Means of different directions are no comparison, so they say of how many they are."""
+    shown = _shown(stage["best_valid_bleu"])
+    return f"{shown} ({stage['valid_directions']})" if shown and counted else shown
 
 
 def _shown(value: float | None, digits: int = 2) -> str:

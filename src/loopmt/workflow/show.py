@@ -46,19 +46,29 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         "update": 0,
         "updates": stage.updates,
         "best_valid_bleu": None,
+        "valid_directions": None,  # how many the mean is of
         "result": None,
         "scores": None,
     }
+    records = folder.records()
+    validations = [record for record in records if record["kind"] == "valid"]
+    if validations:
+        found["valid_directions"] = _heard(validations[-1])
     if folder.finished:
         state = folder.result_state()
         found |= {"state": "finished", "update": state["update"], "result": folder.result_digest()}
         return found | {"best_valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0)}
-    records = folder.records()
     update = max([*folder.updates(), *(record.get("update", 0) for record in records)], default=None)
     if update is not None:
-        bleus = [record["mean_bleu"] for record in records if record["kind"] == "valid"]
+        bleus = [record["mean_bleu"] for record in validations]
         found |= {"state": "begun", "update": update, "best_valid_bleu": max(bleus, default=None)}
     return found
+
+
+def _heard(validation: Json) -> int:
+    """The directions that a mean of validation is of: what a shared network was not taught has no voice in it."""
+    untaught = validation.get("untaught", ())
+    return sum(hop not in untaught for hop in validation["bleu"]) or len(validation["bleu"])
 
 
 def _next(folder: Path, stages: list[Json], experiment: Experiment) -> str:
