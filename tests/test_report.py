@@ -229,6 +229,18 @@ def stages_of(folder: Path) -> str:
     return read(write_report(folder)).text.partition("The tree: where each stage starts")[2].partition("Network:")[0]
 
 
+def test_a_stage_that_only_goes_through_other_languages_has_no_mean(copied: Path, judged: Path) -> None:
+    """Its translators lead from one end of a test set to the other, but none of them directly."""
+    card = read_json(copied / "scorecard.json")
+    only = {"directions": {}, "mean": {}, "pivots": {"fr>en>es": {"sentences": 40, "multi_bleu": 3.0}}}
+    card["stages"]["vanilla"] |= {"sets": {"test": only}, "mean": {}}
+    write_json(copied / "scorecard.json", card)
+    assert "mean BLEU –" in read(write_report(copied)).text
+    assert overview(copied)["next"].startswith("loopmt translate"), "it was scored"
+    found = Page(page([collect(Run.open(folder)) for folder in (copied, judged)])).text
+    assert re.search(r"vanilla test BLEU – \d", found)
+
+
 def test_means_are_of_runs_that_belong_together(copied: Path, judged: Path, tmp_path: Path) -> None:
     """A stage that was added to one run does no harm; one that was trained otherwise does."""
     experiment = read_sealed(copied / "experiment.json", "")

@@ -74,6 +74,6 @@ def _heard(validation: Json) -> int:
 def _next(folder: Path, stages: list[Json], experiment: Experiment) -> str:
     if not all(stage["state"] == "finished" for stage in stages):
         return f"loopmt train {experiment.name}.toml --run {folder}"
-    if not all(stage["scores"] for stage in stages):
+    if any(stage["scores"] is None for stage in stages):
         return f"loopmt evaluate {folder}"
     return f'loopmt translate {folder} "{">".join(experiment.languages[:2])}"'

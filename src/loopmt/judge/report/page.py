@@ -169,7 +169,7 @@ def _over_runs(runs: Sequence[Json]) -> list[Json]:
         mine = [next((stage for stage in run["stages"] if stage["name"] == name), None) for run in runs]
         for what, values in (
             ("validation BLEU", [stage and stage["best_valid_bleu"] for stage in mine]),
-            ("test BLEU", [stage and stage["scores"] and stage["scores"]["multi_bleu"] for stage in mine]),
+            ("test BLEU", [stage and (stage["scores"] or {}).get("multi_bleu") for stage in mine]),
         ):
             if any(value is not None for value in values):
                 found.append({"stage": name, "what": what, "values": values, **_spread(values, runs)})
