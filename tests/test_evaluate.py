@@ -18,7 +18,7 @@ from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
 from loopmt.workflow.scorecard import Test as OneTest
-from loopmt.workflow.translate import load
+from loopmt.workflow.translate import Translator, load
 
 QUICK = Wish(beam=1, samples=50)
 STAGES = ["vanilla", "vanilla-longer", "dual"]
@@ -96,12 +96,34 @@ def test_translations_are_reused_until_something_changes(copied: Path) -> None:
 def test_one_stage_at_a_time(tiny_run: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     first = evaluate([folder], dataclasses.replace(QUICK, stages=["dual"]), Silent())
-    assert list(first["stages"]) == ["dual"] and first["comparisons"] == []
-    assert first["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}]
+    assert list(first["stages"]) == ["dual"] and first["comparisons"] == first["waiting"] == []
+    assert read_json(folder / "scorecard.json")["waiting"] == [
+        {"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}
+    ]
     both = evaluate([folder], dataclasses.replace(QUICK, stages=["vanilla-longer"]), Silent())
-    assert list(both["stages"]) == ["vanilla-longer", "dual"] and len(both["comparisons"]) == 1
-    assert both["waiting"] == []
-    assert both["stages"]["dual"] == first["stages"]["dual"]
+    assert list(both["stages"]) == ["vanilla-longer"] and both["comparisons"] == both["waiting"] == []
+    card = read_json(folder / "scorecard.json")
+    assert list(card["stages"]) == ["vanilla-longer", "dual"] and len(card["comparisons"]) == 1
+    assert card["stages"]["dual"] == first["stages"]["dual"]
+    asked = evaluate([folder], dataclasses.replace(QUICK, stages=["dual", "vanilla-longer"]), Silent())
+    assert asked == card
+
+
+def test_what_was_not_asked_for_is_not_decoded(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def watched(folder: Path, stage: str) -> Translator:
+        loaded.append(stage)
+        return load(folder, stage)
+
+    monkeypatch.setattr("loopmt.workflow.evaluate.load", watched)
+    (copied / "stages/vanilla-longer/translations/test/en-es.txt").unlink()
+    before = read_json(copied / "scorecard.json")["stages"]
+    evaluate([copied], dataclasses.replace(QUICK, stages=["dual"], pivots=[Walk.parse("fr>en>es")]), Silent())
+    assert loaded == ["dual"]
+    after = read_json(copied / "scorecard.json")["stages"]
+    assert list(after) == ["vanilla", "dual"], "a stage that lacks a direction is not half scored"
+    assert after["vanilla"] == before["vanilla"] and "pivots" in after["dual"]["sets"]["test"]
 
 
 def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) -> None:
@@ -137,6 +159,17 @@ def test_several_seeds(copied: Path, tmp_path: Path) -> None:
     joint = card["comparisons"][0]["joint"]["chrf"]
     assert joint["difference"] == pytest.approx(fmean(one["difference"] for one in single))
     assert joint["high"] - joint["low"] > single[0]["high"] - single[0]["low"], "seeds are resampled too"
+
+
+def test_several_seeds_of_one_stage(copied: Path, tmp_path: Path) -> None:
+    """A way that only one of the runs has of a stage that was not asked for does no harm."""
+    other = Path(shutil.copytree(copied, tmp_path / "other"))
+    write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
+    through = dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")])
+    evaluate([copied], through, Silent())
+    card = evaluate([copied, other], dataclasses.replace(through, stages=["dual"]), Silent())
+    assert list(card["stages"]) == ["dual"] and card["comparisons"] == card["waiting"] == []
+    assert list(read_json(other / "scorecard.json")["stages"]) == STAGES
 
 
 def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:

@@ -133,8 +133,9 @@ def evaluate(
 
     Writes RUN/scorecard.json and the translations, which a second call takes up again, and prints a table with
     the experiment's comparisons: paired bootstrap, joint over directions. Several runs of one experiment that
-    differ in their seed are compared together. A --path is scored beside the direct translator of the same stage,
-    and enters no mean.
+    differ in their seed are compared together. With --stage only these stages are translated and printed;
+    RUN/scorecard.json also has the others that were evaluated before with the same beam. A --path is scored beside
+    the direct translator of the same stage, and enters no mean.
 
     Example: loopmt evaluate runs/demo --path "fr>en>es"
     """

@@ -2,7 +2,7 @@
 
 RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}    kept, and taken up again by the next call
 RUN/stages/NAME/scores.json                                 one stage
-RUN/scorecard.json                                          all stages, and the experiment's comparisons
+RUN/scorecard.json                                          all stages so far, and the experiment's comparisons
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import Translator, choose_stage, load
 
 _WORTH_PROCESSES = 20_000  # sentences of a stage; fewer are scored before processes have started
+_BETWEEN_STAGES = ("comparisons", "waiting")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Pairs:
 def evaluate(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> Json:
     """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned.
 
-    Of several runs, the first says what is compared.
+    Of several runs, the first says what is compared. What is returned has the stages that were asked for alone.
     """
     exams = [Exam.open(folder, wish.pivots) for folder in folders]
     _check_comparable(exams)
@@ -70,7 +71,19 @@ def evaluate(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> Jso
             write_json(exam.run.stage(name).folder / "scores.json", {"beam": wish.beam, **stage})
         write_json(exam.run.folder / "scorecard.json", card)
         cards.append(card)
-    return cards[0] if len(cards) == 1 else over_seeds(exams[0].experiment, measured, cards, wish.samples)
+    if wish.stages:
+        measured = [run.only(wish.stages) for run in measured]
+    card = cards[0] if len(cards) == 1 else over_seeds(exams[0].experiment, measured, cards, wish.samples)
+    return _among(card, set(wish.stages)) if wish.stages else card
+
+
+def _among(card: Json, stages: set[str]) -> Json:
+    """These stages, and the comparisons among them."""
+    return {
+        **card,
+        "stages": {name: stage for name, stage in card["stages"].items() if name in stages},
+        **{key: [one for one in card[key] if {one["of"], one["against"]} <= stages] for key in _BETWEEN_STAGES},
+    }
 
 
 def _check_comparable(exams: Sequence[Exam]) -> None:
@@ -105,23 +118,24 @@ class Exam:
         return cls(run, experiment, pairs, judge_of(experiment))
 
     def measures(self, wish: Wish, progress: Progress) -> RunMeasures:
-        """Those stages that were asked for, and those whose translations are there anyway."""
+        """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
         for name in wish.stages:
             choose_stage(self.run, self.experiment, name)
-        chosen = [
-            name
-            for name in self.run.finished()
-            if not wish.stages or name in wish.stages or Translations(self, name, wish.beam).kept
-        ]
-        return RunMeasures(self.experiment.seed, {name: self._stage(name, wish, progress) for name in chosen})
+        found = {}
+        for name in self.run.finished():
+            pairs, asked = self.pairs_of(name), not wish.stages or name in wish.stages
+            if not asked:
+                pairs = Translations(self, name, wish.beam).translated(pairs)
+            if asked or pairs:
+                found[name] = self._stage(name, pairs, wish, progress)
+        return RunMeasures(self.experiment.seed, found)
 
     def pairs_of(self, name: str) -> list[Pairs]:
         """The test text that a stage can translate."""
         hops = spoken_hops(self.experiment, name)
         return [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
 
-    def _stage(self, name: str, wish: Wish, progress: Progress) -> StageMeasures:
-        pairs = self.pairs_of(name)
+    def _stage(self, name: str, pairs: Sequence[Pairs], wish: Wish, progress: Progress) -> StageMeasures:
         said = Translations(self, name, wish.beam).all(pairs, progress)
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
@@ -220,13 +234,25 @@ class Translations:
                 advance(len(one.sources))
         return found
 
+    def translated(self, pairs: Sequence[Pairs]) -> list[Pairs]:
+        """Those that need no decoding; none, where a direction is missing: its mean would be of other directions."""
+        there = [one for one in pairs if self._read(one) is not None] if self.kept else []
+        return there if all(one in there for one in pairs if one.test.direct) else []
+
+    def _read(self, pairs: Pairs) -> list[str] | None:
+        file = self._file(pairs.test)
+        said = file.read_text(encoding="utf-8").split("\n")[:-1] if file.is_file() else None
+        return said if said is not None and len(said) == len(pairs.sources) else None
+
+    def _file(self, test: Test) -> FilePath:
+        return self.folder / folder_name(test.name) / f"{'-'.join(test.path.languages)}.txt"
+
     def _of(self, pairs: Pairs) -> list[str]:
-        test = pairs.test
-        file = self.folder / folder_name(test.name) / f"{'-'.join(test.path.languages)}.txt"
-        if file.is_file() and len(said := file.read_text(encoding="utf-8").split("\n")[:-1]) == len(pairs.sources):
+        if (said := self._read(pairs)) is not None:
             return said
+        file = self._file(pairs.test)
         self._translator = self._translator or load(self.exam.run.folder, self.stage)
-        said = self._translator.translate(pairs.sources, str(test.path), self.beam)
+        said = self._translator.translate(pairs.sources, str(pairs.test.path), self.beam)
         file.parent.mkdir(exist_ok=True)
         write_text(file, "".join(f"{line}\n" for line in said))
         return said

@@ -52,6 +52,9 @@ class RunMeasures:
     seed: int
     stages: dict[str, StageMeasures]
 
+    def only(self, names: Collection[str]) -> RunMeasures:
+        return RunMeasures(self.seed, {name: stage for name, stage in self.stages.items() if name in names})
+
 
 def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples: int) -> Json:
     """One run."""
