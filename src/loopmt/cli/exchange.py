@@ -73,8 +73,9 @@ def import_(
 ) -> None:
     """Put a pretrained translator into a run, as a start for training or as a frozen generator.
 
-    Marian and Pegasus checkpoints, our own exports included, can be both; any other model that translates can be a
-    generator. Tensors (safetensors), JSON and subword models are read; a pickle is refused.
+    Marian and Pegasus checkpoints can be both, our own exports included, but for a network that all directions share;
+    any other model that translates can be a generator. Tensors (safetensors), JSON and subword models are read; a
+    pickle is refused.
 
     Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/demo
     """
