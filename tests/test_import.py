@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
+from loopmt.workflow.dry_run import describe
 from loopmt.workflow.export import Wish as ExportWish
 from loopmt.workflow.export import export
 from loopmt.workflow.importing import direction, import_translator
@@ -350,18 +352,39 @@ def test_experiments_that_cannot_be(settings: dict[str, str], sentence: str, tex
 
 def test_a_start_must_fit(opus: Path, m2m: Path, text: Path, write: Callable[[str], Request], tmp_path: Path) -> None:
     request = write(experiment_text(text, imported=imported_as("start")))
-    with pytest.raises(ConfigError, match=r'imported "en>fr": there is nothing in .*loopmt import --from hf DIR'):
-        train(request, Silent())
+    nothing = r'imported "en>fr": there is nothing in .*loopmt import --from hf DIR'
+    for refused in (train, describe):
+        with pytest.raises(ConfigError, match=nothing):
+            refused(request, Silent())
+    assert not (tmp_path / "run" / "manifest.json").exists(), "known before the text is prepared"
     import_translator(opus, tmp_path / "run", Wish(EN_FR))
     with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
         train(request, Silent())
     shutil.rmtree(tmp_path / "run" / "imported")
     import_translator(m2m, tmp_path / "run", Wish(EN_FR, source_code="en", target_code="fr"))
-    with pytest.raises(RunError, match="was begun with other settings: imported"):
-        train(request, Silent())
-    shutil.copytree(tmp_path / "run" / "imported", tmp_path / "new" / "imported")
     with pytest.raises(ConfigError, match="cannot be a start: m2m_100 is another network"):
-        train(Request(request.file, tmp_path / "new"), Silent())
+        train(request, Silent())
+
+
+def test_a_start_that_was_refused_may_be_mended(
+    opus: Path, text: Path, write: Callable[[str], Request], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is refused while a stage is put together: the stage was not begun."""
+    request = write(experiment_text(text, imported=imported_as("start")))
+    import_translator(opus, tmp_path / "run", Wish(EN_FR))
+    monkeypatch.setattr("loopmt.workflow.train.check_imported", lambda experiment, run: None)
+    with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
+        train(request, Silent())
+    assert train(replace(request, overrides=["model.activation=swish"]), Silent())
+
+
+def test_the_dry_run_says_what_starts_from_imports(
+    exported: Path, text: Path, write: Callable[[str], Request], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = write(experiment_text(text, imported=imported_as("start")))
+    import_translator(exported / "en-fr", tmp_path / "run", Wish(EN_FR))
+    describe(request, Silent())
+    assert "en>fr from imported weights, the others from fresh weights, 4 updates" in capsys.readouterr().out
 
 
 def test_the_verb_says_what_to_write_into_the_experiment(opus: Path, m2m: Path, tmp_path: Path) -> None:

@@ -28,6 +28,13 @@ def test_lines_say_how_far_the_work_is() -> None:
     assert lines[2:] == ["inner: done in 0 s", "outer: done in 0 s"]
 
 
+def test_what_is_left_early_is_not_done() -> None:
+    stream = io.StringIO()
+    with pytest.raises(KeyboardInterrupt), Lines(stream, interval=0).track("training vanilla", 10):
+        raise KeyboardInterrupt
+    assert stream.getvalue() == "training vanilla: stopped after 0 s\n"
+
+
 @pytest.mark.parametrize(
     ("done", "total", "seconds", "said"),
     [

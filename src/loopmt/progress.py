@@ -18,7 +18,10 @@ Advance = Callable[[float], None]
 
 class Progress(Protocol):
     def track(self, description: str, total: float | None = None) -> AbstractContextManager[Advance]:
-        """Work of `total` steps; call what it yields with the number of steps done since. Tasks may nest."""
+        """Work of `total` steps; call what it yields with the number of steps done since. Tasks may nest.
+
+        Work that leaves by an exception was stopped, not done.
+        """
 
     def say(self, line: str) -> None:
         """A line worth reading once, above whatever moves."""
@@ -54,9 +57,13 @@ class Lines:
                 last = time.monotonic()
                 self.say(f"{description}: {_standing(done, total, last - began)}")
 
-        yield advance
-        if time.monotonic() - began >= self._interval:
-            self.say(f"{description}: done in {_duration(time.monotonic() - began)}")
+        ended = "stopped after"
+        try:
+            yield advance
+            ended = "done in"
+        finally:
+            if time.monotonic() - began >= self._interval:
+                self.say(f"{description}: {ended} {_duration(time.monotonic() - began)}")
 
     def say(self, line: str) -> None:
         print(visible(line), file=self._stream or sys.stderr, flush=True)

@@ -27,6 +27,7 @@ from loopmt.text.prepared import prepared, settings_of
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.workflow import stages
+from loopmt.workflow.importing import check_imported
 from loopmt.workflow.train import Request
 
 _TIMED_UPDATES = 2
@@ -38,6 +39,7 @@ def describe(request: Request, progress: Progress) -> None:
     """Print the plan; a mistake that `train` would refuse is refused here too."""
     experiment, run = request.load()
     wanted = experiment.asked_for(request.until, request.only)
+    check_imported(experiment, run)
     root = run.folder / "corpora" if experiment.data.world else request.file.parent / (experiment.data.root or "")
     settings = settings_of(experiment.data, experiment.vocab, experiment.languages, experiment.seed)
     manifest = prepared(run.folder, settings, as_files(experiment.data), root, experiment.languages)
@@ -134,7 +136,14 @@ class StagePlan:
         return 1 if stage.from_ is None else 1 + self._depth(self.experiment.stage(stage.from_))
 
     def _start(self) -> str:
-        return f"from {self.stage.from_}" if self.stage.from_ else "from fresh weights"
+        if self.stage.from_:
+            return f"from {self.stage.from_}"
+        own = spoken_hops(self.experiment, self.stage.name)
+        imported = self.experiment.imports("start") & own
+        if not imported:
+            return "from fresh weights"
+        fresh = ", the others from fresh weights" if own - imported else ""
+        return f"{', '.join(map(str, sorted(imported)))} from imported weights{fresh}"
 
     def _budget(self) -> str:
         train = self.train

@@ -11,7 +11,7 @@ from loopmt.errors import ConfigError, PathError
 from loopmt.export.generator import HuggingFaceGenerator
 from loopmt.export.imported import Imported, Wish
 from loopmt.export.importing import import_hugging_face
-from loopmt.export.start import starting_weights
+from loopmt.export.start import check_fits, starting_weights
 from loopmt.model.foreign import Foreign
 from loopmt.model.translators import Translators
 from loopmt.path import Hop
@@ -35,6 +35,14 @@ def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[H
     """Who speaks for an imported direction where a hop says `by = "frozen"`."""
     hops = sorted(experiment.imports("generator"))
     return {hop: HuggingFaceGenerator(_open(run, hop), device) for hop in hops}
+
+
+def check_imported(experiment: Experiment, run: Run) -> None:
+    """Refuse what is not there or does not fit, before the text is prepared."""
+    for one in experiment.imported:
+        found = _open(run, one.hop)
+        if one.use == "start":
+            check_fits(found, experiment.model)
 
 
 def start_imported(experiment: Experiment, run: Run, translators: Translators) -> None:

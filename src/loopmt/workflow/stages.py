@@ -149,13 +149,17 @@ def _filtered(entry: MixEntry, path: Path, trained: frozenset[Hop]) -> MixEntry:
 def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json], None]) -> bool:
     """Train a stage from where it stands; True when it is finished."""
     folder = site.run.stage(stage.name)
-    if site.processes.first:
-        folder.begin(settings_of(site.experiment, site.run, site.fingerprint, stage))
+    settings = settings_of(site.experiment, site.run, site.fingerprint, stage)
+    if site.processes.first and folder.begun:
+        folder.begin(settings)
     site.processes.wait()
     if folder.finished:
         return True
     with folder.locked() if site.processes.first else nullcontext(), explained():
-        return assemble(site, stage, folder, stopper, show).run()
+        trainer = assemble(site, stage, folder, stopper, show)
+        if site.processes.first:  # not before it can start: settings that were refused may be mended
+            folder.begin(settings)
+        return trainer.run()
 
 
 def refuse_changes(experiment: Experiment, run: Run, manifest: Manifest) -> None:

@@ -15,9 +15,14 @@ from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepare
+from loopmt.workflow.importing import check_imported
 from loopmt.workflow.side_by_side import train_side_by_side
 from loopmt.workflow.stages import Site, Stopper, refuse_changes, train_stage
 from loopmt.workflow.watch import watched
+
+
+class _PausedError(Exception):
+    """A stage was left before its end."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def train(request: Request, progress: Progress) -> bool:
             processes.wait()
             return _train_tree(run, device, processes, request, stopper, Silent())
         with run.locked():
+            check_imported(experiment, run)
             _prepare(experiment, run, request, progress)
             processes.wait()
             return _train_tree(run, device, processes, request, stopper, progress)
@@ -95,8 +101,11 @@ def _train_tree(
 
 
 def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress, tensorboard: bool) -> bool:
-    for stage in stages:
-        with watched(site, stage, progress, tensorboard) as show:
-            if not train_stage(site, stage, stopper, show):
-                return False
+    try:
+        for stage in stages:
+            with watched(site, stage, progress, tensorboard) as show:
+                if not train_stage(site, stage, stopper, show):
+                    raise _PausedError  # so that whoever looks on does not take it for done
+    except _PausedError:
+        return False
     return True
