@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from loopmt.errors import RunError
-from loopmt.progress import Silent
+from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
 from loopmt.workflow.stages import Stopper
 from loopmt.workflow.train import Request, train
@@ -125,7 +126,7 @@ def test_asked_to_stop(ask_for: ASK, reference: Request, number: signal.Signals)
     wait_for(lambda: folder.begun and len(folder.records()) >= 1, process)
     process.send_signal(number)
     _, said = process.communicate(timeout=300)
-    assert process.returncode == 0
+    assert process.returncode == (0 if folder.finished else 128 + number), "a shell's && does not go on"
     if not folder.finished:
         assert f"training paused: {number.name} was received. The same command resumes it." in said
         assert folder.updates()[-1] > 0
@@ -141,6 +142,12 @@ def test_paused_after_a_time(ask_for: ASK, reference: Request) -> None:
         assert pauses < 100
     assert pauses > 1
     assert_same(request, reference)
+
+
+def test_a_paused_stage_is_not_done(ask_for: ASK) -> None:
+    request, stream = ask_for(STAGE), io.StringIO()
+    assert not train(Request(request.file, request.run, stop_after=0.0), Lines(stream, interval=0))
+    assert "training loops: stopped after" in stream.getvalue() and "training loops: done" not in stream.getvalue()
 
 
 def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
@@ -215,8 +222,9 @@ def test_stages_side_by_side_are_those_one_after_another(ask_for: ASK) -> None:
     wait_for(lambda: last.begun and bool(last.updates()), process)
     process.terminate()
     _, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    if not Run(both.run).stage("a").finished:
+    finished = all(Run(both.run).stage(name).finished for name in "abc")
+    assert process.returncode == (0 if finished else 143), said
+    if not finished:
         assert "training paused: SIGTERM was received" in said
     for request in (both, single):
         assert train(request, Silent())

@@ -53,6 +53,14 @@ class CollapseError(LoopmtError):
     exit_code = 3
 
 
+class StoppedError(LoopmtError):
+    """Training was paused by a signal; a shell must not take that for its end."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal  # as shells count
+
+
 class ExhaustedError(LoopmtError):
     """Memory ran out, and splitting the work did not help."""
 

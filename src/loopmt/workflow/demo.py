@@ -46,7 +46,7 @@ class Outcome:
 
 
 def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome | None:
-    """Draw, train, evaluate, check the theory; None if training was stopped before its end."""
+    """Draw, train, evaluate, check the theory; None if training was paused before its end."""
     started = time.monotonic()
     with resources.as_file(resources.files("loopmt") / "demo.toml") as file:
         request = Request(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))

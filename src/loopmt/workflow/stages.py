@@ -50,6 +50,7 @@ class Stopper:
     deadline: float | None = None
     reason: str | None = None
     heard: float | None = None  # when the first signal came
+    signal: int | None = None  # that is the reason
     orphaned: Callable[[], bool] = lambda: False
 
     def asked(self) -> bool:
@@ -72,7 +73,8 @@ class Stopper:
     def _heard(self, number: int, frame: FrameType | None) -> None:
         """Only a second signal interrupts: with --jobs the first may come when our own clock has ended the time."""
         now = time.monotonic()
-        self.reason = self.reason or f"{signal.Signals(number).name} was received"
+        if self.reason is None:
+            self.reason, self.signal = f"{signal.Signals(number).name} was received", number
         self.heard = self.heard or now
         if now - self.heard > _SAME_SIGNAL:  # asked again: do not wait for the end of the round
             raise KeyboardInterrupt

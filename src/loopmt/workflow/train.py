@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Stage, load
+from loopmt.errors import StoppedError
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
@@ -66,7 +67,7 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
 
 
 def train(request: Request, progress: Progress) -> bool:
-    """Train the stages that were asked for; False if it was stopped before."""
+    """Train the stages that were asked for; False if the time was over before. A signal is a `StoppedError`."""
     device = device_of_this_process()
     processes = Processes.join(device)
     experiment, run = request.load()
@@ -96,8 +97,16 @@ def _train_tree(
             site = Site.open(run, device, processes)
             finished = _one_by_one(site, stages, stopper, progress, request.tensorboard)
     if not finished:
-        progress.say(f"training paused: {stopper.reason}. The same command resumes it.")
+        _paused(stopper, processes, progress)
     return finished
+
+
+def _paused(stopper: Stopper, processes: Processes, progress: Progress) -> None:
+    """By a signal it is an error, but not under torchrun: there a child's error ends the others while they save."""
+    sentence = f"training paused: {stopper.reason}. The same command resumes it."
+    if stopper.signal is not None and not processes.joined:
+        raise StoppedError(sentence, stopper.signal)
+    progress.say(sentence)
 
 
 def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress, tensorboard: bool) -> bool:
