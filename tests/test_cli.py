@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ import typer.main
 
 from loopmt.__main__ import main as command
 from loopmt.cli import app, main
+from loopmt.run import Run
 
 SENTENCE = "The small child hears the kind cat often."
 
@@ -217,17 +219,54 @@ def test_typing_mistakes_show_the_usage(cli: Cli) -> None:
 def test_prepare_and_train(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     done = cli("prepare", tiny_experiment_file, "--run", run)
-    assert done.code == 0 and "bitext en-fr: 240 of 240 rows kept (removed: none)" in done.out
+    assert done.code == 0 and (done.out + done.err).count("bitext en-fr: 240 of 240 rows kept") == 1
     words = ("train", tiny_experiment_file, "--run", run, "--until", "vanilla", "--set", "stage.vanilla.updates=8")
     done = cli(*words)
-    assert (done.code, done.out) == (0, f"finished; next: loopmt evaluate {run}\n")
+    again = f"loopmt train {tiny_experiment_file} --run {run} --set stage.vanilla.updates=8"
+    said = f"finished what was asked for; still to train: vanilla-longer, dual; next: {again}\n"
+    assert (done.code, done.out) == (0, said)
     before = contents(run)
     assert cli(*words).code == 0 and contents(run) == before
     done = cli("train", tiny_experiment_file, "--run", run)
     assert (done.code, done.out) == (2, "") and 'stage "vanilla" was begun with other settings' in done.err
     shown = json.loads(cli("show", run, "--json").out)
     assert [stage["state"] for stage in shown["stages"]] == ["finished", "not begun", "not begun"]
-    assert shown["next"] == f"loopmt train tiny.toml --run {run}"
+    assert shown["next"] == again
+    (run / "origin.json").write_text("{")
+    assert f"next: loopmt train EXPERIMENT --run {run} --set stage.vanilla.updates=8\n" in cli("show", run).out
+
+
+def test_prepared_with_other_settings(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = cli("prepare", tiny_experiment_file, "--run", run, "--set", "vocab.size=330")
+    again = f"loopmt train {tiny_experiment_file} --run {run} --set vocab.size=330"
+    assert done.out == f"prepared in {run}; next: {again}\n" and "was prepared otherwise" not in done.err
+    done = cli("prepare", tiny_experiment_file, "--run", run, "--set", "vocab.size=340")
+    assert f"{run} was prepared otherwise: vocab.size was 330 and is 340. It is prepared again.\n" in done.err
+
+
+def test_the_next_command_can_be_given(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    """A star of bitext, no test set, a name that is not the file's: only what there is is recommended."""
+    file, run = tmp_path / "star file.toml", tmp_path / "run"
+    head, vanilla, *_ = tiny_experiment_file.read_text(encoding="utf-8").split("[[stage]]")
+    file.write_text(f"{head}[[stage]]{vanilla}", encoding="utf-8")
+    star = ["name=my-star", 'languages=["fr","es","en"]', 'data.bitext={"en-fr"="bi.en-fr","en-es"="bi.en-es"}']
+    few = [f"data.root={tiny_experiment_file.parent / 'text'}", "data.test={}", "stage.vanilla.updates=2"]
+    sets = [word for one in (*star, *few) for word in ("--set", one)]
+    done = cli("prepare", file, "--run", run, *sets)
+    again = shlex.split(done.out.partition("next: loopmt ")[2])
+    assert again == ["train", str(file), "--run", str(run), *sets]
+    done = cli(*again)
+    assert (done.code, done.out) == (0, f'finished; next: loopmt translate {run} "fr>en"\n')
+    assert f'next: loopmt translate {run} "fr>en"' in cli("show", run).out
+    assert cli("translate", run, "fr>en", stdin="x\n").code == 0
+
+
+def test_show_says_who_is_training(cli: Cli, copied: Path) -> None:
+    with Run(copied).locked():
+        said = cli("show", copied).out
+        assert said.endswith(f"training now (pid {os.getpid()})\n") and "next:" not in said
+    assert "next:" in cli("show", copied).out
 
 
 def test_dry_run_changes_nothing(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:

@@ -186,11 +186,11 @@ def test_sentences_of_an_unfinished_run_are_those_of_its_last_finished_stage(unf
     assert data["paper"] == []
 
 
-def test_a_run_that_has_not_begun(tiny_run: Path, tmp_path: Path) -> None:
+def test_a_run_that_has_not_begun(tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     shutil.copytree(tiny_run, folder, ignore=shutil.ignore_patterns("stages"))
     found = read(write_report(folder))
-    assert "Nothing was trained yet: loopmt train tiny.toml" in found.text
+    assert f"Nothing was trained yet: loopmt train {tiny_experiment_file} --run {folder}" in found.text
     (folder / "manifest.json").unlink()
     assert "The text is not prepared yet: loopmt prepare" in read(write_report(folder)).text
 

@@ -1,6 +1,6 @@
 """An experiment's directory: the only writer there.
 
-    RUN/experiment.json, experiment.toml, manifest.json, vocab/, store/, imported/
+    RUN/experiment.json, experiment.toml, origin.json, manifest.json, vocab/, store/, imported/
     RUN/stages/NAME/{stage.json, metrics.jsonl, scores.json, checkpoints/NNNNNNNN/, result/}
 
 A checkpoint is a folder of tensors (safetensors) and JSON, written under another name, synced, then renamed: it is
@@ -80,12 +80,32 @@ class Run:
         except LoopmtError as error:
             raise DamagedError(f"{file} is damaged: {error} {way_out}") from None
 
-    def set_up(self, experiment: Experiment, text: str | None = None) -> None:
-        """Write down the experiment; what may not change after training began is checked stage by stage."""
+    def set_up(self, experiment: Experiment, text: str | None = None, origin: Json | None = None) -> None:
+        """Write down the experiment, and where it came from: the file's text, its name and the `--set` options.
+
+        What may not change after training began is checked stage by stage.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "experiment.json", seal(experiment.model_dump(mode="json", by_alias=True)))
         if text is not None:
             write_text(self.folder / "experiment.toml", text)
+        if origin is not None:
+            write_json(self.folder / "origin.json", seal(origin))
+
+    def origin(self) -> Json:
+        """`file` and `set` as they were given; nothing where that is not known, for it is only good for advice."""
+        try:
+            return read_sealed(self.folder / "origin.json", "")
+        except DamagedError:
+            return {}
+
+    def owner(self) -> str | None:
+        """The id of the process that prepares or trains the run now, if there is one."""
+        try:
+            with (self.folder / ".lock").open() as file:
+                return _owner(file)
+        except OSError:  # nobody ever held it
+            return None
 
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
         """A run in another folder: this one's text, imports and named stages by links; what it trains is its own."""
@@ -123,12 +143,25 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
+def _owner(file: IO[str]) -> str | None:
+    """Who holds the lock; closing the file lets go of the share that asking may have got."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _named(file)
+    return None
+
+
+def _named(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read().strip() or "unknown"
+
+
 def _acquire(file: IO[str], folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        file.seek(0)
-        owner = file.read().strip() or "unknown"
+        owner = _named(file)
         raise LockedError(
             f"{folder} is in use by another process (pid {owner}). Wait for it, stop it, or choose another --run."
         ) from None

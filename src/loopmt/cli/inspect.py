@@ -45,7 +45,11 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
         line = f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}"
         console.print(plain(line), highlight=False)
-    typer.echo(f"next: {found['next']}")
+    typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
+
+
+def _now(found: dict[str, Any]) -> str:
+    return f"{'training' if found['prepared'] else 'preparing'} now (pid {found['process']})"
 
 
 def _overview_table(found: dict[str, Any]) -> Table:

@@ -16,14 +16,12 @@ def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = N
 
     Example: loopmt prepare examples/multi30k.toml --run runs/multi30k
     """
+    from loopmt.judge.again import train_command
     from loopmt.progress import standard
     from loopmt.workflow.train import Request, prepare_run
 
-    found, manifest = prepare_run(Request(file, run, override or ()), standard())
-    for corpus in manifest.corpora:
-        removed = ", ".join(f"{rule} {count:,}" for rule, count in corpus.removed.items() if count) or "none"
-        typer.echo(f"{corpus.kind} {corpus.name}: {corpus.kept:,} of {corpus.rows:,} rows kept (removed: {removed})")
-    typer.echo(f"prepared in {found.folder}; next: loopmt train {file} --run {found.folder}")
+    found, _ = prepare_run(Request(file, run, override or ()), standard())
+    typer.echo(f"prepared in {found.folder}; next: {train_command(found, found.experiment())}")
 
 
 def train(
@@ -50,6 +48,7 @@ def train(
     """
     from loopmt.processes import speaks_for_all
     from loopmt.progress import standard
+    from loopmt.workflow.show import after_training
     from loopmt.workflow.train import Request, train
 
     request = Request(file, run, override or (), until, only or (), seconds(stop_after), jobs, tensorboard)
@@ -59,5 +58,4 @@ def train(
         describe(request, standard())
         return
     if train(request, standard()) and speaks_for_all():
-        folder = request.load()[1].folder
-        typer.echo(f"finished; next: loopmt evaluate {folder}")
+        typer.echo(after_training(request.load()[1]))

@@ -41,7 +41,8 @@ def prepare(
     settings = settings_of(data, vocab, languages, seed)
     files = as_files(data)
     root = run_folder / "corpora" if data.world else experiment_folder / (data.root or "")
-    if manifest := prepared(run_folder, settings, files, root, languages):
+    progress = progress or Silent()
+    if manifest := prepared(run_folder, settings, files, root, languages, progress.say):
         return manifest
     with scratch_folder(run_folder) as scratch:
         if data.world:
@@ -49,7 +50,7 @@ def prepare(
         inputs = Inputs(files, root, languages)
         worth = inputs.size() > (_WORTH_MOSES if data.pretokenize else _WORTH_PROCESSES)
         jobs = jobs or (default_jobs() if worth else 1)
-        work = _Work(inputs, files, vocab, languages, seed, scratch, progress or Silent(), jobs)
+        work = _Work(inputs, files, vocab, languages, seed, scratch, progress, jobs)
         manifest = work.run(settings)
         install(scratch, run_folder)
     return manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,14 @@ def settings_of(data: Data, vocab: VocabConfig, languages: Sequence[str], seed: 
 
 
 def prepared(
-    run_folder: Path, settings: dict[str, Any], data: Data, root: Path, languages: Sequence[str]
+    run_folder: Path,
+    settings: dict[str, Any],
+    data: Data,
+    root: Path,
+    languages: Sequence[str],
+    say: Callable[[str], None] = lambda line: None,
 ) -> Manifest | None:
-    """The manifest, if what it describes is there and is what would be prepared now."""
+    """The manifest, if what it describes is there and is what would be prepared now; if not so, `say` hears why."""
     trained = (run_folder / "stages").exists()
     try:
         manifest = Manifest.load(run_folder / "manifest.json")
@@ -53,6 +58,7 @@ def prepared(
             f"{run_folder} holds stages trained on other data: {'; '.join(changes[:5])}. "
             "Change it back, or give another folder with --run."
         )
+    say(f"{run_folder} was prepared otherwise: {'; '.join(changes[:5])}. It is prepared again.")
     return None
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
-from loopmt.config import Experiment, Stage
+from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.judge.again import train_command
+from loopmt.model.translators import all_hops
 from loopmt.run import Json, Run, StageFolder, read_json
 
 
 def overview(folder: Path) -> Json:
-    """Stages with their state and scores, the comparisons, and the next command."""
+    """Stages with their state and scores, the comparisons, who works on it now, and the next command."""
     run = Run.open(folder)
     experiment = run.experiment()
     stages = [_stage(run.stage(stage.name), stage) for stage in experiment.stages]
@@ -18,6 +21,7 @@ def overview(folder: Path) -> Json:
         scored = card.get("stages", {}).get(stage["name"], {})
         if stage["result"] is not None and scored.get("result") == stage["result"]:
             stage["scores"] = scored["mean"]
+    left = any(stage["state"] != "finished" for stage in stages)
     return {
         "run": str(folder),
         "experiment": experiment.name,
@@ -28,7 +32,8 @@ def overview(folder: Path) -> Json:
             {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]}
             for one in card.get("comparisons", [])
         ],
-        "next": _next(folder, stages, experiment),
+        "process": run.owner(),
+        "next": _next(run, experiment, left, all(stage["scores"] is not None for stage in stages)),
     }
 
 
@@ -71,9 +76,19 @@ def _heard(validation: Json) -> int:
     return sum(hop not in untaught for hop in validation["bleu"]) or len(validation["bleu"])
 
 
-def _next(folder: Path, stages: list[Json], experiment: Experiment) -> str:
-    if not all(stage["state"] == "finished" for stage in stages):
-        return f"loopmt train {experiment.name}.toml --run {folder}"
-    if any(stage["scores"] is None for stage in stages):
+def after_training(run: Run) -> str:
+    """What there is to say when the stages that were asked for are trained; nothing is read that was not needed."""
+    experiment, finished = run.experiment(), run.finished()
+    left = [stage.name for stage in experiment.stages if stage.name not in finished]
+    still = f" what was asked for; still to train: {', '.join(left)}" if left else ""
+    return f"finished{still}; next: {_next(run, experiment, bool(left), scored=False)}"
+
+
+def _next(run: Run, experiment: Experiment, left: bool, scored: bool) -> str:
+    if left:
+        return train_command(run, experiment)
+    folder = shlex.quote(str(run.folder))
+    if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
-    return f'loopmt translate {folder} "{">".join(experiment.languages[:2])}"'
+    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, run.finished()[-1]))
+    return f'loopmt translate {folder} "{hop}"'

@@ -62,7 +62,8 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
         progress,
     )
     refuse_changes(experiment, run, manifest)
-    run.set_up(experiment, request.file.read_text(encoding="utf-8"))
+    origin = {"file": str(request.file), "set": list(request.overrides)}
+    run.set_up(experiment, request.file.read_text(encoding="utf-8"), origin)
     return manifest
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
-import shlex
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
 
-from loopmt.config import Experiment, Stage, expansions, loads
-from loopmt.errors import LoopmtError
+from loopmt.config import Experiment, Stage, expansions
+from loopmt.judge.again import train_command
 from loopmt.judge.report.followed import with_differences
 from loopmt.judge.report.measured import parameters, plan_rows, predicted, thresholds
 from loopmt.judge.report.tables import paper_tables
@@ -179,34 +177,11 @@ def _again(run: Run, experiment: Experiment) -> Json:
     """What to type, with which file, to get the same run."""
     file = run.folder / "experiment.toml"
     text = file.read_text(encoding="utf-8") if file.is_file() else None
-    changed = _overrides(text, experiment) if text is not None else []
-    command = ["loopmt", "train", f"{experiment.name}.toml", "--run", str(run.folder)]
     return {
-        "command": shlex.join([*command, *(word for one in changed for word in ("--set", one))]),
+        "command": train_command(run, experiment, f"{experiment.name}.toml"),  # the page has the file's text
         "toml": text,
         "resolved": json.dumps(experiment.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False),
         "root": experiment.data.root,
         "versions": {**{name: version(name) for name in ("loopmt", "torch", "numpy", "sentencepiece", "sacrebleu")},
                      "python": platform.python_version()},
     }  # fmt: skip
-
-
-def _overrides(text: str, experiment: Experiment) -> list[str]:
-    """The `--set` options that lead from the file to the experiment as it was run."""
-    try:
-        written = loads(text, name=experiment.name).model_dump(mode="json", by_alias=True)
-    except LoopmtError:
-        return []
-    return list(_changes(written, experiment.model_dump(mode="json", by_alias=True)))
-
-
-def _changes(written: Any, run: Any, where: str = "") -> list[str]:
-    if written == run:
-        return []
-    if isinstance(written, dict) and isinstance(run, dict):
-        keys = {**written, **run}
-        return [one for key in keys for one in _changes(written.get(key), run.get(key), f"{where}.{key}".lstrip("."))]
-    if where == "stage":
-        before, now = ({stage["name"]: stage for stage in stages} for stages in (written, run))
-        return _changes(before, now, where)
-    return [f"{where}={json.dumps(run, ensure_ascii=False)}"]
