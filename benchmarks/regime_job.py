@@ -23,7 +23,7 @@ from benchmarks.regime import experiment as experiment_file
 from benchmarks.timing import Json, Plan
 
 from loopmt.config import Compare
-from loopmt.errors import CollapseError
+from loopmt.errors import CollapseError, StoppedError
 from loopmt.progress import Lines
 from loopmt.run import Run, write_text
 from loopmt.workflow import analyze, evaluate, plan, scorecard
@@ -96,8 +96,9 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
 def train_all(request: Request, progress: Lines) -> str | None:
     """Train the tree; a stage that collapses ends it, and is a result too."""
     try:
-        if not train(request, progress):
-            sys.exit("stopped before its end; the same command resumes it.")
+        train(request, progress)
+    except StoppedError as stop:
+        sys.exit(str(stop))
     except CollapseError as error:
         progress.say(str(error))
         return str(error)
