@@ -356,3 +356,26 @@ def test_which_steps_are_shown(judged: Path) -> None:
     assert steps_to_show(experiment, ["vanilla", "vanilla-longer", "dual"]) == [("vanilla", "dual")]
     assert steps_to_show(experiment, ["vanilla", "vanilla-longer"]) == [("vanilla", "vanilla-longer")]
     assert steps_to_show(experiment, ["vanilla"]) == [("vanilla",)] and steps_to_show(experiment, []) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("evaluate", ["--beam", "1", "--samples", "20"]),
+        ("plan", ["--beam", "1", "--sentences", "12"]),
+        ("analyze", ["--beam", "1", "--sentences", "12", "--against-plan"]),
+        ("report", ["--sentences", "0"]),
+    ],
+)
+def test_no_table_is_cut_on_a_narrow_terminal(copied: Path, verb: str, options: list[str]) -> None:
+    done = CliRunner().invoke(app, [verb, str(copied), *options], env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    rows = [line for line in done.output.splitlines() if line.startswith(("│", "┃"))]
+    assert rows and "…" not in done.output and max(map(len, rows)) <= 80
+    if verb == "plan":
+        for loop in ("en>fr>en", "en>fr>es>en", "es>en>fr>es"):
+            assert any(f" {loop} │" in row for row in rows)
+        numbers = [number for row in rows for number in re.findall(r"\d[\d.]*", row) if "." in number]
+        assert numbers and all(re.fullmatch(r"\d+\.\d+", number) for number in numbers)
+    if verb == "analyze":
+        assert "en-de " not in " ".join(row for row in rows if row.startswith("│"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.tables import console, number_table, print_table
 from loopmt.errors import LoopmtError
 
 TABLES: dict[str, tuple[str, dict[str, str]]] = {
@@ -58,6 +57,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         {"pivots": "helpers", "length": "K", "M": "M", "gain": "gain", "theorem1": "Theorem 1", "hypothesis_h": "H"},
     ),
 }  # fmt: skip
+_NAMES = {"theorem1": 2, "triangle": 2, "length": 2}  # columns that say which row it is, where it is not the first
 
 
 def lab(
@@ -91,10 +91,10 @@ def lab(
     if as_json:
         print(json.dumps({name: report[name]["rows"] for name in TABLES}, indent=1, allow_nan=False))
         return
-    console = Console() if sys.stdout.isatty() else Console(width=150)
+    shown = console()
     for name, (title, columns) in TABLES.items():
-        console.print(_table(title, columns, report[name]["rows"]))
-    console.print(f"Wrote {out / 'lab.json'} and {len(drawn)} pictures in {out}.", soft_wrap=True)
+        print_table(shown, _table(title, columns, report[name]["rows"]), _NAMES.get(name, 1))
+    shown.print(f"Wrote {out / 'lab.json'} and {len(drawn)} pictures in {out}.", soft_wrap=True)
 
 
 def _make_folder(folder: Path) -> None:
@@ -105,11 +105,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _table(title: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for heading in columns.values():
-        table.add_column(
-            heading, justify="left" if heading in ("dependence", "prediction", "condition", "training") else "right"
-        )
+    table = number_table(title, *columns.values())
     for row in rows:
         table.add_row(*(_show(row[key]) for key in columns))
     return table

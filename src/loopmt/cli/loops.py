@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.tables import number_table, plain
+from loopmt.cli.tables import console, number_table, print_table
 from loopmt.terminal import visible
 
 Json = dict[str, Any]
@@ -28,28 +27,28 @@ _LATENT = {
 
 def print_analysis(analysis: Json, threshold: float) -> None:
     """The paper's tables, then the parameters of each step of the tree by one rule; the rest is in analysis.json."""
-    console = _console()
+    out = console()
     rule = "exact" if "exact" in analysis["rules"] else f"BLEU > {threshold:g}"
     for table in analysis["tables"]:
-        _print_paper(console, table)
+        _print_paper(out, table)
     for key, rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
         title = f"{key[1]} to {key[2]} on {key[0]}, correct: {rule}; 95% intervals"
-        _print_loops(console, title, rows, {name: name for name in _PARAMETERS})
+        _print_loops(out, title, rows, {name: name for name in _PARAMETERS})
     for key, rows in _grouped(analysis["beyond_placebo"], rule, ("set", "before", "after", "control")):
         title = f"{key[1]} to {key[2]} on {key[0]}, beyond the placebo {key[3]}: what loops did"
-        _print_loops(console, title, rows, {name: name for name in rows[0]["values"]})
+        _print_loops(out, title, rows, {name: name for name in rows[0]["values"]})
     parents = {row["before"] for row in analysis["pairs"]}
     latent = [row for row in analysis["latent"] if row["stage"] in parents]
     for key, rows in _grouped(latent, None, ("set", "stage")):
-        _print_loops(console, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
+        _print_loops(out, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
     if analysis["thresholds"]:
-        console.print(_threshold_table(analysis["thresholds"]))
+        print_table(out, _threshold_table(analysis["thresholds"]), names=2)
     if "predicted" in analysis:
-        _print_predicted(console, analysis["predicted"])
+        _print_predicted(out, analysis["predicted"])
 
 
 def print_plan(plan: Json) -> None:
-    console = _console()
+    out = console()
     table = number_table(
         f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
         *("direction", "loop", "p", "M", "can lose", "can gain", "break-even", "pilot", "verdict"),
@@ -58,28 +57,24 @@ def print_plan(plan: Json) -> None:
         table.add_section()
         for number, loop in enumerate(outlook["loops"]):
             table.add_row("" if number else direction, *_loop_cells(loop))
-    console.print(table)
+    print_table(out, table, names=2)
     reasons: dict[str, list[str]] = {}
     for outlook in plan["directions"].values():
         for loop in outlook["loops"]:
             reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
     for reason, loops in reasons.items():
-        _say(console, f"{', '.join(loops)}: {reason}")
+        _say(out, f"{', '.join(loops)}: {reason}")
     pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
     if pivots:
-        console.print(_pivot_table(pivots))
+        print_table(out, _pivot_table(pivots))
     if plan["zero_resource"]:
-        _print_zero_resource(console, plan["zero_resource"])
-    _say(console, f"\n{_turns(plan)}")
-    _say(console, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
+        _print_zero_resource(out, plan["zero_resource"])
+    _say(out, f"\n{_turns(plan)}")
+    _say(out, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
 
 
-def _console() -> Console:
-    return Console() if sys.stdout.isatty() else Console(width=180)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+def _say(out: Console, text: str) -> None:
+    out.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
@@ -97,7 +92,7 @@ def _grouped(rows: Iterable[Json], rule: str | None, keys: tuple[str, ...]) -> I
         yield key, list(group)
 
 
-def _print_loops(console: Console, title: str, rows: list[Json], names: dict[str, str]) -> None:
+def _print_loops(out: Console, title: str, rows: list[Json], names: dict[str, str]) -> None:
     """A row for each parameter, a column for each loop, a few loops at a time, short ones first."""
     rows = sorted(rows, key=lambda row: row["loop"].count(">"))
     for start in range(0, len(rows), _WIDE):
@@ -107,28 +102,29 @@ def _print_loops(console: Console, title: str, rows: list[Json], names: dict[str
             if any(name in row["values"] for row in part):
                 cells = [_shown(row["values"].get(name, [None] * 3), name == "gain") for row in part]
                 table.add_row(label, *cells)
-        console.print(table)
+        print_table(out, table)
 
 
 # -- the paper's tables ----------------------------------------------------------------------------------------
 
 
-def _print_paper(console: Console, tables: Json) -> None:
+def _print_paper(out: Console, tables: Json) -> None:
     where = f"{tables['before']} (p) to {tables['after']} (p^d) on {tables['set']}, unsmoothed BLEU"
     accuracy = number_table(f"Accuracy at thresholds: {where}", "pair", "", "10", "20", "paper 10", "paper 20")
     for row in tables["accuracy"]:
-        ours = [_shown(cell) for cell in row["ours"]] if row["ours"] else ["-", "-"]
-        accuracy.add_row(row["pair"], row["quantity"], *ours, *map(_two, row["paper"] or [None, None]))
-    console.print(accuracy)
+        if row["ours"]:  # the paper has pairs that a run may lack
+            ours, theirs = map(_shown, row["ours"]), map(_two, row["paper"] or [None, None])
+            accuracy.add_row(row["pair"], row["quantity"], *ours, *theirs)
+    print_table(out, accuracy, names=2)
     parameters = number_table(
         f"Estimated parameters: {where}; one direction | the other",
         *("pair", "", "10", "20", "paper (en-de) 10", "paper (en-de) 20"),
     )
     for row in tables["parameters"]:
-        ours = [" | ".join(_two(direction[0]) for direction in cell) for cell in row["ours"]]
-        theirs = [" | ".join(map(_two, cell)) for cell in row["paper"]]
-        parameters.add_row(row["pair"], row["quantity"], *ours, *theirs)
-    console.print(parameters)
+        both = [" | ".join(_two(direction[0]) for direction in cell) for cell in row["ours"]]
+        printed = [" | ".join(map(_two, cell)) for cell in row["paper"]]
+        parameters.add_row(row["pair"], row["quantity"], *both, *printed)
+    print_table(out, parameters, names=2)
 
 
 def _two(value: float | None) -> str:
@@ -196,7 +192,7 @@ def _pivot_table(pivots: Sequence[Json]) -> Table:
     return table
 
 
-def _print_zero_resource(console: Console, directions: Json) -> None:
+def _print_zero_resource(out: Console, directions: Json) -> None:
     table = number_table(
         "Directions not taught yet: what could teach them, and what they must beat",
         *("direction", "taught by", "its sources are right", "decoding by", "is right", "verdict"),
@@ -207,9 +203,9 @@ def _print_zero_resource(console: Console, directions: Json) -> None:
         for number, ((path, sources), (way, right)) in enumerate(ways):
             head, verdict = ("", "") if number else (direction, one["verdict"])
             table.add_row(head, path, _shown(sources), way, _shown(right), verdict)
-    console.print(table)
+    print_table(out, table)
     for direction, one in directions.items():
-        _say(console, f"{direction}: {one['verdict']}: {one['why']}")
+        _say(out, f"{direction}: {one['verdict']}: {one['why']}")
 
 
 def _turns(plan: Json) -> str:
@@ -221,19 +217,20 @@ def _turns(plan: Json) -> str:
     )
 
 
-def _print_predicted(console: Console, predicted: Json) -> None:
-    table = number_table(
-        "Predicted against observed: gain over the control",
-        *("stage", "control", "set", "direction", "loop", "verdict", "predicted", "observed", "hit"),
-    )
-    for row in predicted["rows"]:
-        hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
-        head = [plain(row[name]) for name in ("of", "against", "set", "direction", "loop", "verdict")]
-        table.add_row(*head, _shown(row["predicted"], True), _shown(row["observed"], True), hit)
-    console.print(table)
+def _print_predicted(out: Console, predicted: Json) -> None:
+    for key, rows in _grouped(predicted["rows"], None, ("of", "against", "set")):
+        table = number_table(
+            f"Predicted against observed: gain of {key[0]} over the control {key[1]} on {key[2]}",
+            *("direction", "loop", "verdict", "predicted", "observed", "hit"),
+        )
+        for row in rows:
+            hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
+            gains = (_shown(row[name], True) for name in ("predicted", "observed"))
+            table.add_row(row["direction"], row["loop"], row["verdict"], *gains, hit)
+        print_table(out, table, names=2)
     rate = predicted["rate"]
     _say(
-        console,
+        out,
         f"{rate['decided']} of {rate['rows']} verdicts decided, right: {_shown(rate['hits'])}; always saying helps: "
         f"{_shown(rate['always_helps'])}; always saying no signal: {_shown(rate['always_no_signal'])}.",
     )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from loopmt.cli.tables import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,22 +38,21 @@ def report(
 
 
 def _print_paper(tables: list[dict[str, Any]]) -> None:
-    from rich.console import Console
+    from loopmt.cli.tables import console, print_table
 
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    out = console()
     for table in tables:
-        console.print(_table(table))
+        print_table(out, _table(table), names=table["heads"][0][1])
 
 
 def _table(table: dict[str, Any]) -> Table:
-    """Heads that span columns are written above the first of them."""
-    from rich.table import Table
+    """A head that spans columns is written above each of them: the columns may be shown apart."""
+    from loopmt.cli.tables import number_table, plain
 
-    heads = [text if number == 0 else "" for text, span in table["heads"] for number in range(span)]
-    drawn = Table(title=plain(table["title"]), title_justify="left", title_style="bold", header_style="bold")
+    heads = [text for text, span in table["heads"] for _ in range(span)]
+    first, *columns = (f"{head}\n{column}" for head, column in zip(heads, table["columns"], strict=True))
+    drawn = number_table(table["title"], first, *columns)
     drawn.caption, drawn.caption_justify = plain(table["note"]) or None, "left"
-    for head, column in zip(heads, table["columns"], strict=True):
-        drawn.add_column(plain(f"{head}\n{column}"), justify="right" if drawn.columns else "left")
     for row in table["rows"]:
         drawn.add_row(*map(plain, row))
     return drawn

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.tables import number_table, plain
+from loopmt.cli.tables import console, number_table, plain, print_table
 
 METRICS = {
     "multi_bleu": "BLEU",
@@ -22,23 +20,23 @@ _FINE = ("accuracy", "comet")  # between 0 and 1, the others up to 100
 
 
 def print_scorecard(card: dict[str, Any]) -> None:
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    out = console()
     stages = card["stages"]
     metrics = [metric for metric in METRICS if metric in card["signatures"]]
     for name in _sets(stages):
         for metric in metrics:
             if metric != "sacrebleu":  # in the means below, and in full in scorecard.json
-                console.print(_scores(name, metric, stages))
-    console.print(_means(stages, metrics, len(card["seeds"])))
+                print_table(out, _scores(name, metric, stages))
+    print_table(out, _means(stages, metrics, len(card["seeds"])))
     if (pivots := _pivots(stages)).row_count:
-        console.print(pivots)
+        print_table(out, pivots, names=2)
     for comparison in card["comparisons"]:
-        console.print(_comparison(comparison, metrics))
+        print_table(out, _comparison(comparison, metrics))
     for one in card["waiting"]:
-        console.print(plain(_waits(one)), highlight=False)
+        out.print(plain(_waits(one)), highlight=False)
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
-        console.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
+        out.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
 
 
 def _sets(stages: dict[str, Any]) -> list[str]:

@@ -1,21 +1,83 @@
-"""The table that verbs print: a first column of names, then columns of numbers."""
+"""The tables that verbs print: columns of names, then columns of numbers, and no cell is ever cut."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
 
 from loopmt.terminal import visible
+
+_ENDLESS = 1000  # a file and a pipe have no width of their own
+_BORDER = 3  # of a column, with its padding; one more closes the table
+
+
+def console() -> Console:
+    """Standard output, as wide as it is."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console() if known else Console(width=_ENDLESS)
 
 
 def number_table(title: str, first: str, *columns: str) -> Table:
     table = Table(title=plain(title), title_justify="left", title_style="bold", header_style="bold")
-    table.add_column(plain(first))
+    table.add_column(plain(first), overflow="fold")
     for column in columns:
-        table.add_column(plain(column), justify="right")
+        table.add_column(plain(column), justify="right", overflow="fold")
     return table
 
 
 def plain(text: str) -> str:
     """A name in a table is text: no markup, no control sequence. A test set may be called anything."""
     return escape(visible(text))
+
+
+def print_table(out: Console, table: Table, names: int = 1) -> None:
+    """The table; where the terminal is narrow in parts below each other, each with the first columns, the names."""
+    if Measurement.get(out, out.options.update(max_width=_ENDLESS), table).maximum <= out.width:
+        out.print(table)
+        return
+    for widths in _parts([_width(out, column) for column in table.columns], names, out.width):
+        out.print(_part(table, widths))
+
+
+def _width(out: Console, column: Column) -> int:
+    """A cell keeps its line; a heading may be broken between words."""
+    lines = [Measurement.get(out, out.options, cell).maximum for cell in column.cells]
+    return max([Measurement.get(out, out.options, column.header).minimum, *lines])
+
+
+def _parts(widths: Sequence[int], names: int, total: int) -> Iterator[dict[int, int]]:
+    """Columns that fit side by side, by number, with their widths; names that leave no room for one are folded."""
+    heads = dict(enumerate(widths[:names]))
+    if _taken(heads) + max(widths[names:], default=0) + _BORDER >= total:
+        most = max(1, total // 2 // names - _BORDER)
+        heads = {number: min(width, most) for number, width in heads.items()}
+    room = total - 1 - _taken(heads)
+    part: dict[int, int] = {}
+    for number, width in enumerate(widths[names:], names):
+        one = {number: max(1, min(width, room - _BORDER))}
+        if part and _taken(part | one) > room:
+            yield heads | part
+            part = {}
+        part |= one
+    yield heads | part
+
+
+def _taken(widths: Mapping[int, int]) -> int:
+    return sum(width + _BORDER for width in widths.values())
+
+
+def _part(table: Table, widths: Mapping[int, int]) -> Table:
+    part = Table(title=table.title, title_justify="left", title_style="bold", header_style="bold")
+    part.caption, part.caption_justify = table.caption, table.caption_justify
+    columns = [table.columns[number] for number in widths]
+    for column, width in zip(columns, widths.values(), strict=True):
+        part.add_column(column.header, justify=column.justify, overflow="fold", width=width)
+    for row, *cells in zip(table.rows, *(column.cells for column in columns), strict=True):
+        part.add_row(*cells, style=row.style, end_section=row.end_section)
+    return part

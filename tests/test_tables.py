@@ -1,0 +1,63 @@
+"""Tables on a terminal of any width: nothing is cut, and every part says which row it is about."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+from typer.testing import CliRunner
+
+from loopmt.cli import app
+from loopmt.cli.tables import console, number_table, print_table
+
+
+def shown(table: Table, width: int, names: int = 1) -> list[str]:
+    out = io.StringIO()
+    print_table(Console(file=out, width=width), table, names)
+    return out.getvalue().splitlines()
+
+
+def wide() -> Table:
+    table = number_table("Loops", "direction", "loop", *(f"quantity {number}" for number in range(6)))
+    table.add_row("en>fr", "en>fr>es>en", *(f"0.{number}00 (0.10 to 0.90)" for number in range(6)))
+    return table
+
+
+def test_a_table_that_fits_is_one() -> None:
+    assert sum("Loops" in line for line in shown(wide(), 300)) == 1
+
+
+def test_a_wide_table_comes_in_parts_with_the_names_in_each() -> None:
+    lines = shown(wide(), 80, names=2)
+    rows = [line for line in lines if line.startswith("│")]
+    assert len(rows) == 3 and all("│ en>fr     │ en>fr>es>en │" in row for row in rows)
+    assert all(f"0.{number}00 (0.10 to 0.90)" in "".join(rows) for number in range(6))
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("width", [24, 30, 50])
+def test_what_is_wider_than_the_terminal_is_folded(width: int) -> None:
+    table = number_table("Stages", "stage", "BLEU")
+    table.add_row("a-stage-with-a-very-long-name-indeed", "1.25 (a-word-that-nobody-could-break)")
+    lines = shown(table, width)
+    text = "".join(line.split("│")[1].strip() for line in lines if line.startswith("│"))
+    assert text == "a-stage-with-a-very-long-name-indeed"
+    assert "…" not in "".join(lines) and max(map(len, lines)) <= width
+
+
+def test_a_pipe_has_no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert console().width >= 500
+    monkeypatch.setenv("COLUMNS", "80")
+    assert console().width == 80
+
+
+def test_the_laboratory_fits_eighty_columns(tmp_path: object) -> None:
+    small = ["--meanings", "6", "--worlds", "1", "--steps", "2", "--no-pictures"]
+    done = CliRunner().invoke(app, ["lab", "--out", str(tmp_path), *small], env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    tables = [line for line in done.output.splitlines() if line.startswith(("│", "┃"))]
+    assert tables and "…" not in done.output and max(map(len, tables)) <= 80
+    assert all(name in done.output for name in ("dependence", "corrected", "on top of dual: Gamma' < (1-M3)(1-q12)"))
