@@ -393,6 +393,25 @@ def test_help_is_complete(cli: Cli, verb: str) -> None:
     assert undocumented == []
 
 
+@pytest.mark.parametrize("verb", sorted(commands()))
+def test_help_loses_no_word_and_flows(cli: Cli, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """Brackets are no markup, and a paragraph is one line where the terminal is wide."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.setenv("TERMINAL_WIDTH", "1000")
+    said = cli(verb, "--help").out
+    found = commands()[verb]
+    told = " ".join(said.replace("│", " ").split())
+    for paragraph in (found.callback.__doc__ or "").split("\n\n"):
+        assert " ".join(paragraph.split()) in [line.strip() for line in said.splitlines()]
+    for param in found.params:
+        assert " ".join(param.help.split()) in told
+
+
+def test_version(cli: Cli) -> None:
+    done = cli("--version")
+    assert (done.code, done.err) == (0, "") and re.fullmatch(r"loopmt \d+\.\d+\S*\n", done.out)
+
+
 def test_help_never_loads_torch() -> None:
     code = f"""
 import sys

@@ -32,6 +32,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command.chmod(0o755)
     for stage in ("dual", "dual-longer", "vanilla"):
         (folder / "run" / "stages" / stage).mkdir(parents=True)
+    (folder / "experiment.toml").write_text('[[stage]]\nname = "start"\n[[stage]]\nname = "loops"\n')
+    (folder / "broken.toml").write_text("stage = 3")
     (folder / "completion.sh").write_text(bash(folder, "loopmt --show-completion"))
     return folder
 
@@ -58,6 +60,11 @@ def bash(home: Path, script: str, *arguments: str) -> str:
         ("loopmt evaluate run --stage v", ["vanilla"]),
         ("loopmt plan nowhere --stage ", [""]),
         ("loopmt report --sen", ["--sentences"]),
+        ("loopmt train experiment.toml --until ", ["start", "loops"]),
+        ("loopmt train experiment.toml --only start --only l", ["loops"]),
+        ("loopmt train broken.toml --until ", [""]),
+        ("loopmt train nowhere.toml --until ", [""]),
+        ("loopmt fetch mul", ["multiun", "multi30k"]),
         ("loopmt translate r", [""]),  # bash itself completes names of files
     ],
 )
@@ -72,13 +79,21 @@ def test_zsh_is_told_the_same(home: Path) -> None:
     assert "#compdef loopmt" in bash(home, "_LOOPMT_COMPLETE=source_zsh loopmt")
 
 
-def test_it_never_waits_for_torch(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "place", "offered"),
+    [
+        ("loopmt translate run --stage ", 4, "vanilla"),
+        ("loopmt train experiment.toml --until ", 4, "loops"),
+        ("loopmt fetch ", 2, "multi30k"),
+    ],
+)
+def test_it_never_waits_for_torch(home: Path, line: str, place: int, offered: str) -> None:
     script = (
-        "COMP_WORDS='loopmt translate run --stage ' COMP_CWORD=4 _LOOPMT_COMPLETE=complete_bash "
+        f"COMP_WORDS='{line}' COMP_CWORD={place} _LOOPMT_COMPLETE=complete_bash "
         f"{sys.executable} -X importtime -m loopmt 2>&1"
     )
     told = bash(home, script)
-    assert "vanilla" in told
+    assert offered in told
     loaded = {line.rsplit("|", 1)[1].strip() for line in told.splitlines() if line.startswith("import time:")}
     assert "typer" in loaded and not loaded & {"torch", "numpy"}
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from typing import TextIO
+from collections.abc import Callable
+from importlib.metadata import version
+from inspect import cleandoc
+from typing import Annotated, TextIO
 
 import typer
+from rich.markup import escape
 
 from loopmt.cli import (
     analyze,
@@ -36,26 +40,53 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
-app.command()(fetch.fetch)
-app.command()(run.prepare)
-app.command()(run.train)
-app.command()(text.translate)
-app.command()(text.evaluate)
-app.command()(analyze.analyze)
-app.command()(analyze.plan)
-app.command()(report.report)
-app.command()(inspect.show)
-app.command()(inspect.generate)
-app.command()(serve.serve)
-app.command()(exchange.export)
-app.command("import")(exchange.import_)
-app.command()(score.score)
-app.command()(paths.paths)
-app.command()(world.world)
-app.command()(theory.theory)
-app.command()(lab.lab)
-app.command()(inspect.doctor)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"loopmt {version('loopmt')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What may stand before the verb."""
+
+
+def _help(verb: Callable[..., None]) -> str:
+    """The verb's docstring: paragraphs flow to the terminal's width, and brackets are no markup."""
+    paragraphs = cleandoc(verb.__doc__ or "").split("\n\n")
+    return escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
+
+
+_VERBS: tuple[Callable[..., None], ...] = (
+    demo.demo,
+    fetch.fetch,
+    run.prepare,
+    run.train,
+    text.translate,
+    text.evaluate,
+    analyze.analyze,
+    analyze.plan,
+    report.report,
+    inspect.show,
+    inspect.generate,
+    serve.serve,
+    exchange.export,
+    exchange.import_,
+    score.score,
+    paths.paths,
+    world.world,
+    theory.theory,
+    lab.lab,
+    inspect.doctor,
+)
+for _verb in _VERBS:
+    app.command(_verb.__name__.rstrip("_"), help=_help(_verb))(_verb)
 
 
 _INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word

@@ -9,8 +9,19 @@ from typing import Annotated
 import typer
 
 
+def _complete_recipe(incomplete: str) -> list[str]:
+    from loopmt.text.sources import RECIPES
+
+    return [name for name in RECIPES if name.startswith(incomplete)]
+
+
 def fetch(
-    name: Annotated[str | None, typer.Argument(help="The recipe; without one, all are listed.", metavar="NAME")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The recipe; without one, all are listed.", metavar="NAME", autocompletion=_complete_recipe
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the text; default: corpora/ and the recipe's.")
     ] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,22 @@ def complete_stage(context: typer.Context, incomplete: str) -> list[str]:
     words = [*context.args, context.params.get("run"), *(context.params.get("runs") or ())]
     folders = [Path(word) / "stages" for word in words if word]
     return sorted({stage.name for folder in folders for stage in folder.glob(f"{incomplete}*")})
+
+
+def complete_planned_stage(context: typer.Context, incomplete: str) -> list[str]:
+    """For the shell: the stages of the experiment files that the line names."""
+    words = [*context.args, context.params.get("file")]
+    names = [name for word in words if word for name in _planned_stages(Path(word))]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def _planned_stages(file: Path) -> list[str]:
+    """Read loosely: a shell that asks must not wait for the checks, nor hear what is wrong with the file."""
+    try:
+        stages = tomllib.loads(file.read_text(encoding="utf-8")).get("stage", [])
+        return [str(stage["name"]) for stage in stages if "name" in stage]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).", metavar="EXPERIMENT")]

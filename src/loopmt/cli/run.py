@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import ExperimentFile, RunOption, SetOption, seconds
+from loopmt.cli.options import ExperimentFile, RunOption, SetOption, complete_planned_stage, seconds
 
 
 def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = None) -> None:
@@ -28,10 +28,17 @@ def train(
     file: ExperimentFile,
     run: RunOption = None,
     override: SetOption = None,
-    until: Annotated[str | None, typer.Option("--until", help="Train no further than this stage.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", help="Train no further than this stage.", autocompletion=complete_planned_stage),
+    ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="Train this stage and those it comes from, no others; may be repeated."),
+        typer.Option(
+            "--only",
+            help="Train this stage and those it comes from, no others; may be repeated.",
+            autocompletion=complete_planned_stage,
+        ),
     ] = None,
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Stages trained side by side, in processes.")] = 1,
