@@ -165,6 +165,16 @@ def test_ctrl_c_is_a_sentence_while_the_verbs_are_loaded() -> None:
 def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("translate", "RUN", "en>de"), b"x", "the run has no language 'de', but en, fr, es"
     yield ("translate", "RUN", "en"), b"x", "path 'en' has no hop"
+    for words in (
+        ("translate", "RUN", "en"),
+        ("generate", "RUN", "en", "--out", "o"),
+        ("evaluate", "RUN", "--path", "en"),
+        ("paths", "X", "--languages", "en,fr"),
+        ("import", "nowhere", "--run", "r", "--direction", "en"),
+    ):
+        yield words, b"", "Did you forget the quotes? To a shell > is a redirection"
+    yield ("translate", "RUN", "en>fr", "--sample", "--beam", "3"), b"x", "--sample and --beam 3: give one of them"
+    yield ("export", "RUN", "--to", "hf", "--out", "o", "--type", "int8"), b"", "--type int8 is for --to ct2"
     yield ("translate", "RUN", "en>fr", "--stage", "x"), b"x", "there is no stage 'x'; there are vanilla,"
     yield ("translate", "RUN", "en>fr", "--nbest", "9"), b"x", "9 best translations need a beam of 9"
     yield ("translate", "RUN", "en>fr"), b"ok\n\xff", "standard input, line 2 is not UTF-8 (byte 0xff)"
@@ -375,6 +385,15 @@ def test_paths_score_theory_and_lab(cli: Cli, tmp_path: Path) -> None:
     assert json.loads(cli("theory", "--p", 0.65, "--r", 0.73, "--json").out)
     lab = ("lab", "--out", tmp_path / "lab", "--meanings", 6, "--worlds", 1, "--steps", 2, "--no-pictures", "--json")
     assert json.loads(cli(*lab).out) and (tmp_path / "lab" / "lab.json").is_file()
+
+
+@pytest.mark.filterwarnings("default:Moses has no rules")
+@pytest.mark.parametrize(("language", "warned"), [("klingon", True), ("fr", False), ("pt_BR", False), ("ja", False)])
+def test_score_says_where_moses_has_no_rules(cli: Cli, tmp_path: Path, language: str, warned: bool) -> None:
+    (tmp_path / "said").write_text("a b c d e\n")
+    done = cli("score", tmp_path / "said", tmp_path / "said", "--language", language)
+    assert done.code == 0
+    assert (f"warning: Moses has no rules for --language {language} and" in done.err) == warned
 
 
 # -- help ------------------------------------------------------------------------------------------------------

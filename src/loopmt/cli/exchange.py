@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.options import RunFolder, StageOption
+from loopmt.cli.options import RunFolder, StageOption, quoted
+from loopmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from loopmt.export.parity import Parity
@@ -37,7 +38,7 @@ def export(
     to: Annotated[To, typer.Option("--to", help="Hugging Face folders or CTranslate2 models.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to make: one inside it for each network.")],
     stage: StageOption = None,
-    kind: Annotated[Type, typer.Option("--type", help="How CTranslate2 stores numbers.")] = Type.float32,
+    kind: Annotated[Type, typer.Option("--type", help="How CTranslate2 stores numbers; for ct2 only.")] = Type.float32,
     sentences: Annotated[int, typer.Option("--sentences", min=1, help="Sentences a direction is checked on.")] = 100,
 ) -> None:
     """Write every network of a stage for other programs, tokenizer included, and check that it says the same.
@@ -51,6 +52,10 @@ def export(
     from loopmt.workflow.export import Wish
     from loopmt.workflow.export import export as run_export
 
+    if to is To.hf and kind is not Type.float32:
+        raise ConfigError(
+            f"--type {kind.value} is for --to ct2: Hugging Face folders hold float32. Leave it out, or write --to ct2."
+        )
     parities = run_export(run, Wish(to.value, out, stage, kind.value, sentences), standard())
     _print_parities(parities)
     typer.echo(f"written to {out}; how to use each folder is in its README.md")
@@ -58,7 +63,7 @@ def export(
 
 def import_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A Hugging Face checkpoint on this machine.")],
-    direction: Annotated[str, typer.Option("--direction", help='What it translates, as in "en>fr".')],
+    direction: Annotated[str, typer.Option("--direction", help='What it translates, as in "en>fr".', callback=quoted)],
     run: Annotated[Path, typer.Option("--run", help="The run's folder; it need not exist yet.")],
     origin: Annotated[From, typer.Option("--from", help="What kind of checkpoint it is.")] = From.hf,
     prefix: Annotated[

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.options import JsonOption, RunFolder, StageOption
+from loopmt.cli.options import JsonOption, RunFolder, StageOption, quoted
 from loopmt.cli.tables import plain
 from loopmt.cli.text import LengthPenalty, Temperature, TopP
 from loopmt.errors import ConfigError
@@ -113,7 +113,7 @@ def doctor(as_json: JsonOption = False) -> None:
 
 def generate(
     run: RunFolder,
-    path: Annotated[str, typer.Argument(help='A path that generates, such as "en>fr>en".')],
+    path: Annotated[str, typer.Argument(help='A path that generates, such as "en>fr>en".', callback=quoted)],
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows; the same folder resumes.")],
     stage: StageOption = None,
     how: Annotated[How, typer.Option("--how", help="Decoding of every generating hop.")] = How.sample,

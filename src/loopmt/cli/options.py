@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from loopmt.errors import ConfigError
+from loopmt.errors import ConfigError, PathError
 
 
 class Backend(StrEnum):
@@ -45,6 +45,20 @@ def _planned_stages(file: Path) -> list[str]:
         return [str(stage["name"]) for stage in stages if "name" in stage]
     except (OSError, ValueError, TypeError):
         return []
+
+
+def quoted(text: str) -> str:
+    """A path as the shell handed it over: of en>fr without quotes only en is left."""
+    if re.fullmatch(r"[A-Za-z]\w*", text):
+        raise PathError(
+            f"path {text!r} has no hop. Did you forget the quotes? To a shell > is a redirection: "
+            'write "en>fr", with the quotes.'
+        )
+    return text
+
+
+def each_quoted(texts: list[str] | None) -> list[str] | None:
+    return texts and list(map(quoted, texts))
 
 
 ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML).", metavar="EXPERIMENT")]

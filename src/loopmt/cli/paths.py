@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import JsonOption
+from loopmt.cli.options import JsonOption, quoted
 from loopmt.errors import PathError
 from loopmt.path import Pattern, Supply, check_language, expand_fed
 
 
 def paths(
-    pattern: Annotated[str, typer.Argument(help="A path or a pattern.")],
+    pattern: Annotated[str, typer.Argument(help="A path or a pattern.", callback=quoted)],
     languages: Annotated[str, typer.Option("--languages", help="Languages, joined by commas.")],
     bitext: Annotated[
         str | None, typer.Option("--bitext", help="Pairs with bitext, joined by commas; default: all.")

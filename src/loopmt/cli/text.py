@@ -12,13 +12,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loopmt.cli.options import Backend, JsonOption, Numbers, NumbersOption, RunFolder, StageOption, complete_stage
+from loopmt.cli.options import (
+    Backend,
+    JsonOption,
+    Numbers,
+    NumbersOption,
+    RunFolder,
+    StageOption,
+    complete_stage,
+    each_quoted,
+    quoted,
+)
+from loopmt.errors import ConfigError
 
 if TYPE_CHECKING:
     from loopmt.progress import Progress
     from loopmt.workflow.translate import Candidate, Translator
 
-Beam = Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")]
+Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1: greedy; default: 4.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")]
 Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Of sampling.")]
 TopK = Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")]
@@ -29,12 +40,12 @@ Seed = Annotated[int, typer.Option("--seed", help="Of sampling.")]
 
 def translate(
     run: RunFolder,
-    path: Annotated[str, typer.Argument(help='A direction "en>fr", or several hops "en>fr>es".')],
+    path: Annotated[str, typer.Argument(help='A direction "en>fr", or several hops "en>fr>es".', callback=quoted)],
     files: Annotated[
         list[Path] | None, typer.Argument(help="Text files, plain, .gz, .xz or .zst; default: standard input.")
     ] = None,
     stage: StageOption = None,
-    beam: Beam = 4,
+    beam: Beam = None,
     nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to so many translations of each line.")] = 1,
     sample: Sample = False,
     temperature: Temperature = 1.0,
@@ -60,6 +71,9 @@ def translate(
     from loopmt.text.files import read_files, read_stream
     from loopmt.workflow.translate import chunks
 
+    if sample and beam is not None:
+        raise ConfigError(f"--sample and --beam {beam}: give one of them. A sample is drawn, and a beam searches.")
+    beam = beam or 4
     how = Generate(
         how="sample" if sample else "beam" if beam > 1 else "greedy",
         beam=beam,
@@ -125,7 +139,9 @@ def evaluate(
     ] = None,
     path: Annotated[
         list[str] | None,
-        typer.Option("--path", help='Also a way through other languages, "fr>en>es"; may be repeated.'),
+        typer.Option(
+            "--path", help='Also a way through other languages, "fr>en>es"; may be repeated.', callback=each_quoted
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -25,6 +25,13 @@ def _code(language: str) -> str:
     return language.partition("_")[0]
 
 
+def knows(language: str) -> bool:
+    """Whether Moses has rules of its own for the language."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return _code(language) in {*NonbreakingPrefixes().available_langs.values(), "ja", "ko"}
+
+
 def tokenize(text: str, language: str) -> str:
     return str(_tokenizer(language).tokenize(text, return_str=True, escape=False))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from loopmt.errors import DataError
 from loopmt.judge.bootstrap import Statistics, bootstrap_difference
 from loopmt.judge.score import chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.text import moses
 from loopmt.text.files import read_files
 
 Scores = dict[str, dict[str, Any]]  # by metric
@@ -30,6 +32,12 @@ class Wish:
 
 def score(wish: Wish) -> Scores:
     """Scores and signatures; beside another file's translations, the differences too."""
+    if wish.language is not None and not moses.knows(wish.language):
+        warnings.warn(
+            f"Moses has no rules for --language {wish.language} and cuts its text as it cuts English. "
+            "Write a code such as fr or pt_BR.",
+            stacklevel=2,
+        )
     references = _read(wish.references)
     measured = _measure(wish, wish.hypotheses, references)
     found = {name: asdict(statistics.summary()) for name, statistics in measured.items()}
