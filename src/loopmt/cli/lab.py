@@ -80,12 +80,13 @@ def lab(
     Example: loopmt lab --out loopmt-lab --seed 1
     """
     from loopmt.judge.lab import Settings, draw, require_matplotlib, run_lab
+    from loopmt.progress import standard
 
     settings = Settings(meanings=meanings, sentences=sentences, worlds=worlds, steps=steps, seed=seed)
     if pictures:
         require_matplotlib()
     _make_folder(out)
-    report = run_lab(settings)
+    report = run_lab(settings, standard())
     (out / "lab.json").write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", "utf-8")
     drawn = draw(report, out) if pictures else []
     if as_json:

@@ -37,13 +37,15 @@ def world(
 
     Example: loopmt world corpora --pair en-fr=900 --pair en-es=900 --mono 6000
     """
+    from loopmt.progress import standard
     from loopmt.world import World, write_corpora
 
     names = [name.strip() for name in languages.split(",") if name.strip()]
     pairs = dict(map(_count, pair or [f"{names[0]}-{name}=500" for name in names[1:]]))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):  # a killed draft is hidden
         raise DataError(f"{folder} is there already, and nothing in it is overwritten: name a new folder.")
-    write_corpora(folder, World(size.value, names), seed, pairs, dict.fromkeys(names, mono), valid, test)
+    spoken = World(size.value, names)
+    write_corpora(folder, spoken, seed, pairs, dict.fromkeys(names, mono), valid, test, standard())
     typer.echo(_section(folder, names, pairs, mono))
 
 

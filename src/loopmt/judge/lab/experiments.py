@@ -26,6 +26,7 @@ from loopmt.judge.lab.measuring import (
     triangle_truth,
 )
 from loopmt.judge.theory.cases import jsonable
+from loopmt.progress import Progress, Silent
 from loopmt.rng import numpy_generator
 
 Record = dict[str, Any]
@@ -327,20 +328,25 @@ def gradient_finding(settings: Settings) -> Finding:
     return Finding(average(records, ("training",)), records)
 
 
-def run_lab(settings: Settings) -> dict[str, Any]:
+_EXPERIMENTS: dict[str, Callable[[Settings], Finding]] = {
+    "theorem1": theorem1_finding,
+    "theorem2": theorem2_finding,
+    "triangle": triangle_finding,
+    "gradients": gradient_finding,
+    "delta": delta_curve,
+    "r": back_curve,
+    "length": length_curve,
+}
+
+
+def run_lab(settings: Settings, progress: Progress | None = None) -> dict[str, Any]:
     """Every experiment: {"settings", name: {"rows", "records"}}."""
-    theorem1 = theorem1_finding(settings)
-    triangle = triangle_finding(settings)
-    findings = {
-        "theorem1": theorem1,
-        "halves": halves_finding(theorem1),
-        "theorem2": theorem2_finding(settings),
-        "triangle": triangle,
-        "verdicts": Finding(verdicts(triangle), []),
-        "gradients": gradient_finding(settings),
-        "delta": delta_curve(settings),
-        "r": back_curve(settings),
-        "length": length_curve(settings),
-    }
+    findings = {}
+    with (progress or Silent()).track("experiments in small languages", len(_EXPERIMENTS)) as advance:
+        for name, experiment in _EXPERIMENTS.items():
+            findings[name] = experiment(settings)
+            advance(1)
+    findings["halves"] = halves_finding(findings["theorem1"])
+    findings["verdicts"] = Finding(verdicts(findings["triangle"]), [])
     report = {"settings": asdict(settings)} | {name: asdict(finding) for name, finding in findings.items()}
     return cast(dict[str, Any], jsonable(report))
