@@ -365,6 +365,7 @@ def test_which_steps_are_shown(judged: Path) -> None:
         ("plan", ["--beam", "1", "--sentences", "12"]),
         ("analyze", ["--beam", "1", "--sentences", "12", "--against-plan"]),
         ("report", ["--sentences", "0"]),
+        ("show", []),
     ],
 )
 def test_no_table_is_cut_on_a_narrow_terminal(copied: Path, verb: str, options: list[str]) -> None:

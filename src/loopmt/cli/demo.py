@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,30 +38,27 @@ def demo(
 
 
 def _print(outcome: Outcome) -> None:
-    from rich.console import Console
+    from loopmt.cli.tables import console, print_table
 
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    out = console()
     card = outcome.scorecard
     for metric, title in _SHOWN.items():
-        console.print(_scores(card, metric, title))
-    console.print(_gains(card))
-    console.print(_theory(outcome.theory))
+        print_table(out, _scores(card, metric, title))
+    print_table(out, _gains(card), names=2)
+    print_table(out, _theory(outcome.theory))
     for example in outcome.examples:
         said = f"\n{example.hop}  {example.source}\n  vanilla     {example.before}\n  multi-step  {example.after}"
-        console.print(visible(said), markup=False, highlight=False)
+        out.print(visible(said), markup=False, highlight=False)
     page = outcome.run / "report.html"
-    console.print(f"\n{outcome.seconds / 60:.1f} minutes. The page to look at: {page}", markup=False, highlight=False)
-    console.print(f'Next: loopmt report {outcome.run}, loopmt translate {outcome.run} "en>fr"', markup=False)
+    out.print(f"\n{outcome.seconds / 60:.1f} minutes. The page to look at: {page}", markup=False, highlight=False)
+    out.print(f'Next: loopmt report {outcome.run}, loopmt translate {outcome.run} "en>fr"', markup=False)
 
 
 def _scores(card: dict[str, Any], metric: str, title: str) -> Table:
-    from rich.table import Table
+    from loopmt.cli.tables import number_table
 
     stages = card["stages"]
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("direction")
-    for name in stages:
-        table.add_column(name, justify="right")
+    table = number_table(title, "direction", *stages)
     test = next(iter(next(iter(stages.values()))["sets"]))
     form = "{:.3f}" if metric == "accuracy" else "{:.1f}"
     for hop in next(iter(stages.values()))["sets"][test]["directions"]:
@@ -74,11 +70,9 @@ def _scores(card: dict[str, Any], metric: str, title: str) -> Table:
 
 
 def _gains(card: dict[str, Any]) -> Table:
-    from rich.table import Table
+    from loopmt.cli.tables import number_table
 
-    table = Table(title="gains over the control, 95% intervals", title_justify="left", title_style="bold")
-    for column in ("stage", "control", *_SHOWN.values()):
-        table.add_column(column, no_wrap=True)
+    table = number_table("gains over the control, 95% intervals", "stage", "control", *_SHOWN.values())
     for comparison in card["comparisons"]:
         cells = []
         for metric in _SHOWN:
@@ -90,15 +84,12 @@ def _gains(card: dict[str, Any]) -> Table:
 
 
 def _theory(rows: list[dict[str, Any]]) -> Table:
-    from rich.table import Table
+    from loopmt.cli.tables import number_table
 
-    table = Table(
-        title="the theory, checked: accuracy of the first hop before and after dual learning",
-        title_justify="left",
-        title_style="bold",
+    table = number_table(
+        "the theory, checked: accuracy of the first hop before and after dual learning",
+        *("loop", "before", "after, counted", "exact formula", "Theorem 1 as printed"),
     )
-    for column in ("loop", "before", "after, counted", "exact formula", "Theorem 1 as printed"):
-        table.add_column(column, justify="left" if column == "loop" else "right")
     for row in rows:
         numbers = [row[name] for name in ("before", "after", "exact_formula", "theorem1")]
         table.add_row(row["loop"], *[f"{number:.4f}" for number in numbers])

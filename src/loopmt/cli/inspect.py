@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.options import JsonOption, RunFolder, StageOption, quoted
-from loopmt.cli.tables import plain
+from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.cli.text import LengthPenalty, Temperature, TopP
 from loopmt.errors import ConfigError
 
@@ -38,13 +36,13 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
-    console = Console() if sys.stdout.isatty() else Console(width=120)
-    console.print(_overview_table(found))
+    out = console()
+    print_table(out, _overview_table(found))
     for one in found["comparisons"]:
         bleu = one["multi_bleu"]
         interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
         line = f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}"
-        console.print(plain(line), highlight=False)
+        out.print(plain(line), highlight=False)
     typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
 
 
@@ -57,7 +55,7 @@ def _overview_table(found: dict[str, Any]) -> Table:
     counted = len({stage["valid_directions"] for stage in found["stages"]} - {None}) > 1
     best = "best valid BLEU (directions)" if counted else "best valid BLEU"
     columns = ("stage", "from", "state", best, "test BLEU", "test chrF2", "exact")
-    table = Table(*columns, title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = number_table(title, *columns)
     for stage in found["stages"]:
         state = stage["state"] if stage["state"] != "begun" else _place(stage)
         scores = stage["scores"] or {}

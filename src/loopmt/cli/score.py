@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
-from loopmt.cli.tables import plain
+from loopmt.cli.tables import console, plain
 
 if TYPE_CHECKING:
     from loopmt.workflow.score import Scores
@@ -59,7 +58,7 @@ def _print_tables(result: Scores, against: Path | None) -> None:
     scores = Table("metric", "score", Column("signature", overflow="fold"))
     for name in names:
         scores.add_row(TITLES[name], f"{result[name]['score']:.2f}", plain(result[name]["signature"]))
-    Console().print(scores)
+    console().print(scores)
     if against is None:
         return
     others = result["against"]
@@ -69,4 +68,4 @@ def _print_tables(result: Scores, against: Path | None) -> None:
         interval = f"{other['low']:+.2f} to {other['high']:+.2f}"
         row = (f"{other['score']:.2f}", f"{other['difference']:+.2f}", interval, f"{other['p_value']:.3f}")
         differences.add_row(TITLES[name], *row)
-    Console().print(differences)
+    console().print(differences)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.tables import console
 from loopmt.errors import TheoryError
 from loopmt.judge.theory import fill
 from loopmt.judge.theory.cases import jsonable
@@ -109,12 +109,7 @@ def theory(
     if as_json:
         print(json.dumps(jsonable(answers), indent=1, allow_nan=False))
     else:
-        _console().print(_table(rows))
-
-
-def _console() -> Console:
-    """Wide enough for a whole row where nobody watches: a pipe has no width of its own."""
-    return Console() if sys.stdout.isatty() else Console(width=140)
+        console().print(_table(rows))
 
 
 def _read(source: str) -> Any:
@@ -171,7 +166,7 @@ def _refuse_others(given: dict[str, float], known: set[str], loop: str) -> None:
 def _table(rows: list[Row]) -> Table:
     table = Table(header_style="bold", title_style="bold")
     for heading, justify in (("quantity", "left"), ("value", "right"), ("as printed", "right"), ("", "left")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     section = ""
     for row in rows:
         if row.section != section:
