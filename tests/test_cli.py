@@ -239,6 +239,8 @@ def test_prepare_and_train(cli: Cli, tiny_experiment_file: Path, tmp_path: Path)
     assert (done.code, done.out) == (0, said)
     before = contents(run)
     assert cli(*words).code == 0 and contents(run) == before
+    (run / "stages" / "vanilla" / "stage.json").unlink()
+    assert cli(*words).code == 0 and contents(run) == before, "what a stage is, is written down again"
     done = cli("train", tiny_experiment_file, "--run", run)
     assert (done.code, done.out) == (2, "") and 'stage "vanilla" was begun with other settings' in done.err
     shown = json.loads(cli("show", run, "--json").out)

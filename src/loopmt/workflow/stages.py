@@ -152,7 +152,7 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     """Train a stage from where it stands; True when it is finished."""
     folder = site.run.stage(stage.name)
     settings = settings_of(site.experiment, site.run, site.fingerprint, stage)
-    if site.processes.first and folder.begun:
+    if site.processes.first and (folder.begun or folder.finished):
         folder.begin(settings)
     site.processes.wait()
     if folder.finished:
