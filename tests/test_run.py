@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -269,6 +271,15 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
             other.kill()
     with Run(tmp_path).locked():
         assert (tmp_path / ".lock").read_text() == str(os.getpid()), "a killed process holds nothing"
+
+
+def test_asking_who_holds_a_run_gets_in_nobodys_way(tmp_path: Path) -> None:
+    asking = (tmp_path / ".lock").open("a+")
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    threading.Timer(0.01, asking.close).start()
+    with Run(tmp_path).locked():
+        assert Run(tmp_path).owner() == str(os.getpid())
+    assert Run(tmp_path).owner() is None
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 import warnings
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,6 +34,7 @@ from loopmt.sealed import digest, read_object, read_sealed, seal
 
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
+_GLANCE = 0.05  # seconds: far longer than asking who holds a lock takes
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 _UNIMPORTANT = {
     "log_every",
@@ -152,19 +154,27 @@ def _owner(file: IO[str]) -> str | None:
     return None
 
 
+def _take(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+
+
 def _named(file: IO[str]) -> str:
     file.seek(0)
     return file.read().strip() or "unknown"
 
 
 def _acquire(file: IO[str], folder: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = _named(file)
-        raise LockedError(
-            f"{folder} is in use by another process (pid {owner}). Wait for it, stop it, or choose another --run."
-        ) from None
+    if not _take(file):
+        time.sleep(_GLANCE)  # it may have been somebody who only asked
+        if not _take(file):
+            owner = _named(file)
+            raise LockedError(
+                f"{folder} is in use by another process (pid {owner}). Wait for it, stop it, or choose another --run."
+            )
     file.seek(0)
     file.truncate()
     with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without a name
