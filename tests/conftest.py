@@ -24,6 +24,7 @@ from loopmt.workflow.train import Request, train
 
 torch.set_num_threads(1)  # matrices this small lose by more
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to Ctrl-C
+os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and tables would come in parts
 
 # A submission is judged on the same cases every time; anywhere else hypothesis looks for new ones. A busy machine is
 # no failure, so no case has a deadline.

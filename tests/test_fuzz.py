@@ -32,6 +32,7 @@ def by_name(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {kind.name: kind for kind in kinds(folder, tiny_run)}
 
 
+@pytest.mark.filterwarnings("default:Moses has no rules")  # for rubbish given as a language
 @pytest.mark.parametrize("name", CASES)
 def test_rubbish_is_met_with_manners(name: str, by_name: dict[str, Kind]) -> None:
     kind = by_name[name]
