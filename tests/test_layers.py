@@ -15,7 +15,7 @@ import loopmt.errors
 ROOT = Path(loopmt.errors.__file__).parent
 FLOORS = [  # a room may look at rooms on floors below its own; helpers are for everyone
     {"errors", "rng"},
-    {"path", "sealed"},
+    {"path", "sealed", "lock"},
     {"config"},
     {"world"},
     {"text"},  # may ask the world to draw text

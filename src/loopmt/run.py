@@ -10,17 +10,15 @@ there whole or not at all. Its files carry checksums; a damaged one is passed ov
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
-import time
 import warnings
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pydantic import ValidationError
 from safetensors import SafetensorError
@@ -29,12 +27,12 @@ from torch import Tensor
 
 from loopmt.config import Experiment
 from loopmt.config.check import check
-from loopmt.errors import DamagedError, LockedError, LoopmtError, RunError
+from loopmt.errors import DamagedError, LoopmtError, RunError
+from loopmt.lock import locked, owner
 from loopmt.sealed import digest, read_object, read_sealed, seal
 
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
-_GLANCE = 0.05  # seconds: far longer than asking who holds a lock takes
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 _UNIMPORTANT = {
     "log_every",
@@ -103,11 +101,7 @@ class Run:
 
     def owner(self) -> str | None:
         """The id of the process that prepares or trains the run now, if there is one."""
-        try:
-            with (self.folder / ".lock").open() as file:
-                return _owner(file)
-        except OSError:  # nobody ever held it
-            return None
+        return owner(self.folder)
 
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
         """A run in another folder: this one's text, imports and named stages by links; what it trains is its own."""
@@ -120,7 +114,7 @@ class Run:
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the run for this process; a second one is refused."""
-        return _locked(self.folder)
+        return locked(self.folder)
 
     def stage(self, name: str) -> StageFolder:
         return StageFolder(self.folder / "stages" / name)
@@ -128,58 +122,6 @@ class Run:
     def finished(self) -> list[str]:
         """Names of the finished stages, in the experiment's order."""
         return [stage.name for stage in self.experiment().stages if self.stage(stage.name).finished]
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+")
-    except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error}. Free it, or choose another --run.") from None
-    with file:
-        _acquire(file, folder)
-        try:
-            yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _owner(file: IO[str]) -> str | None:
-    """Who holds the lock; closing the file lets go of the share that asking may have got."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _named(file)
-    return None
-
-
-def _take(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except OSError:
-        return False
-
-
-def _named(file: IO[str]) -> str:
-    file.seek(0)
-    return file.read().strip() or "unknown"
-
-
-def _acquire(file: IO[str], folder: Path) -> None:
-    if not _take(file):
-        time.sleep(_GLANCE)  # it may have been somebody who only asked
-        if not _take(file):
-            owner = _named(file)
-            raise LockedError(
-                f"{folder} is in use by another process (pid {owner}). Wait for it, stop it, or choose another --run."
-            )
-    file.seek(0)
-    file.truncate()
-    with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without a name
-        file.write(str(os.getpid()))
-        file.flush()
 
 
 class StageFolder:
@@ -204,7 +146,7 @@ class StageFolder:
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the stage for this process: stages of one run may be trained side by side."""
-        return _locked(self.folder)
+        return locked(self.folder)
 
     def begin(self, settings: Json) -> None:
         """Write down what the stage is; refuse if it was begun as something else."""
