@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -253,3 +258,38 @@ def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and said.endswith("loopmt: interrupted.\n")
     assert "Traceback" not in said
+
+
+PATIENT = ENDLESS.replace("round = 20000", "round = 4")
+
+
+@contextmanager
+def one_of_several_gets(number: int, request: Request) -> Iterator[None]:
+    """A signal for the process of one stage, once both are learning."""
+    assert request.run is not None
+    both = [Run(request.run).stage(name) for name in "ab"]
+
+    def kill() -> None:
+        while not all(folder.begun and folder.updates() for folder in both):
+            time.sleep(0.01)
+        os.kill(multiprocessing.active_children()[0].pid or 0, number)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    yield
+    killer.join()
+
+
+def test_if_one_of_several_is_asked_to_stop_all_of_them_pause(ask_for: ASK) -> None:
+    request = replace(ask_for(PATIENT), jobs=2)
+    said = io.StringIO()
+    with one_of_several_gets(signal.SIGTERM, request):
+        assert not train(request, Lines(said))
+    assert re.search('training paused: stage "[ab]" was asked to stop. The same command resumes it.', said.getvalue())
+
+
+def test_if_one_of_several_is_killed_it_is_named(ask_for: ASK) -> None:
+    request = replace(ask_for(PATIENT), jobs=2)
+    killed = 'stage "[ab]" was killed by SIGKILL, .*; the same command resumes it'
+    with one_of_several_gets(signal.SIGKILL, request), pytest.raises(RunError, match=killed):
+        train(request, Silent())

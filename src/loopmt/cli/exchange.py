@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from loopmt.cli.options import RunFolder, StageOption, quoted
+from loopmt.cli.tables import console, number_table, print_table
 from loopmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,7 +97,8 @@ def import_(
 
 
 def _print_parities(parities: list[Parity]) -> None:
-    table = Table("direction", "sentences", "same greedy", "logits apart", "BLEU", "difference")
+    columns = ("sentences", "same greedy", "logits apart", "BLEU", "difference")
+    table = number_table("the exported translators beside ours", "direction", *columns)
     for parity in parities:
         table.add_row(
             parity.direction,
@@ -108,4 +108,4 @@ def _print_parities(parities: list[Parity]) -> None:
             "-" if parity.bleu is None else f"{parity.bleu:.2f}",
             "-" if parity.bleu_difference is None else f"{parity.bleu_difference:+.2f}",
         )
-    Console().print(table)
+    print_table(console(), table)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loopmt.config import Data
 from loopmt.errors import DataError
+from loopmt.progress import Progress
 from loopmt.text.corpus import Source, resolve, resolve_set
 from loopmt.text.passes import Corpus
 
@@ -99,7 +100,7 @@ def as_files(data: Data) -> Data:
     return data.model_copy(update=update)
 
 
-def draw(data: Data, root: Path, scratch: Path, languages: Sequence[str], seed: int) -> None:
+def draw(data: Data, root: Path, scratch: Path, languages: Sequence[str], seed: int, progress: Progress) -> None:
     from loopmt.world import World, write_corpora
 
     world = data.world
@@ -112,6 +113,7 @@ def draw(data: Data, root: Path, scratch: Path, languages: Sequence[str], seed: 
         mono=world.mono,
         valid=world.valid,
         test=world.test,
+        progress=progress,
     )
     shutil.rmtree(root, ignore_errors=True)
     (scratch / "corpora").rename(root)

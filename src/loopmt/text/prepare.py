@@ -46,7 +46,7 @@ def prepare(
         return manifest
     with scratch_folder(run_folder) as scratch:
         if data.world:
-            draw(data, root, scratch, languages, seed)
+            draw(data, root, scratch, languages, seed, progress)
         inputs = Inputs(files, root, languages)
         worth = inputs.size() > (_WORTH_MOSES if data.pretokenize else _WORTH_PROCESSES)
         jobs = jobs or (default_jobs() if worth else 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
@@ -44,6 +45,8 @@ def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: St
                 done.add(name)
             elif process.exitcode == _PAUSED:
                 waiting = []
+                if not stopper.asked():  # the signal came to that process alone
+                    stopper.reason = f'stage "{name}" was asked to stop'
             else:
                 _give_up(name, process)
     return done.issuperset(stage.name for stage in stages)
@@ -59,7 +62,14 @@ def _begin(folder: Path, name: str, deadline: float | None, tensorboard: bool) -
 def _give_up(name: str, process: BaseProcess) -> None:
     for other in multiprocessing.active_children():
         other.terminate()
-    raise RunError(f'stage "{name}" failed with exit code {process.exitcode}; what it said is above.')
+    raise RunError(f'stage "{name}" {_end_of(process)}; the same command resumes it from its last checkpoint.')
+
+
+def _end_of(process: BaseProcess) -> str:
+    code = process.exitcode or 0
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}, as a machine does that runs out of memory"
+    return f"failed with exit code {code} (what it said is above)"
 
 
 def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, parent: int) -> None:
