@@ -23,6 +23,9 @@ from loopmt.run import Run, StageFolder
 from loopmt.workflow.train import Request, train
 
 ASK = Callable[..., Request]
+# Sums in another order: losses differ by 1e-7, until on some processor a ReLU falls on its other side (4e-5 was seen).
+# Other batches make it 1e-2.
+ROUNDING = 1e-4
 SUPERVISED = """
 [[stage]]
 name = "supervised"
@@ -142,11 +145,11 @@ def losses(request: Request, name: str) -> list[dict[str, float]]:
     return [record["loss"] for record in folder_of(request, name).records() if record["kind"] == "train"]
 
 
-def assert_close(one: Request, other: Request, name: str, tolerance: float) -> None:
+def assert_close(one: Request, other: Request, name: str) -> None:
     ours, theirs = losses(one, name), losses(other, name)
     assert len(ours) == len(theirs) > 0
     for mine, yours in zip(ours, theirs, strict=True):
-        assert mine == pytest.approx(yours, abs=tolerance)
+        assert mine == pytest.approx(yours, abs=ROUNDING)
     counted = [
         [_counts(record) for record in folder_of(request, name).records() if record["kind"] == "train"]
         for request in (one, other)
@@ -169,8 +172,8 @@ def test_two_processes_train_what_one_does_and_resume_after_both_were_killed(ask
     one, both, killed = ask_for(SUPERVISED + LOOPS), ask_for(SUPERVISED + LOOPS), ask_for(LOOPS)
     assert train(one, Silent())
     finish(both)
-    assert_close(one, both, "supervised", 1e-5)
-    assert_close(one, both, "loops", 1e-4)
+    assert_close(one, both, "supervised")
+    assert_close(one, both, "loops")
     kill_halfway(killed, "loops")
     finish(killed)
     assert same_weights(both, killed, "loops"), "bit for bit"
@@ -181,8 +184,8 @@ def test_two_processes_in_parts_that_do_not_divide_a_batch_train_what_one_does(a
     one, six = ask_for(SUPERVISED + LOOPS), ask_for(SUPERVISED + LOOPS, "train.accumulate=3")
     assert train(one, Silent())
     finish(six)
-    assert_close(one, six, "supervised", 1e-5)
-    assert_close(one, six, "loops", 1e-4)
+    assert_close(one, six, "supervised")
+    assert_close(one, six, "loops")
 
 
 def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> None:
@@ -190,7 +193,7 @@ def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> No
     one, both, killed = ask_for(FILTERED), ask_for(FILTERED), ask_for(FILTERED)
     assert train(one, Silent())
     finish(both)
-    assert_close(one, both, "filtered", 1e-4)
+    assert_close(one, both, "filtered")
     kill_halfway(killed, "filtered")
     finish(killed)
     assert same_weights(both, killed, "filtered"), "bit for bit"
@@ -235,10 +238,10 @@ def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK, norm: str) -> Non
     twin = Request(sharded.file, sharded.run.with_name("twin"), settings)
     shutil.copytree(sharded.run, sharded.run.with_name("twin"))
     assert train(twin, Silent())
-    assert_close(whole, twin, "shared", 1e-5)
+    assert_close(whole, twin, "shared")
     if norm == "post":
         finish(sharded)
-        assert_close(whole, sharded, "shared", 1e-5)
+        assert_close(whole, sharded, "shared")
 
 
 def test_sharding_needs_processes(ask_for: ASK) -> None:
