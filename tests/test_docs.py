@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from loopmt.config import MixEntry, load
+from loopmt.text.sources import recipe
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+FETCHED = {file.stem: file for file in EXAMPLES if "#   loopmt fetch" in file.read_text(encoding="utf-8")}
 
 
 def test_the_reference_is_made_from_the_code() -> None:
@@ -21,9 +24,19 @@ def test_the_reference_is_made_from_the_code() -> None:
     assert "| `valid` | string or table of string | required, unless there is `world` |" in made
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_is_a_valid_experiment(file: Path) -> None:
     assert load(file).stages
+
+
+@pytest.mark.parametrize("file", FETCHED.values(), ids=FETCHED)
+def test_the_commands_of_an_example_find_what_they_fetch(file: Path) -> None:
+    """`data.root` is beside the file, what is fetched where the command was given."""
+    header = file.read_text(encoding="utf-8").partition("languages =")[0].replace("\\\n#", "")
+    fetched = {f"corpora/{recipe(name).folder}" for name in re.findall(r"loopmt fetch ([\w-]+)", header)}
+    train = next(line for line in header.splitlines() if "loopmt train" in line)
+    assert f"examples/{file.name}" in train
+    assert set(re.findall(r"--set data\.root=\$PWD/(\S+)", train)) == fetched
 
 
 @pytest.mark.parametrize(
