@@ -186,6 +186,18 @@ def test_a_direction_that_loops_taught_first_enters_no_gain() -> None:
     assert [row[:4] for row in rows[1:]] == [["fr>es", "–", "–", "9.00"], ["average gain", "", "+0.50", "+2.00"]]
 
 
+@pytest.mark.parametrize(("sharing", "gain"), [("none", "–"), ("all", "+0.50")])
+def test_what_a_stage_left_as_it_was_is_none_of_its_scores(sharing: str, gain: str) -> None:
+    """With a network for each direction; one for all changes whatever it learns."""
+    dual = '[[stage]]\nname = "dual"\nfrom = "vanilla"\nmix = ["X>Y", "X>Y>X"]\nupdates = 1\n'
+    poor = '[[stage]]\nname = "poor"\nfrom = "dual"\nmix = ["es>en>fr>es"]\nupdates = 1\n'
+    experiment = loads(TWO_LOOPS + dual + poor, [f"model.sharing={sharing}"], name="star")
+    bleu = {"vanilla": {"en>fr": 1.0}, "dual": {"en>fr": 1.5}, "poor": {"en>fr": 2.0, "fr>es": 9.0}}
+    rows = paper_tables(experiment, {"stages": {name: _tested(own) for name, own in bleu.items()}}, None)[0]["rows"]
+    assert rows[0][3] == ("–" if sharing == "none" else "2.00")
+    assert [row[3] for row in rows[1:]] == ["9.00", gain]
+
+
 def test_a_chosen_mix_shows_the_loops_it_chose() -> None:
     experiment = loads(TWO_LOOPS, name="two")
     stage = experiment.stage("multi-step")

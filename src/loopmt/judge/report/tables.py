@@ -36,7 +36,10 @@ def _bleu_tables(experiment: Experiment, cards: Sequence[Json], whose: str) -> l
     tables = []
     for name in dict.fromkeys(name for stage in cards[0]["stages"].values() for name in stage["sets"]):
         stages = _representatives(experiment, cards, name)
-        scores = {kind: _mean([_bleu(card, stage, name) for card in cards]) for kind, stage in stages.items()}
+        scores = {
+            kind: _own(experiment, stage, _mean([_bleu(card, stage, name) for card in cards]))
+            for kind, stage in stages.items()
+        }
         if scores:
             other = [f'{kind} is stage "{stages[kind]}"' for kind in KINDS if stages.get(kind, kind) != kind]
             tables += [_step_table(scores, f"{whose}, {name}", other), _wmt_table(scores, f"{whose}, {name}")]
@@ -55,6 +58,15 @@ def _representatives(experiment: Experiment, cards: Sequence[Json], name: str) -
 def _bleu(card: Json, stage: str, name: str) -> dict[str, float]:
     scored = card["stages"].get(stage, {"sets": {}})["sets"].get(name, {"directions": {}})
     return {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items()}
+
+
+def _own(experiment: Experiment, name: str, bleu: dict[str, float]) -> dict[str, float]:
+    """Without what a stage left as it found it: networks of directions that none of its paths teaches."""
+    stage = experiment.stage(name)
+    if stage.from_ is None or experiment.model.sharing != "none":
+        return bleu
+    taught = {str(path.taught) for _, expansion in expansions(experiment, stage) for path in expansion.paths}
+    return {hop: score for hop, score in bleu.items() if hop in taught}
 
 
 def _mean(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
