@@ -1,7 +1,8 @@
 """Predicted against observed over recorded runs: `python docs/predicted.py`.
 
-Reads docs/results/plans/*.json, each the predicted.json that `loopmt analyze RUN --against-plan` left in a run, and
-writes docs/results/predicted.md (a table and the hit rate) and docs/images/predicted.svg (a scatter).
+Reads docs/results/plans/NAME-SEED.json, each the predicted.json that `loopmt analyze RUN --against-plan` left in a run,
+and beside it, where there is one, the scorecard in docs/results/NAME/seed-SEED.json; writes docs/results/predicted.md
+(tables and the hit rate) and docs/images/predicted.svg (a scatter).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from loopmt.judge.plan import VERDICTS
-from loopmt.judge.predicted import Row, hit_rate
+from loopmt.judge.predicted import Row, hit_rate, outcome_of
 
 DOCS = Path(__file__).parent
 COLOURS = {"helps": "tab:green", "may help": "tab:gray", "no signal": "tab:blue", "likely harmful": "tab:red"}
@@ -51,6 +52,10 @@ def page(rows: list[Row]) -> str:
             *(rates(name, [row for row in rows if kind(row) == name]) for name in kinds),
             "",
             *(text for name in kinds for text in outcomes(name, [row for row in rows if kind(row) == name])),
+            "The same by BLEU on whole test sets (multi-bleu, 95% intervals), where a scorecard is recorded: accuracy",
+            "at one threshold on a few hundred sentences sees fewer differences.",
+            "",
+            *(text for name in kinds if (ended := by_bleu(rows, name)) for text in outcomes(f"{name}, by BLEU", ended)),
             "![Predicted and observed gains](../images/predicted.svg)",
             "",
             head("run", "planned on", *COLUMNS, "predicted", "by", "observed", "hit"),
@@ -84,6 +89,29 @@ def outcomes(name: str, rows: list[Row]) -> list[str]:
         counts = [len(mine), *(mine.count(outcome) for outcome in ("gained", "no difference", "lost"))]
         found.append(f"| {verdict} | {' | '.join(map(str, counts))} |")
     return [*found, ""]
+
+
+def by_bleu(rows: list[Row], name: str) -> list[Row]:
+    """Predictions with what became of them in BLEU."""
+    cards = {run: scorecard(run) for run in {row["run"] for row in rows}}
+    mine = [row for row in rows if kind(row) == name]
+    ended = [(row, bleu_outcome(cards[row["run"]], row)) for row in mine]
+    return [{**row, "outcome": outcome} for row, outcome in ended if outcome]
+
+
+def scorecard(run: str) -> dict[str, Any]:
+    name, _, seed = run.rpartition("-")
+    file = DOCS / "results" / name / f"seed-{seed}.json"
+    found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return dict(found.get("scorecard", {"comparisons": []}))
+
+
+def bleu_outcome(card: dict[str, Any], row: Row) -> str | None:
+    for one in card["comparisons"]:
+        if (one["of"], one["against"]) == (row["of"], row["against"]):
+            found = one["sets"].get(row["set"], {}).get("directions", {}).get(row["direction"])
+            return found and outcome_of([found["multi_bleu"][key] for key in ("difference", "low", "high")])
+    return None
 
 
 def line(row: Row) -> str:

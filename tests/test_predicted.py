@@ -111,3 +111,12 @@ def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: FilePath) ->
     assert "+0.050 (+0.010 to +0.090) | pilot" in page and "| helps | 1 | 1 | 0 | 0 |" in page
     script["draw"](rows, tmp_path / "predicted.svg")
     assert (tmp_path / "predicted.svg").read_text().startswith("<?xml")
+
+
+def test_what_became_of_a_recorded_prediction_in_bleu() -> None:
+    script = runpy.run_path(str(FilePath(__file__).parents[1] / "docs" / "predicted.py"))
+    row = dict(run="europarl-star-1", of="auto", against="dual-longer", set="test", direction="fr>es", verdict="helps")
+    planned = {"planned_on": "vanilla", "pilot_updates": None}
+    others = [{"direction": "es>en"}, {"of": "nothing"}, {"run": "no-such-run-1"}]
+    rows = [{**planned, **row, **other} for other in [{}, *others]]
+    assert [one["outcome"] for one in script["by_bleu"](rows, "vanilla")] == ["gained", "no difference"]
