@@ -115,8 +115,8 @@ def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: FilePath) ->
 
 def test_what_became_of_a_recorded_prediction_in_bleu() -> None:
     script = runpy.run_path(str(FilePath(__file__).parents[1] / "docs" / "predicted.py"))
-    row = dict(run="europarl-star-1", of="auto", against="dual-longer", set="test", direction="fr>es", verdict="helps")
+    row = {"run": "europarl-star-1", "of": "auto", "against": "dual-longer", "set": "test", "verdict": "helps"}
     planned = {"planned_on": "vanilla", "pilot_updates": None}
     others = [{"direction": "es>en"}, {"of": "nothing"}, {"run": "no-such-run-1"}]
-    rows = [{**planned, **row, **other} for other in [{}, *others]]
+    rows = [{**planned, **row, "direction": "fr>es", **other} for other in [{}, *others]]
     assert [one["outcome"] for one in script["by_bleu"](rows, "vanilla")] == ["gained", "no difference"]
