@@ -29,6 +29,8 @@ from loopmt.progress import Silent
 from loopmt.run import write_json
 from loopmt.workflow.analyze import Inquiry, Judged, Wish
 
+SHARES = {"p": ("1...", "...."), **AFTER}
+"""Accuracy before training too, though a stage and its placebo have the same."""
 Json = dict[str, Any]
 Counts = npt.NDArray[np.int64]
 
@@ -65,7 +67,7 @@ def _comparisons(inquiry: Inquiry, stages: set[str]) -> Iterator[Comparison]:
 def _measured(seeds: Sequence[Judged], comparison: Comparison, where: tuple[str, str], samples: int) -> Json:
     """All directions and seeds together."""
     bits = [_bits(seeds, comparison.before, after, where) for after in (comparison.after, comparison.control)]
-    found = {name: [_counts(one, *patterns) for one in bits] for name, patterns in AFTER.items()}
+    found = {name: [_counts(one, *patterns) for one in bits] for name, patterns in SHARES.items()}
     rows = bits[0].shape[-1]
     draws = np.random.default_rng(1).multinomial(rows, np.full(rows, 1 / rows), samples)
     return {

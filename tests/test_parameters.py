@@ -28,7 +28,8 @@ def test_directions_and_seeds_together(tiny_run: Path, tmp_path: Path, capsys: p
             value, low, high = row["values"][share][name]
             assert value == pytest.approx(weighted / sum(lost))
             assert low <= value <= high
-        assert row["values"]["p_d"][name][0] == pytest.approx(sum(values["p_d"][0] for values in alone) / 6)
+        for share in ("p", "p_d"):
+            assert row["values"][share][name][0] == pytest.approx(sum(values[share][0] for values in alone) / 6)
     after, control, beyond = (row["values"]["gamma"][name][0] for name in ("after", "control", "beyond"))
     assert beyond == pytest.approx(after - control)
     assert "vanilla to dual, placebo vanilla-longer" in capsys.readouterr().out.replace("\n", " ")
