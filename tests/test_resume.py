@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 
-from loopmt.errors import RunError
+from loopmt.errors import RunError, StoppedError
 from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
 from loopmt.workflow.stages import Stopper
@@ -258,6 +258,27 @@ def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and said.endswith("loopmt: interrupted.\n")
     assert "Traceback" not in said
+
+
+def test_asked_to_stop_before_they_listen_they_pause(ask_for: ASK, capfd: pytest.CaptureFixture[str]) -> None:
+    """A Ctrl-C in the terminal reaches every process, and these are still importing."""
+    request = replace(ask_for(ENDLESS), jobs=2)
+
+    def interrupt() -> None:
+        while len(children := multiprocessing.active_children()) < 2:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        for child in children:
+            os.kill(child.pid or 0, signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    killer = threading.Thread(target=interrupt, daemon=True)
+    killer.start()
+    with pytest.raises(StoppedError, match="training paused: SIGINT was received") as caught:
+        train(request, Silent())
+    assert caught.value.exit_code == 130
+    assert capfd.readouterr().err == ""
+    killer.join()
 
 
 PATIENT = ENDLESS.replace("round = 20000", "round = 4")

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from loopmt.workflow.stages import Site, Stopper, train_stage
 from loopmt.workflow.watch import watched
 
 _PAUSED = 75  # exit code of a stage that stopped before its end
+_UNHEARD = (-signal.SIGINT, -signal.SIGTERM)  # of one that was asked to before it listened: it had nothing to save
 
 
 def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: Stopper, tensorboard: bool) -> bool:
@@ -43,7 +45,7 @@ def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: St
             del working[name]
             if process.exitcode == 0:
                 done.add(name)
-            elif process.exitcode == _PAUSED:
+            elif process.exitcode == _PAUSED or (stopper.asked() and process.exitcode in _UNHEARD):
                 waiting = []
                 if not stopper.asked():  # the signal came to that process alone
                     stopper.reason = f'stage "{name}" was asked to stop'
@@ -55,7 +57,12 @@ def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: St
 def _begin(folder: Path, name: str, deadline: float | None, tensorboard: bool) -> BaseProcess:
     settings = (folder, name, deadline, tensorboard, os.getpid())
     process = multiprocessing.get_context("spawn").Process(target=_work, args=settings)
-    process.start()
+    resource_tracker.ensure_running()  # starting it later would take the mask back
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child that still imports would say where
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process
 
 
@@ -83,6 +90,7 @@ def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, pa
         site = Site.open(Run.open(folder), device_of_this_process(), Processes())
         stage = site.experiment.stage(name)
         with stopper.listening(), watched(site, stage, progress, tensorboard) as show:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             finished = train_stage(site, stage, stopper, show)
     except LoopmtError as error:
         progress.say(f"loopmt: {error}")
