@@ -305,6 +305,19 @@ def test_the_log_is_told_from_where_it_was_left(tmp_path: Path) -> None:
     assert (again["restarted"], len(again["records"])) == (True, 1)
 
 
+def test_a_line_of_any_length_is_told(tmp_path: Path) -> None:
+    folder = StageFolder(tmp_path)
+    for update in (1, 2):
+        folder.log({"kind": "valid", "update": update, "loss": {"en>fr": 1.0}, "said": "x" * 2**20})
+    first = new_records(folder, 0)
+    assert ([record["update"] for record in first["records"]], first["more"]) == ([1], True)
+    second = new_records(folder, first["offset"])
+    assert ([record["update"] for record in second["records"]], second["more"]) == ([2], False)
+    with folder.metrics.open("a") as file:
+        file.write("x" * 2**21)  # a line that is being written
+    assert new_records(folder, second["offset"]) == {**second, "records": []}
+
+
 # -- start and stop ------------------------------------------------------------------------------------------------
 
 

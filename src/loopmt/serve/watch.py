@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, BinaryIO
 
 from loopmt.errors import DamagedError
 from loopmt.run import Json, Run, StageFolder
@@ -78,15 +78,22 @@ def new_records(folder: StageFolder, offset: int) -> Json:
             size = file.seek(0, 2)
             start = offset if 0 <= offset <= size else 0
             file.seek(start)
-            raw = file.read(_MOST_BYTES)
+            whole = _whole_lines(file)
     except FileNotFoundError:
         return {"offset": 0, "restarted": offset > 0, "more": False, "records": []}
     except OSError as error:
         raise DamagedError(f"the log of stage {folder.name} cannot be read: {error.strerror}.") from None
-    whole = raw[: raw.rfind(b"\n") + 1] if b"\n" in raw else b""
     end = start + len(whole)
     records = [record for line in whole.splitlines() if (record := _told(line))]
-    return {"offset": end, "restarted": start != offset, "more": len(raw) == _MOST_BYTES, "records": records}
+    return {"offset": end, "restarted": start != offset, "more": bool(whole) and end < size, "records": records}
+
+
+def _whole_lines(file: BinaryIO) -> bytes:
+    """About as many as one answer may hold, but one at least: a line may be longer than that."""
+    raw = file.read(_MOST_BYTES)
+    if len(raw) == _MOST_BYTES and b"\n" not in raw:
+        raw += file.readline()
+    return raw[: raw.rfind(b"\n") + 1]
 
 
 def _told(line: bytes) -> Json | None:
