@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopmt.config import Clean
@@ -241,7 +241,13 @@ def test_normal_form(form: Form, text: str, expected: str) -> None:
     assert form.normalise(text) == expected
 
 
-@given(text=st.text(), lowercase=st.booleans())
+HELD_APART = st.text(st.sampled_from("eE kΣσİ\u0301\u0327\u1100\u1161\u200b\u00ad\ufeff\u2065\u2000\x00\t\x85"))
+
+
+@given(text=st.one_of(st.text(), HELD_APART), lowercase=st.booleans())
+@example("e\u200b\u0301", False)
+@example("\u1100\u00ad\u1161", False)
+@example("ΑΣ\u2065Α", True)
 def test_normal_form_is_reached_at_once(text: str, lowercase: bool) -> None:
     form = Form(lowercase=lowercase)
     normal = form.normalise(text)

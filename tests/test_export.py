@@ -42,7 +42,7 @@ FORMATS = [pytest.param("hf", marks=needs("transformers")), pytest.param("ct2", 
 ODD = [
     "", " ", "The  cat\tsleeps.", "日本語 😀 x", "aaaaaaa ....... !!!", "zero\u200bwidth\u00adhyphen", "▁under ▁x",
     "a\u2028b", "</s> <pad> <unk> <2fr>", "<0x41>", "e\u0301 \u1e9b\u0323", "no\u00a0break\u3000wide",
-    "\x00\x01x\x85y", "ὈΔΥΣΣΕΎΣ İSTANBUL",
+    "\x00\x01x\x85y", "ὈΔΥΣΣΕΎΣ İSTANBUL", "e\u200b\u0301 E\u00ad\u0301 e\x00\u0301", "ΟΔΟΣ\u00ad ΟΔΟΣ\u200bΑ",
 ]  # fmt: skip
 REFUSED = "pre-norm, a vocabulary each"  # by Hugging Face
 VARIANTS: dict[str, list[str]] = {

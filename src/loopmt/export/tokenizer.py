@@ -135,14 +135,14 @@ def _normalizer(form: Form) -> Any:
     from tokenizers import Regex, normalizers
 
     steps: list[Any] = []
-    if form.lowercase:  # it lower-cases letter by letter, and of a capital sigma there are two small ones
-        steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
-    if form.nfc:
-        steps.append(normalizers.NFC())
     if form.control:
         steps.append(normalizers.Replace(Regex(clean.INVISIBLE.pattern), ""))
         steps.append(normalizers.Replace(Regex(rf"({clean.CONTROL.pattern}|\s)+"), " "))
         steps.append(normalizers.Strip())
+    if form.lowercase:  # it lower-cases letter by letter, and of a capital sigma there are two small ones
+        steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
+    if form.nfc:
+        steps.append(normalizers.NFC())
     return normalizers.Sequence([*steps, normalizers.Replace(vocab.SPACE, vocab.STAND_IN)])
 
 

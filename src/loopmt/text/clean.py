@@ -46,19 +46,24 @@ class Form:
         return replace(self, lowercase=False)
 
     def normalise(self, text: str) -> str:
-        """One line in normal form; idempotent. Invisible characters go, but for the joiners some scripts spell with."""
+        """One line in normal form; idempotent. Invisible characters go, but for the joiners some scripts spell with.
+
+        They go first: what they held apart, such as a letter and its accent, is one character without them.
+        """
+        if self.control:
+            text = _visible(text)
         if self.lowercase:
             text = text.lower()
-        if self.nfc:
-            text = unicodedata.normalize("NFC", text)
-        if not self.control:
-            return text
-        if not text.isprintable():
-            text = CONTROL.sub(" ", INVISIBLE.sub("", text))
-        return " ".join(text.split())
+        return unicodedata.normalize("NFC", text) if self.nfc else text
 
     def tokenise(self, text: str, language: str) -> str:
         return moses.tokenize(text, language) if self.pretokenize else text
+
+
+def _visible(text: str) -> str:
+    if not text.isprintable():
+        text = CONTROL.sub(" ", INVISIBLE.sub("", text))
+    return " ".join(text.split())
 
 
 def text_hash(text: str) -> int:
