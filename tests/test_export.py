@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from loopmt.cli import app
 from loopmt.errors import ConfigError, MissingExtraError, RunError
 from loopmt.export.ct2 import write_ct2
+from loopmt.export.folder import appearing
 from loopmt.export.huggingface import write_hugging_face
 from loopmt.export.network import networks
 from loopmt.export.parity import Parity
@@ -242,6 +243,20 @@ def test_an_export_that_differs_does_not_appear(run_of: Make, tmp_path: Path, mo
     with pytest.raises(RunError, match=r"is not ours: en>fr: logits differ by .* Nothing was written"):
         export(run_of("post"), Wish("hf", tmp_path / "out", sentences=4), Silent())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("out", [".", "there", "new/one"])
+def test_a_folder_appears_where_it_was_asked_for(out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here" / "there").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here" / ("there" if out == "." else ""))
+    with pytest.raises(RunError, match="on purpose"), appearing(Path(out)) as draft:
+        (draft / "half").touch()
+        raise RunError("on purpose")
+    assert not list(tmp_path.rglob("half"))
+    with appearing(Path(out)) as draft:
+        (draft / "en-fr").mkdir()
+        (draft / "en-fr" / "file").touch()
+    assert [str(file) for file in Path(out).rglob("*")] == [str(Path(out, "en-fr")), str(Path(out, "en-fr", "file"))]
 
 
 @pytest.mark.parametrize(
