@@ -180,7 +180,9 @@ class Train(Schedule):
     """Training; any key may be overridden in a stage (`train = { ... }`)."""
 
     tokens: int = Field(4096, ge=8, description="target tokens per direction per update, padding and all processes in")
-    accumulate: int = Field(1, ge=1, description="parts an update's batch is computed in; the result is the same")
+    accumulate: int = Field(
+        1, ge=1, description="parts an update's batch is computed in: the same rows, but other draws of dropout"
+    )
     max_length: int = Field(128, ge=4, description="rows with a longer side, in subwords, are not trained on")
     shapes: int = Field(6, ge=1, le=16, description="how many fixed batch shapes")
     round: int = Field(
