@@ -184,6 +184,16 @@ def test_a_result_replaces_checkpoints(tmp_path: Path) -> None:
     assert len(stage.result_digest()) == 64
 
 
+def test_checkpoints_that_outlived_a_result_go_when_the_stage_is_met_again(tmp_path: Path) -> None:
+    stage = filled(tmp_path)
+    write_checkpoint(stage.folder / "result", checkpoint(20, 2.0))  # as far as `finish` came before it was killed
+    with pytest.raises(RunError, match="was begun with other settings"):
+        stage.begin({"seed": 2})
+    assert stage.updates() == [10, 20]
+    stage.begin({"seed": 1})
+    assert not stage.checkpoints.exists()
+
+
 def test_writing_over_a_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     for value in (1.0, 2.0):

@@ -34,13 +34,8 @@ from loopmt.sealed import digest, read_object, read_sealed, seal
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
-_UNIMPORTANT = {
-    "log_every",
-    "shard",
-    "compile",
-    "fuse",
-    "accumulate",
-}  # of a stage: they change no weight beyond rounding
+# Of a stage: they change no weight beyond rounding and what dropout draws.
+_UNIMPORTANT = {"log_every", "shard", "compile", "fuse", "accumulate"}
 
 
 @dataclass(frozen=True)
@@ -161,6 +156,8 @@ class StageFolder:
                 )
         else:
             write_json(file, seal(settings))
+        if self.finished:
+            self._forget_checkpoints()  # a process that was killed while it finished has left them
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 
@@ -211,6 +208,9 @@ class StageFolder:
     def finish(self, checkpoint: Checkpoint) -> None:
         """Write the stage's result; its checkpoints have done their work."""
         write_checkpoint(self.folder / "result", checkpoint)
+        self._forget_checkpoints()
+
+    def _forget_checkpoints(self) -> None:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def result(self) -> Checkpoint:
