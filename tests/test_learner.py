@@ -245,15 +245,18 @@ def test_a_broken_network_is_left_as_it_was_while_others_move(vocab: Vocab, pois
     assert one.tally.bad_update.tolist() == [-1, 5]
 
 
-def test_divergence_stops_a_stage_and_names_update_and_path(ask_for: ASK) -> None:
+@pytest.mark.parametrize(("origin", "rate", "warmup"), [("", "0.01", 20), ('from = "vanilla"\n', "0.001", 4)])
+def test_divergence_stops_a_stage_and_names_update_path_and_what_counts(
+    ask_for: ASK, origin: str, rate: str, warmup: int
+) -> None:
     request = ask_for(
-        '[[stage]]\nname = "doomed"\nmix = ["X>Y"]\nupdates = 24\ntrain = { log_every = 8 }', parent=False
+        f'[[stage]]\nname = "doomed"\n{origin}mix = ["X>Y"]\nupdates = 24\ntrain = {{ log_every = 8 }}',
     )
     run, _ = prepare_run(request, Silent())
     experiment = run.experiment()
     site = Site.open(run, CPU, Processes())
     folder = run.stage("doomed")
-    trainer = assemble(site, experiment.stages[0], folder, Stopper(), lambda record: None)
+    trainer = assemble(site, experiment.stage("doomed"), folder, Stopper(), lambda record: None)
     trainer._resume()
     hop = Hop("fr", "es")
     with torch.no_grad():
@@ -266,8 +269,8 @@ def test_divergence_stops_a_stage_and_names_update_and_path(ask_for: ASK) -> Non
             trainer._after_round(started)
     assert str(caught.value) == (
         'stage "doomed": the gradient of fr>es was not finite at update 1, path fr>es. The weights were not touched by '
-        'it. Lower train.learning_rate, lengthen train.warmup or set train.precision = "float32", and give the stage '
-        "another name."
+        "it. In the stage's own `train`, which goes before [train] and train.continued, lower learning_rate (now "
+        f'{rate}), lengthen warmup (now {warmup}) or set precision = "float32", and give the stage another name.'
     )
     assert folder.updates() == [0], "nothing was saved since"
 

@@ -248,7 +248,8 @@ class Trainer:
         raise DivergedError(
             f'stage "{self.folder.name}": the gradient of {self.translators.names()[network]} was not finite at update '
             f"{bad[network]}, path {', '.join(paths)}. The weights were not touched by it. "
-            'Lower train.learning_rate, lengthen train.warmup or set train.precision = "float32", '
+            f"In the stage's own `train`, which goes before [train] and train.continued, lower learning_rate (now "
+            f'{self.train.learning_rate:g}), lengthen warmup (now {self.train.warmup}) or set precision = "float32", '
             "and give the stage another name."
         )
 
