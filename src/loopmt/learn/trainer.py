@@ -260,10 +260,9 @@ class Trainer:
         self.progress.seconds["validate"] += seconds
         self._window.validate_seconds += seconds
         progress, bleu = self.progress, validation.mean_bleu
-        if bleu > progress.best_bleu:
-            progress.best_bleu, progress.best_update, progress.stale = bleu, progress.update, 0
-        else:
-            progress.stale += 1
+        progress.stale = 0 if bleu > progress.best_bleu else progress.stale + 1
+        if bleu >= progress.best_bleu:  # of two that are as good, the one that learnt longer
+            progress.best_bleu, progress.best_update = bleu, progress.update
         progress.validated.append(progress.update)
         means = {"mean_bleu": bleu, "mean_accuracy": validation.mean_accuracy}
         self._write({"kind": "valid", "update": progress.update, **means, **asdict(validation)})

@@ -1,0 +1,142 @@
+"""How a stage ends and what it keeps; what is drawn anew in every round and every process; what a roll back forgets."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+import torch
+
+from loopmt.learn.trainer import Trainer, Validation
+from loopmt.model.travel import HopRecord, Walk
+from loopmt.path import Hop
+from loopmt.processes import Processes
+from loopmt.progress import Silent
+from loopmt.run import Json
+from loopmt.workflow.stages import Site, Stopper, assemble
+from loopmt.workflow.train import Request, prepare_run
+
+ASK = Callable[..., Request]
+STAGE = """
+[[stage]]
+name = "one"
+from = "vanilla"
+mix = ["en>fr", { path = "en>fr>en", generate = { how = "sample" } }]
+"""
+QUICK = "train = { tokens = 96, round = 2, validate_every = 2, log_every = 2, patience = 3, average = 2 }\n"
+
+
+def assembled(ask_for: ASK, end: str = "updates = 4", *overrides: str) -> Trainer:
+    run, _ = prepare_run(ask_for(f"{STAGE}{end}\n{QUICK}", *overrides), Silent())
+    site = Site.open(run, torch.device("cpu"), Processes())
+    return assemble(site, site.experiment.stage("one"), run.stage("one"), Stopper(), lambda record: None)
+
+
+# -- the end -------------------------------------------------------------------------------------------------------
+
+
+def trained(trainer: Trainer, scores: Iterable[float]) -> tuple[list[torch.Tensor], Json]:
+    """The weights that were given these scores, and how the stage ended."""
+    judged, left = [], iter(scores)
+
+    def validate() -> Validation:
+        judged.append(trainer.translators.live.clone())
+        return Validation({"en>fr": 1.0}, {"en>fr": next(left)})
+
+    trainer.hooks.validate = validate
+    assert trainer.run()
+    return judged, trainer.folder.records()[-1]
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [([0, 0, 0, 0], 3), ([1, 2, 1, 1, 1], 1), ([1, 2, 1, 2, 1], 3), ([0, 1, 1, 1, 2, 1, 1, 1], 4)],
+    ids=["nothing learnt yet", "a peak", "twice as good", "better after all"],
+)
+def test_patience_ends_a_stage_and_of_equals_the_longest_trained_is_kept(
+    ask_for: ASK, scores: list[float], best: int
+) -> None:
+    trainer = assembled(ask_for, 'until = "patience"', "stage.one.train.average=1")
+    judged, end = trained(trainer, scores)
+    assert (end["stale"], end["chosen"], end["best_update"]) == (3, "best", end["validated"][best])
+    assert len(judged) == len(scores) and torch.equal(trainer.translators.live, judged[best])
+
+
+def test_patience_has_an_end_too(ask_for: ASK) -> None:
+    trainer = assembled(ask_for, 'until = "patience"', "stage.one.train.average=1", "stage.one.train.max_updates=10")
+    assert trained(trainer, itertools.count())[1]["update"] == 10
+
+
+@pytest.mark.parametrize(("score", "chosen"), [(3, "average"), (2, "best"), (1, "best")])
+def test_the_average_is_taken_only_if_it_is_better(ask_for: ASK, score: float, chosen: str) -> None:
+    trainer = assembled(ask_for)
+    (first, second, average), end = trained(trainer, [1, 2, score])
+    assert torch.allclose(average, (first + second) / 2)
+    assert (end["chosen"], end["average_bleu"]) == (chosen, score)
+    assert torch.equal(trainer.translators.live, average if chosen == "average" else second)
+
+
+# -- draws ---------------------------------------------------------------------------------------------------------
+
+
+def said(trainer: Trainer, number: int, rank: int) -> list[list[int]]:
+    """What a loop generates from the same rows in some round of some process."""
+    gatherer = trainer.gatherer
+    gatherer.processes = Processes(rank)
+    (route,) = (route for route in trainer.routes if route.synthetic)
+    starts, ends = gatherer._read(route, 0, 40)
+    walk = Walk(route.path, route.settings, starts)
+    gatherer._generate({route.number: walk}, {route.number: ends}, number)
+    return [row.tolist() for row in walk.trace[-1].rows()]
+
+
+def test_every_round_and_every_process_samples_anew(ask_for: ASK) -> None:
+    trainer = assembled(ask_for)
+    first = said(trainer, 0, 0)
+    assert said(trainer, 0, 0) == first
+    assert said(trainer, 1, 0) != first
+    assert said(trainer, 0, 1) != first
+
+
+def test_every_update_and_every_process_drops_out_anew(ask_for: ASK) -> None:
+    trainer = assembled(ask_for)
+    batch = trainer._batches()[0]
+
+    def seed(update: int, rank: int) -> int:
+        trainer.processes = Processes(rank)
+        trainer._learn(batch, update)
+        return torch.initial_seed()
+
+    assert seed(1, 0) == seed(1, 0)
+    assert len({seed(1, 0), seed(2, 0), seed(1, 1)}) == 3
+
+
+# -- loops ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_roll_back_forgets_what_the_collapsed_path_had_said_before(ask_for: ASK) -> None:
+    """Or the path, which is out by then, would raise the same alarm and roll back for ever."""
+    trainer = assembled(ask_for)
+    trainer._resume()
+    trainer.guard.add([(1, HopRecord(Hop("en", "fr"), 100, {"empty": 100}, 100, 0, 100, 1, 0))])
+    trainer._save()
+    trainer._roll_back([1])
+    trainer.guard.window()
+    assert trainer.guard.alarms() == []
+
+
+def test_loops_are_chosen_every_so_many_rounds(ask_for: ASK) -> None:
+    trainer, asked = assembled(ask_for), []
+
+    def choose(number: int) -> tuple[Mapping[int, float], dict[str, Any]]:
+        asked.append(number)
+        return {0: 1.0, 1: float(number)}, {}
+
+    trainer._resume()
+    trainer.hooks.choose, trainer.measure_every = choose, 2
+    weights = []
+    for trainer.progress.round in range(5):
+        weights.append(trainer._weights()[1])
+    assert (asked, weights) == ([0, 2, 4], [0, 0, 2, 2, 4])
