@@ -314,7 +314,7 @@ def test_presets_are_a_start() -> None:
     ("section", "own", "expected"),
     [
         ("", "", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
-        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
+        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (0.1, 100, "linear"))),
         ("continued = { learning_rate = 0.2 }", "", ((1e-3, 2000, "inverse_sqrt"), (0.2, 100, "linear"))),
         ("warmup = 7", "warmup = 5", ((1e-3, 7, "inverse_sqrt"), (1e-3, 5, "linear"))),
         ("", "continued = { warmup = 9 }", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 9, "linear"))),

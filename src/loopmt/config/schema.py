@@ -167,7 +167,7 @@ class Schedule(Section):
 class Continued(Section):
     """What differs in a stage that starts from another one, with fresh moments."""
 
-    learning_rate: float | None = Field(None, gt=0, description="peak; default: the preset's")
+    learning_rate: float | None = Field(None, gt=0, description="peak; default: that of [train], else the preset's")
     warmup: int = Field(100, ge=0, description="updates of linear warmup")
     schedule: Curve = Field("linear", description=_CURVES)
     dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's; loops want less than bitext")
@@ -391,6 +391,6 @@ class Experiment(Section):
         continued = {key: value for key, value in continued.items() if value is not None}
         peak, warmup = PEAKS[self.model.preset]
         defaults = {"learning_rate": peak, "warmup": warmup} | (continued if stage.from_ else {})
-        replaced = {"learning_rate", *continued} if stage.from_ else ()
+        replaced = continued if stage.from_ else ()
         set_here = {key: value for key, value in base.items() if value is not None and key not in replaced}
         return Train.model_validate({**defaults, **set_here, **stage.train})
