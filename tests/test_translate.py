@@ -85,6 +85,18 @@ def test_order_and_company_do_not_matter(translator: Translator) -> None:
     assert translator.translate([], "en>fr") == []
 
 
+def test_texts_and_pairs_may_come_one_by_one(translator: Translator, tmp_path: Path) -> None:
+    texts = [SENTENCE, "The cat."]
+    said = translator.translate(texts, "en>fr")
+    (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    with (tmp_path / "text").open(encoding="utf-8") as lines:
+        assert translator.translate(lines, "en>fr") == said
+    assert [best.text for best, *_ in translator.nbest(iter(texts), "en>fr", 1)] == said
+    pairs = list(zip(texts, said, strict=True))
+    assert len(pairs) == 2
+    assert translator.score(zip(texts, said, strict=True), "en>fr") == translator.score(pairs, "en>fr")
+
+
 def test_several_hops_are_one_after_another(translator: Translator) -> None:
     there = translator.translate([SENTENCE], "en>fr")
     assert translator.translate([SENTENCE], "en>fr>es") == translator.translate(there, "fr>es")
@@ -197,6 +209,7 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
         (SENTENCE, r"texts is one string, .* letter by letter\. Put it into a list: \[text\]\."),
         ([SENTENCE, None], r"texts\[1\] is of type NoneType, not a string: None\."),
         ([b"The cat."], r"texts\[0\] is of type bytes, not a string: b'The cat\.'\."),
+        (None, r"texts is of type NoneType: None\. Give a list, a file or a generator\."),
     ],
 )
 def test_what_is_no_list_of_texts(translator: Translator, texts: Any, message: str) -> None:
@@ -221,6 +234,8 @@ def test_ways_to_translate_that_are_none(translator: Translator, how: Any, messa
     [
         (SENTENCE, r"pairs\[0\] is no pair: 'T'\. Write \(source, target\) for each\."),
         ([("a", "b"), ("c",)], r"pairs\[1\] is no pair: \('c',\)"),
+        (7, r"pairs is of type int: 7\. Give a list"),
+        ([7], r"pairs\[0\] is no pair: 7\."),
         ([("a", 1)], r"pairs\[0\]\[1\] is of type int"),
     ],
 )

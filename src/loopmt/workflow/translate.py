@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
+from typing import TypeVar
 
 import torch
 
@@ -25,6 +26,7 @@ from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
+Item = TypeVar("Item")
 _SPARE = 3  # places of a row that text does not get: the end and two tags
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CUTS = [
@@ -60,14 +62,14 @@ class Translator:
         return [str(hop) for hop in self._translators.hops]
 
     def translate(
-        self, texts: Sequence[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
+        self, texts: Iterable[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
     ) -> list[str]:
         """One line for each text. `how` replaces the beam search; `seed` is of sampling."""
         return [candidates[0].text for candidates in self.nbest(texts, path, 1, beam, how, seed)]
 
     def nbest(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         path: str,
         n: int = 4,
         beam: int = 4,
@@ -75,8 +77,8 @@ class Translator:
         seed: int = 1,
     ) -> list[list[Candidate]]:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
-        how = search(beam) if how is None else how
-        _check(texts, how)
+        texts, how = _texts(texts, "texts"), search(beam) if how is None else how
+        _check(how)
         if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
             raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
         found = [[Candidate(text, 0.0)] for text in texts]
@@ -85,7 +87,7 @@ class Translator:
             found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
         return found
 
-    def score(self, pairs: Sequence[tuple[str, str]], path: str) -> list[float]:
+    def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
         """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
 
         A target is scored as it is, among all that the network could say; `path` is one direction.
@@ -169,9 +171,8 @@ class Translator:
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
 
 
-def _check(texts: Sequence[str], how: Generate) -> None:
+def _check(how: Generate) -> None:
     """What Python would accept and nobody means."""
-    _check_texts(texts, "texts")
     if not isinstance(how, Generate):
         raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
     if how.by != "live":
@@ -181,20 +182,32 @@ def _check(texts: Sequence[str], how: Generate) -> None:
         )
 
 
-def _check_texts(texts: Sequence[str], name: str) -> None:
+def _texts(texts: Iterable[str], name: str) -> list[str]:
     if isinstance(texts, str):
         raise DataError(f"{name} is one string, which would be read letter by letter. Put it into a list: [text].")
-    for number, text in enumerate(texts):
+    found = _listed(texts, name)
+    for number, text in enumerate(found):
         if not isinstance(text, str):
             raise DataError(f"{name}[{number}] is of type {type(text).__name__}, not a string: {text!r:.60}.")
+    return found
 
 
-def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    for number, pair in enumerate(pairs):
-        if isinstance(pair, str) or len(pair) != 2:
+def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    found = _listed(pairs, "pairs")
+    for number, pair in enumerate(found):
+        if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2:
             raise DataError(f"pairs[{number}] is no pair: {pair!r:.60}. Write (source, target) for each.")
-        _check_texts(pair, f"pairs[{number}]")
-    return [source for source, _ in pairs], [target for _, target in pairs]
+        _texts(pair, f"pairs[{number}]")
+    return [source for source, _ in found], [target for _, target in found]
+
+
+def _listed(values: Iterable[Item], name: str) -> list[Item]:
+    """A file or a generator can be read but once."""
+    if not isinstance(values, Iterable):
+        raise DataError(
+            f"{name} is of type {type(values).__name__}: {values!r:.60}. Give a list, a file or a generator."
+        )
+    return list(values)
 
 
 def search(beam: int) -> Generate:
