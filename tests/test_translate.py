@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import zstandard
@@ -184,9 +185,10 @@ def test_translators_lie_where_they_are_wanted(tiny_run: Path) -> None:
         ("en", "has no hop"),
         ("X>fr", "is a pattern, not a path"),
         ("en>en", "a hop leads to another language"),
+        (None, r"path = None is of type NoneType, not a string\. The run has en>fr, en>es, "),
     ],
 )
-def test_paths_that_cannot_be_walked(translator: Translator, path: str, message: str) -> None:
+def test_paths_that_cannot_be_walked(translator: Translator, path: Any, message: str) -> None:
     with pytest.raises(PathError, match=message):
         translator.translate(["x"], path)
 
@@ -227,6 +229,28 @@ def test_what_is_no_list_of_texts(translator: Translator, texts: Any, message: s
 def test_ways_to_translate_that_are_none(translator: Translator, how: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         translator.translate([SENTENCE], "en>fr", how=how)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"n": 0}, r"n = 0: write a whole number, 1 or more\."),
+        ({"n": -1}, "n = -1: write a whole number"),
+        ({"n": 1.5}, r"n = 1\.5: write a whole number"),
+        ({"n": True}, "n = True: write a whole number"),
+        ({"beam": 0}, "beam = 0: write a whole number"),
+        ({"beam": -2}, "beam = -2: write a whole number"),
+        ({"beam": "4"}, "beam = '4': write a whole number"),
+    ],
+)
+def test_counts_that_are_none(translator: Translator, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        translator.nbest([SENTENCE], "en>fr", **asked)
+
+
+def test_counts_may_be_of_numpy(translator: Translator) -> None:
+    one, two = np.array([1, 2])
+    assert translator.nbest([SENTENCE], "en>fr", one, two) == translator.nbest([SENTENCE], "en>fr", 1, 2)
 
 
 @pytest.mark.parametrize(

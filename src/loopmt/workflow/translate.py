@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path as FilePath
 from typing import TypeVar
 
@@ -79,6 +80,7 @@ class Translator:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
         texts, how = _texts(texts, "texts"), search(beam) if how is None else how
         _check(how)
+        _check_count("n", n)
         if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
             raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
         found = [[Candidate(text, 0.0)] for text in texts]
@@ -110,8 +112,10 @@ class Translator:
 
     def walk(self, path: str) -> Path:
         """The path, if there is a translator for each of its hops."""
-        walk = Path.parse(path)
         known = ", ".join(self.directions)
+        if not isinstance(path, str):
+            raise PathError(f"path = {path!r:.60} is of type {type(path).__name__}, not a string. The run has {known}.")
+        walk = Path.parse(path)
         for language in walk.languages:
             if language not in self.languages:
                 raise PathError(
@@ -211,7 +215,14 @@ def _listed(values: Iterable[Item], name: str) -> list[Item]:
 
 
 def search(beam: int) -> Generate:
-    return Generate(how="beam", beam=beam) if beam > 1 else Generate(how="greedy")
+    _check_count("beam", beam)
+    return Generate(how="beam", beam=int(beam)) if beam > 1 else Generate(how="greedy")
+
+
+def _check_count(name: str, count: int) -> None:
+    """Not `int` alone: numpy's are whole numbers too, and `True` is none."""
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise ConfigError(f"{name} = {count!r:.60}: write a whole number, 1 or more.")
 
 
 def halves(text: str) -> list[str]:
