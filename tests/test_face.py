@@ -14,7 +14,7 @@ from loopmt.cli import app
 from loopmt.config import Experiment
 
 NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"}
-METHODS = {"directions", "languages", "nbest", "score", "translate", "walk"}
+METHODS = {"directions", "languages", "nbest", "score", "trace", "translate", "walk"}
 VERBS = {
     "demo",
     "fetch",

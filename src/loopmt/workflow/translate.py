@@ -78,16 +78,15 @@ class Translator:
         seed: int = 1,
     ) -> list[list[Candidate]]:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
-        texts, how = _texts(texts, "texts"), search(beam) if how is None else how
-        _check(how)
-        _check_count("n", n)
-        if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
-            raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
-        found = [[Candidate(text, 0.0)] for text in texts]
-        for number, hop in enumerate(hops := self.walk(path).hops):
-            last = number == len(hops) - 1
-            found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
-        return found
+        *_, said = self._steps(texts, path, n, search(beam) if how is None else how, seed)
+        return said
+
+    def trace(
+        self, texts: Iterable[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
+    ) -> list[list[str]]:
+        """What each text is after each hop, the text itself first; the last is what `translate` says."""
+        steps = self._steps(texts, path, 1, search(beam) if how is None else how, seed)
+        return [[candidates[0].text for candidates in trip] for trip in zip(*steps, strict=True)]
 
     def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
         """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
@@ -133,7 +132,20 @@ class Translator:
                 return f" Go through {pivot}: {hop.source}>{pivot}>{hop.target}."
         return ""
 
-    # -- one hop ---------------------------------------------------------------------------------------------
+    # -- hop by hop ------------------------------------------------------------------------------------------
+
+    def _steps(
+        self, texts: Iterable[str], path: str, n: int, how: Generate, seed: int
+    ) -> Iterator[list[list[Candidate]]]:
+        """The texts, then what is said of them after each hop: one candidate each, and up to `n` at the end."""
+        _check(how, n)
+        found = [[Candidate(text, 0.0)] for text in _texts(texts, "texts")]
+        hops = self.walk(path).hops
+        yield found
+        for number, hop in enumerate(hops):
+            last = number == len(hops) - 1
+            found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
+            yield found
 
     def _hop(
         self,
@@ -175,7 +187,7 @@ class Translator:
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
 
 
-def _check(how: Generate) -> None:
+def _check(how: Generate, n: int) -> None:
     """What Python would accept and nobody means."""
     if not isinstance(how, Generate):
         raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
@@ -184,6 +196,9 @@ def _check(how: Generate) -> None:
             f'how.by = "{how.by}": a finished stage has one set of weights, so there is nobody else to ask. Leave `by` '
             "out, and name the stage whose weights you want in `loopmt.load`."
         )
+    _check_count("n", n)
+    if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
+        raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
 
 
 def _texts(texts: Iterable[str], name: str) -> list[str]:
