@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 import typer.main
 
 import loopmt
 from loopmt.cli import app
-from loopmt.config import Experiment
+from loopmt.config import Experiment, Generate
 
 NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"}
 METHODS = {"directions", "languages", "nbest", "score", "trace", "translate", "walk"}
@@ -50,6 +51,29 @@ def test_public_names() -> None:
 def test_unknown_name() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Translater'; it has Candidate, Generate,"):
         loopmt.__getattr__("Translater")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"how": "sampel"},
+            r"loopmt\.Generate: how = 'sampel': it should be 'sample', 'greedy' or 'beam'\. There are by, how,",
+        ),
+        ({"beams": 4}, r"loopmt\.Generate: there is no 'beams'\. There are by, how, temperature, top_k, top_p, beam,"),
+        ({"how": "beam", "beam": 0}, "beam = 0: it should be greater than or equal to 1"),
+        ({"top_p": 2, "warm": 1}, r"top_p = 2: it should be less than or equal to 1\. there is no 'warm'\."),
+    ],
+)
+def test_ways_to_generate_that_are_none(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(loopmt.LoopmtError, match=message):
+        loopmt.Generate(**asked)
+
+
+def test_a_way_to_generate_is_that_of_an_experiment_file() -> None:
+    asked = loopmt.Generate(how="beam", beam=8)
+    assert isinstance(asked, Generate)
+    assert asked.model_dump() == Generate(how="beam", beam=8).model_dump()
 
 
 def test_verbs() -> None:

@@ -16,18 +16,13 @@ from typing import TYPE_CHECKING, Any
 from loopmt.errors import LoopmtError
 
 if TYPE_CHECKING:
-    from loopmt.config import Generate
-    from loopmt.workflow.translate import Candidate, Translator
+    from loopmt.workflow.translate import Candidate, Generate, Translator
 
     __version__: str
 
 __all__ = ["Candidate", "Generate", "LoopmtError", "Translator", "__version__", "load"]
 
-_LAZY = {
-    "Candidate": "loopmt.workflow.translate",
-    "Generate": "loopmt.config",
-    "Translator": "loopmt.workflow.translate",
-}
+_LAZY = {"Candidate", "Generate", "Translator"}
 
 
 def load(run: Path | str, stage: str | None = None, device: str | None = None) -> Translator:
@@ -46,5 +41,5 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return metadata.version("loopmt")
     if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+        return getattr(import_module("loopmt.workflow.translate"), name)
     raise AttributeError(f"module 'loopmt' has no attribute '{name}'; it has {', '.join(__all__)}.")

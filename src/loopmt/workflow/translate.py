@@ -9,11 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path as FilePath
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
-from loopmt.config import Experiment, Generate, Stage, spoken_hops
+from loopmt import config
+from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
@@ -45,6 +48,26 @@ class Candidate:
     score: float
 
 
+class Generate(config.Generate):
+    """How a hop is decoded, as an experiment file says it; what cannot be is a sentence here too."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(values)
+        except ValidationError as error:
+            wrong = " ".join(map(_wrong, error.errors()))
+            raise ConfigError(f"loopmt.Generate: {wrong} There are {', '.join(cls.model_fields)}.") from None
+
+
+def _wrong(detail: ErrorDetails) -> str:
+    key = ".".join(map(str, detail["loc"]))
+    if detail["type"] == "extra_forbidden":
+        return f"there is no '{key}'."
+    return f"{key} = {detail['input']!r:.60}: {detail['msg'].replace('Input should be', 'it should be')}."
+
+
 class Translator:
     """Every direction of one stage, and the walks made of them."""
 
@@ -63,7 +86,7 @@ class Translator:
         return [str(hop) for hop in self._translators.hops]
 
     def translate(
-        self, texts: Iterable[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
+        self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[str]:
         """One line for each text. `how` replaces the beam search; `seed` is of sampling."""
         return [candidates[0].text for candidates in self.nbest(texts, path, 1, beam, how, seed)]
@@ -74,7 +97,7 @@ class Translator:
         path: str,
         n: int = 4,
         beam: int = 4,
-        how: Generate | None = None,
+        how: config.Generate | None = None,
         seed: int = 1,
     ) -> list[list[Candidate]]:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
@@ -82,7 +105,7 @@ class Translator:
         return said
 
     def trace(
-        self, texts: Iterable[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
+        self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[list[str]]:
         """What each text is after each hop, the text itself first; the last is what `translate` says."""
         steps = self._steps(texts, path, 1, search(beam) if how is None else how, seed)
@@ -135,7 +158,7 @@ class Translator:
     # -- hop by hop ------------------------------------------------------------------------------------------
 
     def _steps(
-        self, texts: Iterable[str], path: str, n: int, how: Generate, seed: int
+        self, texts: Iterable[str], path: str, n: int, how: config.Generate, seed: int
     ) -> Iterator[list[list[Candidate]]]:
         """The texts, then what is said of them after each hop: one candidate each, and up to `n` at the end."""
         _check(how, n)
@@ -151,7 +174,7 @@ class Translator:
         self,
         hop: Hop,
         before: Sequence[Sequence[Candidate]],
-        how: Generate,
+        how: config.Generate,
         n: int,
         key: tuple[str | int, ...],
     ) -> list[list[Candidate]]:
@@ -173,7 +196,7 @@ class Translator:
         return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
 
     def _decode(
-        self, hop: Hop, pieces: list[list[int]], how: Generate, n: int, key: tuple[str | int, ...]
+        self, hop: Hop, pieces: list[list[int]], how: config.Generate, n: int, key: tuple[str | int, ...]
     ) -> list[list[Candidate]]:
         translators = self._translators
         draws = n if how.how == "sample" else 1
@@ -187,9 +210,9 @@ class Translator:
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
 
 
-def _check(how: Generate, n: int) -> None:
+def _check(how: config.Generate, n: int) -> None:
     """What Python would accept and nobody means."""
-    if not isinstance(how, Generate):
+    if not isinstance(how, config.Generate):
         raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
     if how.by != "live":
         raise ConfigError(
@@ -229,9 +252,9 @@ def _listed(values: Iterable[Item], name: str) -> list[Item]:
     return list(values)
 
 
-def search(beam: int) -> Generate:
+def search(beam: int) -> config.Generate:
     _check_count("beam", beam)
-    return Generate(how="beam", beam=int(beam)) if beam > 1 else Generate(how="greedy")
+    return config.Generate(how="beam", beam=int(beam)) if beam > 1 else config.Generate(how="greedy")
 
 
 def _check_count(name: str, count: int) -> None:
