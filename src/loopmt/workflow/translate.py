@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path as FilePath
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import model_validator
 
 from loopmt import config
-from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.config import Experiment, Stage, spoken_hops, validated
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
@@ -51,21 +50,11 @@ class Candidate:
 class Generate(config.Generate):
     """How a hop is decoded, as an experiment file says it; what cannot be is a sentence here too."""
 
-    @model_validator(mode="wrap")
+    @model_validator(mode="before")
     @classmethod
-    def _explained(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return validate(values)
-        except ValidationError as error:
-            wrong = " ".join(map(_wrong, error.errors()))
-            raise ConfigError(f"loopmt.Generate: {wrong} There are {', '.join(cls.model_fields)}.") from None
-
-
-def _wrong(detail: ErrorDetails) -> str:
-    key = ".".join(map(str, detail["loc"]))
-    if detail["type"] == "extra_forbidden":
-        return f"there is no '{key}'."
-    return f"{key} = {detail['input']!r:.60}: {detail['msg'].replace('Input should be', 'it should be')}."
+    def _explained(cls, values: Any) -> Any:
+        validated(config.Generate, values, "loopmt.Generate")
+        return values
 
 
 class Translator:
