@@ -18,7 +18,7 @@ from loopmt.config import Experiment, Generate
 from loopmt.run import Run, read_json
 
 NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "evaluate", "load", "plan", "train"}
-METHODS = {"directions", "languages", "nbest", "score", "trace", "translate", "walk"}
+METHODS = {"directions", "languages", "nbest", "score", "trace", "translate"}
 VERBS = {
     "demo",
     "fetch",

@@ -23,7 +23,7 @@ from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
 from loopmt.text.ids import EOS, PAD
-from loopmt.workflow.translate import chunks, halves, load_translators, spaced
+from loopmt.workflow.translate import checked_path, chunks, halves, load_translators, spaced
 
 SENTENCE = "The small child hears the kind cat often."
 
@@ -217,9 +217,9 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
     hops = (Hop("en", "fr"), Hop("fr", "es"))
     star = Translator(Translators(experiment.model, whole.vocab, hops, whole.device), torch.float32, 40)
     with pytest.raises(PathError, match=r"no translator en>es, but en>fr, fr>es\. Go through fr: en>fr>es\."):
-        star.walk("en>es")
+        checked_path(star, "en>es")
     with pytest.raises(PathError, match=r"no translator es>en, but en>fr, fr>es\.$"):
-        star.walk("es>en")
+        checked_path(star, "es>en")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from loopmt.text.ids import EOS
 from loopmt.text.ragged import Ragged
 from loopmt.workflow.export import Wish, export
 from loopmt.workflow.samples import Samples
-from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
+from loopmt.workflow.translate import Candidate, Translator, checked_path, choose_stage, load_translators, one_line
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
 _MANY = 16  # sentences for each thread of CTranslate2, from which on each is better off with its own
@@ -109,7 +109,7 @@ class LoadedEngine:
         return [Hop(*direction.split(">")) for direction in self.translator.directions]
 
     def walk(self, path: str) -> Path:
-        return self.translator.walk(path)
+        return checked_path(self.translator, path)
 
     def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
         return self.translator.nbest(texts, str(hop), n, max(self.beam, n))

@@ -113,36 +113,13 @@ class Translator:
         return [-loss for loss in losses.tolist()]
 
     def _direction(self, path: str) -> Hop:
-        hop, *more = self.walk(path).hops
+        hop, *more = checked_path(self, path).hops
         if more:
             raise PathError(
                 f"path {path} goes through other languages, whose sentences no pair has. "
                 f"Score one direction: {', '.join(self.directions)}."
             )
         return hop
-
-    def walk(self, path: str) -> Path:
-        """The path, if there is a translator for each of its hops."""
-        known = ", ".join(self.directions)
-        if not isinstance(path, str):
-            raise PathError(f"path = {path!r:.60} is of type {type(path).__name__}, not a string. The run has {known}.")
-        walk = Path.parse(path)
-        for language in walk.languages:
-            if language not in self.languages:
-                raise PathError(
-                    f"path {path}: the run has no language '{language}', but {', '.join(self.languages)} ({known})."
-                )
-        for hop in walk.hops:
-            if hop not in self._translators.hops:
-                raise PathError(f"path {path}: the run has no translator {hop}, but {known}.{self._detour(hop)}")
-        return walk
-
-    def _detour(self, hop: Hop) -> str:
-        hops = self._translators.hops
-        for pivot in self.languages:
-            if Hop(hop.source, pivot) in hops and Hop(pivot, hop.target) in hops:
-                return f" Go through {pivot}: {hop.source}>{pivot}>{hop.target}."
-        return ""
 
     # -- hop by hop ------------------------------------------------------------------------------------------
 
@@ -152,7 +129,7 @@ class Translator:
         """The texts, then what is said of them after each hop: one candidate each, and up to `n` at the end."""
         _check(how, n)
         found = [[Candidate(text, 0.0)] for text in _texts(texts, "texts")]
-        hops = self.walk(path).hops
+        hops = checked_path(self, path).hops
         yield found
         for number, hop in enumerate(hops):
             last = number == len(hops) - 1
@@ -197,6 +174,29 @@ class Translator:
         made = (Candidate(one_line(text), output.score) for text, output in zip(texts, flat, strict=True))
         by_row = [list(itertools.islice(made, len(candidates))) for candidates in outputs]
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
+
+
+def checked_path(translator: Translator, path: str) -> Path:
+    """The path, if there is a translator for each of its hops."""
+    languages, directions = translator.languages, translator.directions
+    known = ", ".join(directions)
+    if not isinstance(path, str):
+        raise PathError(f"path = {path!r:.60} is of type {type(path).__name__}, not a string. The run has {known}.")
+    walk = Path.parse(path)
+    for language in walk.languages:
+        if language not in languages:
+            raise PathError(f"path {path}: the run has no language '{language}', but {', '.join(languages)} ({known}).")
+    for hop in walk.hops:
+        if str(hop) not in directions:
+            raise PathError(f"path {path}: the run has no translator {hop}, but {known}.{_detour(hop, translator)}")
+    return walk
+
+
+def _detour(hop: Hop, translator: Translator) -> str:
+    for pivot in translator.languages:
+        if {f"{hop.source}>{pivot}", f"{pivot}>{hop.target}"} <= set(translator.directions):
+            return f" Go through {pivot}: {hop.source}>{pivot}>{hop.target}."
+    return ""
 
 
 def _check(how: config.Generate, n: int) -> None:
