@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -83,7 +88,8 @@ def test_a_run_from_python_alone(
 ) -> None:
     folder = shutil.copytree(tiny_run, tmp_path / "run", ignore=shutil.ignore_patterns("dual"))
     assert Run.open(folder).finished() == ["vanilla", "vanilla-longer"]
-    run = loopmt.train(str(tiny_experiment_file), folder)
+    with ThreadPoolExecutor() as threads:  # where no signal can be heard
+        run = threads.submit(loopmt.train, str(tiny_experiment_file), folder).result()
     assert run == folder and Run.open(run).finished() == ["vanilla", "vanilla-longer", "dual"]
     plan, card = loopmt.plan(run), loopmt.evaluate(str(run))
     assert plan == read_json(run / "plan.json") and plan["stage"] == "vanilla"
@@ -99,9 +105,7 @@ def test_a_run_lies_where_the_command_puts_it(
     assert loopmt.train(tiny_experiment_file) == Path("runs/tiny")
 
 
-def test_what_cannot_be_trained_or_judged(
-    tiny_experiment_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_trained_or_judged(tiny_experiment_file: Path, tmp_path: Path) -> None:
     with pytest.raises(loopmt.LoopmtError, match=r"none\.toml: there is no such experiment file"):
         loopmt.train(tmp_path / "none.toml")
     with pytest.raises(loopmt.LoopmtError, match=r"unknown key 'tokns' in train\. Did you mean 'tokens'\?"):
@@ -109,9 +113,17 @@ def test_what_cannot_be_trained_or_judged(
     for judge in (loopmt.evaluate, loopmt.plan):
         with pytest.raises(loopmt.LoopmtError, match=r"is no run: it has no experiment\.json"):
             judge(tmp_path)
-    monkeypatch.setattr("loopmt.workflow.train.train", lambda request, progress: False)  # as under torchrun
-    with pytest.raises(loopmt.LoopmtError, match=r"run: training paused .* The same call resumes it\."):
-        loopmt.train(tiny_experiment_file, tmp_path / "run")
+
+
+def test_training_that_is_asked_to_stop_says_how_to_go_on(tiny_experiment_file: Path, tmp_path: Path) -> None:
+    def ask() -> None:
+        while not (tmp_path / "run/stages/vanilla/metrics.jsonl").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=ask, daemon=True).start()
+    with pytest.raises(loopmt.LoopmtError, match="training paused: SIGTERM was received"):
+        loopmt.train(tiny_experiment_file, tmp_path / "run", ["stage.vanilla.updates=100000"])
 
 
 def test_verbs() -> None:

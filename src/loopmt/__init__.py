@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loopmt.errors import LoopmtError, RunError
+from loopmt.errors import LoopmtError
 
 if TYPE_CHECKING:
     from loopmt.workflow.translate import Candidate, Generate, Translator
@@ -43,17 +43,13 @@ def train(file: Path | str, run: Path | str | None = None, overrides: Iterable[s
 
     `run` is runs/NAME by default; `overrides` are "section.key=value" with TOML values, as after `--set`.
     """
-    from loopmt.processes import speaks_for_all
     from loopmt.progress import Silent
     from loopmt.workflow.train import Request
     from loopmt.workflow.train import train as train_stages
 
     request = Request(Path(file), Path(run) if run is not None else None, tuple(overrides))
-    folder = request.load()[1].folder
-    # Of torchrun's processes only the first may say so: an error of another would end it while it saves.
-    if not train_stages(request, Silent()) and speaks_for_all():
-        raise RunError(f"{folder}: training paused before all stages were finished. The same call resumes it.")
-    return folder
+    train_stages(request, Silent())
+    return request.load()[1].folder
 
 
 def evaluate(run: Path | str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +64,9 @@ class Stopper:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """Signals come to the main thread alone; training in another, as from Python it may be, hears none."""
+        main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
         before = [signal.signal(number, self._heard) for number in numbers]
         try:
             yield
