@@ -19,6 +19,7 @@ from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
 from loopmt.workflow.scorecard import Test as OneTest
+from loopmt.workflow.show import overview
 from loopmt.workflow.translate import Translator, load
 
 QUICK = Wish(beam=1, samples=50)
@@ -57,6 +58,18 @@ def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> N
         assert stage["seconds"]["train"] > 0 and stage["spent"]["en>fr"]["rows"] > 0
         assert read_json(folder / "stages" / name / "scores.json") == {"beam": 1, **stage}
     assert "en>fr>en" in card["stages"]["dual"]["spent"]
+
+
+@pytest.mark.parametrize(("average", "bleu"), [(31.0, 31.0), (29.0, 30.0), (None, 30.0)])
+def test_validation_is_of_the_weights_that_were_chosen(copied: Path, average: float | None, bleu: float) -> None:
+    """The average of the last checkpoints is the result where validation says that it is better than the best."""
+    file = copied / "stages/dual/result/state.json"
+    sealed = read_sealed(file, "")
+    write_json(file, sealed | {"state": sealed["state"] | {"best_bleu": 30.0, "average_bleu": average}})
+    shown = {stage["name"]: stage["best_valid_bleu"] for stage in overview(copied)["stages"]}
+    card = evaluate([copied], QUICK, Silent())
+    assert card["stages"]["dual"]["valid_bleu"] == shown["dual"] == bleu
+    assert {name: stage["valid_bleu"] for name, stage in card["stages"].items()} == shown
 
 
 def test_scores_are_those_of_the_kept_translations(judged: tuple[Path, Json]) -> None:

@@ -90,7 +90,7 @@ def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
     return {
         "result": stage.digest,
         "update": state["update"],
-        "valid_bleu": state["best_bleu"],
+        "valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0),  # of the result, as `show` has it
         "seconds": state["seconds"],
         "spent": state["spent"],
         "sets": {name: _set(stage, name, seed, samples) for name in names},
