@@ -110,9 +110,9 @@ def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Exp
 
 
 def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
-    entries = stage.entries() or _auto_entries(experiment, stage)
     generators = frozenset() if stage.mix == "auto" else experiment.imports("generator")
     try:
+        entries = stage.entries() or _auto_entries(experiment, stage)
         patterns = [Pattern.parse(entry.path) for entry in entries]
         expanded = expand_fed(patterns, experiment.languages, experiment.data.supply(), trained | generators)
     except PathError as error:
@@ -131,15 +131,25 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
 
 def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     """The candidates of `mix = "auto"`; a pattern over more languages than there are is no candidate."""
-    if backward := [pattern for pattern in stage.auto.candidates if "<" in pattern]:
-        raise ConfigError(f'stage "{stage.name}": auto.candidates must come home; {backward[0]} has an arrow back.')
-    fits = [
-        pattern
-        for pattern in stage.auto.candidates
-        if len(Pattern.parse(pattern).variables) + len(Pattern.parse(pattern).named) <= len(experiment.languages)
-    ]
-    loops = [MixEntry(path=pattern, generate=stage.auto.generate, keep=stage.auto.keep) for pattern in fits]
+    patterns = [Pattern.parse(text) for text in stage.auto.candidates]
+    for pattern in patterns:
+        _check_candidate(stage, pattern)
+    fits = [one for one in patterns if len(one.variables) + len(one.named) <= len(experiment.languages)]
+    loops = [MixEntry(path=str(one), generate=stage.auto.generate, keep=stage.auto.keep) for one in fits]
     return [MixEntry(path="X>Y"), *loops]
+
+
+def _check_candidate(stage: Stage, pattern: Pattern) -> None:
+    """A route is measured by what arrives of its start, and by whether that comes home."""
+    start, end = pattern.places[0], pattern.places[-1]
+    if start == end and not pattern.backward:
+        return
+    home = pattern.places if start == end else (*pattern.places, start)
+    why = "has an arrow back" if pattern.backward else f"starts in {start} and ends in {end}"
+    raise ConfigError(
+        f'stage "{stage.name}": auto.candidates must come home; {pattern} {why}. '
+        f"Write {Pattern(home)}, or list it in a `mix` with a weight of its own."
+    )
 
 
 def taught_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
