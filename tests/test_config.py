@@ -198,6 +198,11 @@ REFUSED = {
         ONE + stage("b", more='from = "c"\nupdates = 1'),
         ': stage "b": from = "c" is not a stage before it; before it there are: vanilla.',
     ),
+    "from, after many": (
+        TREE + stage("five") + stage("six") + stage("seven", more='from = "c"\nupdates = 1'),
+        ': stage "seven": from = "c" is not a stage before it; before it there are: '
+        "vanilla, longer, dual, multi, five, six.",
+    ),
     "from itself": (
         BASE + stage("b", more='from = "b"\nupdates = 1'),
         ': stage "b": from = "b" is not a stage before it; before it there are: none.',

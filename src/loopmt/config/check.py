@@ -71,7 +71,7 @@ def _check_sharing(experiment: Experiment) -> None:
 
 
 def _check_names(experiment: Experiment) -> None:
-    seen: set[str] = set()
+    seen: list[str] = []  # in their order, which the sentence keeps
     for stage in experiment.stages:
         if stage.name in seen:
             raise ConfigError(f'two stages are called "{stage.name}".')
@@ -80,7 +80,7 @@ def _check_names(experiment: Experiment) -> None:
             raise ConfigError(
                 f'stage "{stage.name}": from = "{stage.from_}" is not a stage before it; before it there are: {before}.'
             )
-        seen.add(stage.name)
+        seen.append(stage.name)
 
 
 def _check_imported(experiment: Experiment) -> None:
