@@ -419,6 +419,14 @@ def test_chosen_loops_have_the_share_of_their_control() -> None:
         loads(TREE + auto + compare("auto", "dual"))
 
 
+def test_chosen_loops_leave_a_direction_without_loops_to_its_pairs() -> None:
+    """There is no French text: no loop teaches fr, with or without a choice, so the two stages are alike in it."""
+    auto = stage("auto", '"auto"\nauto = { supervised = 0.5 }', 'from = "vanilla"\nupdates = 10')
+    experiment = loads((TREE + auto + compare("auto", "dual")).replace('fr = "m", ', ""))
+    shares = supervised_shares(experiment, experiment.stage("auto"))
+    assert {hop.target: share for hop, share in shares.items()} == {"en": 0.5, "fr": 1.0, "es": 0.5}
+
+
 def test_supervised_share_counts_what_a_round_draws() -> None:
     """Of four languages, two loops X>Y>Z>X teach a direction; with `per_round = 1` only one at a time does."""
     four = BASE.replace('"es"]', '"es", "de"]').replace('"fr-es" = "b"', '"fr-es" = "b", "en-de" = "b"')

@@ -253,7 +253,8 @@ def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[st
 def supervised_shares(experiment: Experiment, stage: Stage, update: int | None = None) -> dict[Hop, float]:
     """Share of real pairs in each direction, once all entries have joined or at an update.
 
-    What `mix = "auto"` chooses leaves it as it is.
+    With `mix = "auto"` it is what the choice goes by, not what it comes to: while no loop of a direction is found
+    worth a share, real pairs are all of its text. No file can tell, so a comparison cannot ask for more.
     """
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}
@@ -265,6 +266,7 @@ def supervised_shares(experiment: Experiment, stage: Stage, update: int | None =
             total[hop] = total.get(hop, 0.0) + weight
             if not expansion.paths[0].generating:
                 supervised[hop] = supervised.get(hop, 0.0) + weight
-    if stage.mix == "auto":
-        return {hop: stage.auto.supervised if hop in supervised else 0.0 for hop in total}
-    return {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}
+    shares = {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}
+    if stage.mix == "auto":  # which shares out only where there are both pairs and loops
+        return {hop: share if share in (0.0, 1.0) else stage.auto.supervised for hop, share in shares.items()}
+    return shares
