@@ -20,7 +20,7 @@ import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
 from loopmt.errors import ConfigError, DataError
-from loopmt.judge.choose import Candidate, choose
+from loopmt.judge.choose import Contender, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
@@ -231,7 +231,7 @@ def chooser(
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
     sets = held_out(site.store, translators, "valid", stage.auto.sentences)
-    candidates = [Candidate(route.number, route.path, route.settings) for route in routes if route.synthetic]
+    candidates = [Contender(route.number, route.path, route.settings) for route in routes if route.synthetic]
     supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
