@@ -332,6 +332,14 @@ def test_dry_run_times_what_training_learns_with(cli: Cli, tiny_experiment_file:
     assert "ms an update" in cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *sharded).out
 
 
+def test_dry_run_says_what_is_too_long(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
+    shutil.rmtree(copied / "stages")
+    words = ("train", tiny_experiment_file, "--run", copied, "--dry-run", "--until", "vanilla", "--set")
+    assert "not learnt from" not in cli(*words, "train.max_length=128").out
+    short = cli(*words, "train.max_length=20").out
+    assert re.search(r"\d+\.\d% of the pairs of en-fr are not learnt from: longer than train.max_length = 20", short)
+
+
 def test_only_a_stage_and_what_it_comes_from(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
     few = (f"stage.{stage}.updates=2" for stage in ("vanilla", "vanilla-longer", "dual"))
     words = ("--only", "dual", *(word for key in few for word in ("--set", key)))

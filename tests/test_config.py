@@ -198,6 +198,11 @@ REFUSED = {
         ONE + stage("b", more='from = "c"\nupdates = 1'),
         ': stage "b": from = "c" is not a stage before it; before it there are: vanilla.',
     ),
+    "from, after many": (
+        TREE + stage("five") + stage("six") + stage("seven", more='from = "c"\nupdates = 1'),
+        ': stage "seven": from = "c" is not a stage before it; before it there are: '
+        "vanilla, longer, dual, multi, five, six.",
+    ),
     "from itself": (
         BASE + stage("b", more='from = "b"\nupdates = 1'),
         ': stage "b": from = "b" is not a stage before it; before it there are: none.',
@@ -314,7 +319,7 @@ def test_presets_are_a_start() -> None:
     ("section", "own", "expected"),
     [
         ("", "", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
-        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
+        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (0.1, 100, "linear"))),
         ("continued = { learning_rate = 0.2 }", "", ((1e-3, 2000, "inverse_sqrt"), (0.2, 100, "linear"))),
         (
             "continued = { learning_rate = 0.2 }",
@@ -417,6 +422,14 @@ def test_chosen_loops_have_the_share_of_their_control() -> None:
     loads(TREE + auto + compare("auto", "dual"), ["stage.auto.auto.supervised=0.5"])
     with pytest.raises(ConfigError, match=r"supervised share of en>es \(0.33 and 0.50\)"):
         loads(TREE + auto + compare("auto", "dual"))
+
+
+def test_chosen_loops_leave_a_direction_without_loops_to_its_pairs() -> None:
+    """There is no French text: no loop teaches fr, with or without a choice, so the two stages are alike in it."""
+    auto = stage("auto", '"auto"\nauto = { supervised = 0.5 }', 'from = "vanilla"\nupdates = 10')
+    experiment = loads((TREE + auto + compare("auto", "dual")).replace('fr = "m", ', ""))
+    shares = supervised_shares(experiment, experiment.stage("auto"))
+    assert {hop.target: share for hop, share in shares.items()} == {"en": 0.5, "fr": 1.0, "es": 0.5}
 
 
 def test_supervised_share_counts_what_a_round_draws() -> None:

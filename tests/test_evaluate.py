@@ -9,6 +9,7 @@ import pytest
 
 from loopmt.cli.scorecard import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
+from loopmt.judge.bootstrap import mean_statistics
 from loopmt.judge.score import chrf_statistics, multi_bleu_statistics
 from loopmt.path import Path as Walk
 from loopmt.progress import Silent
@@ -18,11 +19,13 @@ from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
 from loopmt.workflow.scorecard import Test as OneTest
+from loopmt.workflow.show import overview
 from loopmt.workflow.translate import Translator, load
 
 QUICK = Wish(beam=1, samples=50)
 STAGES = ["vanilla", "vanilla-longer", "dual"]
 METRICS = ["multi_bleu", "sacrebleu", "chrf"]
+STATE: Json = {"update": 1, "best_bleu": 0.0, "average_bleu": None, "seconds": {}, "spent": {}}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +58,18 @@ def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> N
         assert stage["seconds"]["train"] > 0 and stage["spent"]["en>fr"]["rows"] > 0
         assert read_json(folder / "stages" / name / "scores.json") == {"beam": 1, **stage}
     assert "en>fr>en" in card["stages"]["dual"]["spent"]
+
+
+@pytest.mark.parametrize(("average", "bleu"), [(31.0, 31.0), (29.0, 30.0), (None, 30.0)])
+def test_validation_is_of_the_weights_that_were_chosen(copied: Path, average: float | None, bleu: float) -> None:
+    """The average of the last checkpoints is the result where validation says that it is better than the best."""
+    file = copied / "stages/dual/result/state.json"
+    sealed = read_sealed(file, "")
+    write_json(file, sealed | {"state": sealed["state"] | {"best_bleu": 30.0, "average_bleu": average}})
+    shown = {stage["name"]: stage["best_valid_bleu"] for stage in overview(copied)["stages"]}
+    card = evaluate([copied], QUICK, Silent())
+    assert card["stages"]["dual"]["valid_bleu"] == shown["dual"] == bleu
+    assert {name: stage["valid_bleu"] for name, stage in card["stages"].items()} == shown
 
 
 def test_scores_are_those_of_the_kept_translations(judged: tuple[Path, Json]) -> None:
@@ -238,6 +253,29 @@ def test_a_pivot_over_seeds(copied: Path, tmp_path: Path, capsys: pytest.Capture
     assert f"{over['difference']:+.2f} ({over['low']:+.2f} to {over['high']:+.2f})" in printed
 
 
+def test_over_seeds_every_seed_answers_on_its_own_rows(judged: tuple[Path, Json]) -> None:
+    """As with the built-in languages, which draw a test set for each seed."""
+    experiment = Run(judged[0]).experiment()
+    right = {1: (0.2, 0.6), 2: (0.6, 0.2), 3: (0.7, 0.2)}  # direct, and through English
+    runs = [RunMeasures(seed, {"dual": pivoting(f"rows of seed {seed}", *one)}) for seed, one in right.items()]
+    cards = [scorecard(experiment, run, beam=1, samples=100) for run in runs]
+    way = over_seeds(experiment, runs, cards, samples=100)["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
+    over = way["over_direct"]["chrf"]
+    assert over["difference"] == pytest.approx((0.4 - 0.4 - 0.5) / 3)
+    assert (over["of"], over["against"]) == (pytest.approx(1 / 3), pytest.approx(1.5 / 3))
+    assert over["of"] == pytest.approx(way["chrf"]), "the mean that stands beside it"
+
+
+def pivoting(group: str, direct: float, through: float) -> StageMeasures:
+    """A stage that translates fr>es both ways, right in these shares of ten sentences."""
+    shares = {"fr>es": direct, "fr>en>es": through}
+    tests = {
+        OneTest("test", Walk.parse(path), group): {"chrf": mean_statistics([row < 10 * share for row in range(10)])}
+        for path, share in shares.items()
+    }
+    return StageMeasures(tests, "0", STATE)
+
+
 def test_a_stage_that_one_seed_lacks_is_waited_for(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
     write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
@@ -265,8 +303,7 @@ def measured(name: str, direction: str) -> StageMeasures:
     """A stage that speaks one direction, which one test set has."""
     texts = ["le chat dort", "la nuit"]
     measures = {"multi_bleu": multi_bleu_statistics(texts, texts), "chrf": chrf_statistics(texts, texts)}
-    state = {"update": 1, "best_bleu": 0.0, "seconds": {}, "spent": {}}
-    return StageMeasures({OneTest(name, Walk.parse(direction), name): measures}, "0", state)
+    return StageMeasures({OneTest(name, Walk.parse(direction), name): measures}, "0", STATE)
 
 
 def test_stages_that_share_no_direction_are_not_compared(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:

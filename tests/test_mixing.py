@@ -118,7 +118,17 @@ def test_doubt_is_surprise_both_ways(tiny_run: Path) -> None:
             'stage "loops", path X>Y<X: with an arrow back the targets are generated, and combine = "logmeanexp" is of '
             'one real target. Use combine = "mean".',
         ),
-        ('"auto"\nauto = { candidates = ["X>Y<X"] }', "auto.candidates must come home; X>Y<X has an arrow back."),
+        (
+            '"auto"\nauto = { candidates = ["X>Y<X"] }',
+            'stage "loops": auto.candidates must come home; X>Y<X has an arrow back. Write X>Y>X, or list it '
+            "in a `mix` with a weight of its own.",
+        ),
+        (
+            '"auto"\nauto = { candidates = ["X>Y>X", "X>Z>Y"] }',
+            'stage "loops": auto.candidates must come home; X>Z>Y starts in X and ends in Y. Write X>Z>Y>X, or list it '
+            "in a `mix` with a weight of its own.",
+        ),
+        ('"auto"\nauto = { candidates = ["X>y z"] }', "stage \"loops\": path 'X>y z': 'y z' is no language."),
     ],
 )
 def test_what_a_mix_cannot_ask(ask_for: ASK, mix: str, sentence: str) -> None:

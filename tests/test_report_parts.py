@@ -14,7 +14,7 @@ from loopmt.judge.report.followed import chosen_loops, difference
 from loopmt.judge.report.gather import _stage
 from loopmt.judge.report.graph import BANDS, band, graph, limits_of
 from loopmt.judge.report.tables import paper_tables, regime, seed_tables
-from loopmt.judge.report.training import thinned
+from loopmt.judge.report.training import MEAN, curves, thinned
 from loopmt.path import Path as Walk
 from loopmt.path import Pattern
 from loopmt.run import Json
@@ -86,6 +86,16 @@ def test_long_lines_are_thinned() -> None:
     short = thinned(points)
     assert len(short) <= 400 and all(y == 2 * x for x, y in short)
     assert thinned(points[:100]) == points[:100]
+
+
+def test_curves_of_means_are_those_of_the_log() -> None:
+    """Where a shared network also says what nobody taught it, the log's mean is of what it was taught."""
+    bleu, loss = {"en>fr": 40.0, "fr>en": 20.0, "fr>es": 0.0}, {"en>fr": 1.0, "fr>en": 3.0, "fr>es": 8.0}
+    means = {"mean_bleu": 30.0, "mean_accuracy": None}
+    row = {"kind": "valid", "update": 10, **means, "bleu": bleu, "loss": loss, "accuracy": {}, "untaught": ["fr>es"]}
+    found = curves({"vanilla": [row]}, {"vanilla": 0}, {"vanilla": None})
+    assert found["bleu"][MEAN] == {"vanilla": [[10, 30.0]]} and found["bleu"]["fr>es"] == {"vanilla": [[10, 0.0]]}
+    assert found["loss"][MEAN] == {"vanilla": [[10, 2.0]]} and found["accuracy"][MEAN] == {}
 
 
 TWO_LOOPS = """

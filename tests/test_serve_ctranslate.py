@@ -34,6 +34,22 @@ def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_
     assert len(fast.say(lines[:1], Hop("en", "fr"), 6)[0]) == 6
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_translation_cut_off_at_its_limit_has_the_score_of_what_it_says(
+    tiny_run: Path, engine: LoadedEngine, tmp_path: Path, beam: int
+) -> None:
+    """Beside a long sentence, which may say more: the others are still cut off where they would be alone."""
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    fast = load_engine(Order(tiny_run, kind="float32"), tmp_path, Silent())
+    lines = ["The small child hears the kind cat often the red dog.", "xyz", "qq", "a", "中文", "☃☃☃☃"]
+    ours, theirs = (one.translator.nbest(lines, "en>fr", 1, beam) for one in (engine, fast))
+    assert any(not best.text.endswith(".") for best, *_ in ours), "none was cut off"
+    same = [(one, other) for (one, *_), (other, *_) in zip(ours, theirs, strict=True) if one.text == other.text]
+    assert len(same) >= len(lines) - 1, "a beam may part at a tie"
+    for one, other in same:
+        assert one.score == pytest.approx(other.score, abs=1e-2)
+
+
 def test_ctranslate2_in_parts_says_what_it_says_at_once(tiny_run: Path, tmp_path: Path) -> None:
     """With two threads, so many sentences are decoded in two parts."""
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")

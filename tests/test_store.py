@@ -47,7 +47,6 @@ def test_rows_come_back(
     for side, rows in ((source, french), (target, english)):
         assert len(side) == len(rows)
         assert side.lengths().tolist() == list(map(len, rows))
-        assert side.lengths(2).tolist() == list(map(len, rows[:2]))
         assert side.lengths_of(np.arange(len(rows))[::-1]).tolist() == list(map(len, rows[::-1]))
         assert [row.tolist() for row in side.rows(np.array(indices, dtype=np.int64))] == [rows[i] for i in indices]
     assert [row.tolist() for row in store.mono("es").rows(np.arange(len(mono)))] == mono

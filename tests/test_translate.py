@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import zstandard
@@ -22,7 +23,7 @@ from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
 from loopmt.text.ids import EOS, PAD
-from loopmt.workflow.translate import chunks, halves, load_translators, spaced
+from loopmt.workflow.translate import checked_path, chunks, halves, load_translators, spaced
 
 SENTENCE = "The small child hears the kind cat often."
 
@@ -85,9 +86,38 @@ def test_order_and_company_do_not_matter(translator: Translator) -> None:
     assert translator.translate([], "en>fr") == []
 
 
+def test_texts_and_pairs_may_come_one_by_one(translator: Translator, tmp_path: Path) -> None:
+    texts = [SENTENCE, "The cat."]
+    said = translator.translate(texts, "en>fr")
+    (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    with (tmp_path / "text").open(encoding="utf-8") as lines:
+        assert translator.translate(lines, "en>fr") == said
+    assert [best.text for best, *_ in translator.nbest(iter(texts), "en>fr", 1)] == said
+    pairs = list(zip(texts, said, strict=True))
+    assert len(pairs) == 2
+    assert translator.score(zip(texts, said, strict=True), "en>fr") == translator.score(pairs, "en>fr")
+
+
 def test_several_hops_are_one_after_another(translator: Translator) -> None:
     there = translator.translate([SENTENCE], "en>fr")
     assert translator.translate([SENTENCE], "en>fr>es") == translator.translate(there, "fr>es")
+
+
+def test_a_trace_tells_every_hop(translator: Translator) -> None:
+    texts = [SENTENCE, "", "The cat."]
+    french = translator.translate(texts, "en>fr")
+    home = translator.translate(french, "fr>en")
+    expected = [list(trip) for trip in zip(texts, french, home, strict=True)]
+    assert translator.trace(iter(texts), "en>fr>en") == expected
+    assert translator.trace([], "en>fr>en") == []
+    with pytest.raises(PathError, match="the run has no language 'de'"):
+        translator.trace([], "en>fr>de")
+
+
+def test_a_trace_of_samples_ends_with_what_is_translated(translator: Translator) -> None:
+    how, texts = Generate(how="sample", temperature=1.5, top_k=0), [SENTENCE] * 4
+    traced = translator.trace(texts, "en>fr>es", how=how, seed=3)
+    assert [trip[-1] for trip in traced] == translator.translate(texts, "en>fr>es", how=how, seed=3)
 
 
 def test_a_long_line_is_translated_sentence_by_sentence(translator: Translator) -> None:
@@ -172,9 +202,10 @@ def test_translators_lie_where_they_are_wanted(tiny_run: Path) -> None:
         ("en", "has no hop"),
         ("X>fr", "is a pattern, not a path"),
         ("en>en", "a hop leads to another language"),
+        (None, r"path = None is of type NoneType, not a string\. The run has en>fr, en>es, "),
     ],
 )
-def test_paths_that_cannot_be_walked(translator: Translator, path: str, message: str) -> None:
+def test_paths_that_cannot_be_walked(translator: Translator, path: Any, message: str) -> None:
     with pytest.raises(PathError, match=message):
         translator.translate(["x"], path)
 
@@ -186,9 +217,9 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
     hops = (Hop("en", "fr"), Hop("fr", "es"))
     star = Translator(Translators(experiment.model, whole.vocab, hops, whole.device), torch.float32, 40)
     with pytest.raises(PathError, match=r"no translator en>es, but en>fr, fr>es\. Go through fr: en>fr>es\."):
-        star.walk("en>es")
+        checked_path(star, "en>es")
     with pytest.raises(PathError, match=r"no translator es>en, but en>fr, fr>es\.$"):
-        star.walk("es>en")
+        checked_path(star, "es>en")
 
 
 @pytest.mark.parametrize(
@@ -197,6 +228,7 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
         (SENTENCE, r"texts is one string, .* letter by letter\. Put it into a list: \[text\]\."),
         ([SENTENCE, None], r"texts\[1\] is of type NoneType, not a string: None\."),
         ([b"The cat."], r"texts\[0\] is of type bytes, not a string: b'The cat\.'\."),
+        (None, r"texts is of type NoneType: None\. Give a list, a file or a generator\."),
     ],
 )
 def test_what_is_no_list_of_texts(translator: Translator, texts: Any, message: str) -> None:
@@ -217,10 +249,34 @@ def test_ways_to_translate_that_are_none(translator: Translator, how: Any, messa
 
 
 @pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"n": 0}, r"n = 0: write a whole number, 1 or more\."),
+        ({"n": -1}, "n = -1: write a whole number"),
+        ({"n": 1.5}, r"n = 1\.5: write a whole number"),
+        ({"n": True}, "n = True: write a whole number"),
+        ({"beam": 0}, "beam = 0: write a whole number"),
+        ({"beam": -2}, "beam = -2: write a whole number"),
+        ({"beam": "4"}, "beam = '4': write a whole number"),
+    ],
+)
+def test_counts_that_are_none(translator: Translator, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        translator.nbest([SENTENCE], "en>fr", **asked)
+
+
+def test_counts_may_be_of_numpy(translator: Translator) -> None:
+    one, two = np.array([1, 2])
+    assert translator.nbest([SENTENCE], "en>fr", one, two) == translator.nbest([SENTENCE], "en>fr", 1, 2)
+
+
+@pytest.mark.parametrize(
     ("pairs", "message"),
     [
         (SENTENCE, r"pairs\[0\] is no pair: 'T'\. Write \(source, target\) for each\."),
         ([("a", "b"), ("c",)], r"pairs\[1\] is no pair: \('c',\)"),
+        (7, r"pairs is of type int: 7\. Give a list"),
+        ([7], r"pairs\[0\] is no pair: 7\."),
         ([("a", 1)], r"pairs\[0\]\[1\] is of type int"),
     ],
 )

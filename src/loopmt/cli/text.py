@@ -69,7 +69,7 @@ def translate(
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
     from loopmt.text.files import read_files, read_stream
-    from loopmt.workflow.translate import chunks
+    from loopmt.workflow.translate import checked_path, chunks
 
     if sample and beam is not None:
         raise ConfigError(f"--sample and --beam {beam}: give one of them. A sample is drawn, and a beam searches.")
@@ -87,7 +87,7 @@ def translate(
     first, most = (1, 1) if not files and stdin.isatty() else (32, 8192)
     done = 0
     with _translator(run, stage, backend, kind) as translator, _watched().track("translating") as advance:
-        translator.walk(path)
+        checked_path(translator, path)
         for chunk in chunks(texts, first, most):
             found = translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done))
             stdout.writelines(line.encode() for line in _lines(found, done, nbest > 1))

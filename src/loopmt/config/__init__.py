@@ -1,7 +1,7 @@
 """Experiment files: what may be said (`schema`), how it is read (`load`), what must agree (`check`)."""
 
 from loopmt.config.check import expansions, spoken_hops, supervised_shares, taught_hops
-from loopmt.config.load import load, loads
+from loopmt.config.load import load, loads, validated
 from loopmt.config.schema import (
     Auto,
     Clean,
@@ -40,4 +40,5 @@ __all__ = [
     "spoken_hops",
     "supervised_shares",
     "taught_hops",
+    "validated",
 ]

@@ -71,7 +71,7 @@ def _check_sharing(experiment: Experiment) -> None:
 
 
 def _check_names(experiment: Experiment) -> None:
-    seen: set[str] = set()
+    seen: list[str] = []  # in their order, which the sentence keeps
     for stage in experiment.stages:
         if stage.name in seen:
             raise ConfigError(f'two stages are called "{stage.name}".')
@@ -80,7 +80,7 @@ def _check_names(experiment: Experiment) -> None:
             raise ConfigError(
                 f'stage "{stage.name}": from = "{stage.from_}" is not a stage before it; before it there are: {before}.'
             )
-        seen.add(stage.name)
+        seen.append(stage.name)
 
 
 def _check_imported(experiment: Experiment) -> None:
@@ -110,9 +110,9 @@ def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Exp
 
 
 def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
-    entries = stage.entries() or _auto_entries(experiment, stage)
     generators = frozenset() if stage.mix == "auto" else experiment.imports("generator")
     try:
+        entries = stage.entries() or _auto_entries(experiment, stage)
         patterns = [Pattern.parse(entry.path) for entry in entries]
         expanded = expand_fed(patterns, experiment.languages, experiment.data.supply(), trained | generators)
     except PathError as error:
@@ -131,15 +131,25 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
 
 def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     """The candidates of `mix = "auto"`; a pattern over more languages than there are is no candidate."""
-    if backward := [pattern for pattern in stage.auto.candidates if "<" in pattern]:
-        raise ConfigError(f'stage "{stage.name}": auto.candidates must come home; {backward[0]} has an arrow back.')
-    fits = [
-        pattern
-        for pattern in stage.auto.candidates
-        if len(Pattern.parse(pattern).variables) + len(Pattern.parse(pattern).named) <= len(experiment.languages)
-    ]
-    loops = [MixEntry(path=pattern, generate=stage.auto.generate, keep=stage.auto.keep) for pattern in fits]
+    patterns = [Pattern.parse(text) for text in stage.auto.candidates]
+    for pattern in patterns:
+        _check_candidate(stage, pattern)
+    fits = [one for one in patterns if len(one.variables) + len(one.named) <= len(experiment.languages)]
+    loops = [MixEntry(path=str(one), generate=stage.auto.generate, keep=stage.auto.keep) for one in fits]
     return [MixEntry(path="X>Y"), *loops]
+
+
+def _check_candidate(stage: Stage, pattern: Pattern) -> None:
+    """A route is measured by what arrives of its start, and by whether that comes home."""
+    start, end = pattern.places[0], pattern.places[-1]
+    if start == end and not pattern.backward:
+        return
+    home = pattern.places if start == end else (*pattern.places, start)
+    why = "has an arrow back" if pattern.backward else f"starts in {start} and ends in {end}"
+    raise ConfigError(
+        f'stage "{stage.name}": auto.candidates must come home; {pattern} {why}. '
+        f"Write {Pattern(home)}, or list it in a `mix` with a weight of its own."
+    )
 
 
 def taught_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
@@ -243,7 +253,8 @@ def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[st
 def supervised_shares(experiment: Experiment, stage: Stage, update: int | None = None) -> dict[Hop, float]:
     """Share of real pairs in each direction, once all entries have joined or at an update.
 
-    What `mix = "auto"` chooses leaves it as it is.
+    With `mix = "auto"` it is what the choice goes by, not what it comes to: while no loop of a direction is found
+    worth a share, real pairs are all of its text. No file can tell, so a comparison cannot ask for more.
     """
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}
@@ -255,6 +266,7 @@ def supervised_shares(experiment: Experiment, stage: Stage, update: int | None =
             total[hop] = total.get(hop, 0.0) + weight
             if not expansion.paths[0].generating:
                 supervised[hop] = supervised.get(hop, 0.0) + weight
-    if stage.mix == "auto":
-        return {hop: stage.auto.supervised if hop in supervised else 0.0 for hop in total}
-    return {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}
+    shares = {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}
+    if stage.mix == "auto":  # which shares out only where there are both pairs and loops
+        return {hop: share if share in (0.0, 1.0) else stage.auto.supervised for hop, share in shares.items()}
+    return shares

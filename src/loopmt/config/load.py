@@ -44,9 +44,9 @@ def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", n
     for override in overrides:
         _override(document, override)
     document.setdefault("name", name)
-    experiment = _validated(Experiment, document, where)
+    experiment = validated(Experiment, document, where)
     for stage in experiment.stages:
-        _validated(Train, stage.train, f'{where}: stage "{stage.name}", train')
+        validated(Train, stage.train, f'{where}: stage "{stage.name}", train')
     try:
         check(experiment)
     except LoopmtError as error:
@@ -86,7 +86,8 @@ def _step(here: Any, section: str, text: str) -> Any:
     return here.setdefault(section, {})
 
 
-def _validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
+def validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
+    """A section from its keys; what cannot be is a sentence."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

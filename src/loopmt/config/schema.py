@@ -167,7 +167,7 @@ class Schedule(Section):
 class Continued(Section):
     """What differs in a stage that starts from another one, with fresh moments."""
 
-    learning_rate: float | None = Field(None, gt=0, description="peak; default: the preset's")
+    learning_rate: float | None = Field(None, gt=0, description="peak; default: that of [train], else the preset's")
     warmup: int = Field(100, ge=0, description="updates of linear warmup")
     schedule: Curve = Field("linear", description=_CURVES)
     dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's; loops want less than bitext")
@@ -266,7 +266,7 @@ class MixEntry(Section):
 class Auto(Section):
     """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
 
-    supervised: float = Field(1 / 3, ge=0, le=1, description="share of the bitext in a direction that has any")
+    supervised: float = Field(1 / 3, ge=0, le=1, description="share of the bitext, while some loop is worth a share")
     candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
     generate: Generate = Field(Generate(), description="for every hop of a candidate")
     keep: float = Field(
@@ -393,6 +393,6 @@ class Experiment(Section):
         continued = {key: value for key, value in continued.items() if value is not None}
         peak, warmup = PEAKS[self.model.preset]
         defaults = {"learning_rate": peak, "warmup": warmup} | (continued if stage.from_ else {})
-        replaced = {"learning_rate", *continued} if stage.from_ else ()
+        replaced = continued if stage.from_ else ()
         set_here = {key: value for key, value in base.items() if value is not None and key not in replaced}
         return Train.model_validate({**defaults, **set_here, **stage.train})

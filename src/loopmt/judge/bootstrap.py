@@ -4,6 +4,11 @@ A corpus score is a formula of sums over sentences (matching n-grams, lengths, r
 resampled test set costs one weighted sum of a small matrix. Test sets that are translations of one
 another form a group: the same rows are drawn for every direction of it, since a hard sentence is hard
 in all of them. Seeds, where there are several, are drawn as well.
+
+Few seeds know little of each other: drawing k of k shows only (k-1)/k of the variance between them. Where they differ
+much more than test sets do, the interval ends at the least and the greatest of two or three differences, so a nominal
+95% holds the truth in 1 of 2 cases with two seeds and in 3 of 4 with three. Simulated, where the deviation between
+seeds is about twice that of test sets, it is 84 in 100 with two or three; where it is no greater, 95 and more.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Contender:
     """A loop that could teach a direction."""
 
     number: int
@@ -65,7 +65,7 @@ class Choice:
 def choose(
     translators: Translators,
     sets: Sequence[HeldOut],
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Contender],
     supervised: Mapping[Hop, tuple[int, float]],
     precision: torch.dtype,
     key: tuple[str | int, ...],
@@ -113,7 +113,7 @@ def share_out(worth: Mapping[int, Worth], direct: int | None, must: bool) -> dic
 def measure(
     translators: Translators,
     sets: Sequence[HeldOut],
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Contender],
     precision: torch.dtype,
     key: tuple[str | int, ...],
     agree: Agree | None,

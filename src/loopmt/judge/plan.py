@@ -73,7 +73,7 @@ def prospect(
     return Prospect(
         verdicts.loop,
         values,
-        _gamma_star(cases),
+        None if cases.gamma_star is None else float(cases.gamma_star),
         {
             "H by gamma": [[float(step), _gain_h(cases, step)] for step in _STEPS],
             "Theorem 1 by alpha": [[float(step), _gain_theorem1(cases, step)] for step in _STEPS],
@@ -102,12 +102,6 @@ def _gain_h(cases: Partition, gamma: Fraction) -> float:
 
 def _gain_theorem1(cases: Partition, alpha: Fraction) -> float:
     return float(cases.printed(alpha) - cases.accuracy)
-
-
-def _gamma_star(cases: Partition) -> float | None:
-    if not cases.c11 or not cases.c2:
-        return None
-    return float((1 - cases.accuracy * cases.reconstructed / cases.c11) / cases.c2)
 
 
 # -- the verdict -----------------------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ class Gatherer:
         places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
         self._places = {route.number: places[route.path.ends] for route in routes}
         self._balance = self._balances()
+        self._names = _names(routes)
 
     def round(
         self,
@@ -160,7 +161,7 @@ class Gatherer:
 
     def _mean_places(self, path: Path) -> float:
         """Places that a row of real text at the path's ends takes in a batch, on average, padding included."""
-        lengths = np.maximum(*(side.lengths(_SAMPLE) for side in self.store.ends(*path.ends))) + 1
+        lengths = self.store.longer_sides(*path.ends, _SAMPLE) + 1
         fitting = lengths[lengths <= self.shapes[-1].length]
         bounds = np.array([shape.length for shape in self.shapes])
         return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])
@@ -188,9 +189,10 @@ class Gatherer:
         """Real rows for a round: the text the walk starts from and the text it must arrive at."""
         starts, ends = self.store.ends(*route.path.ends)
         # Routes that share an order read on at nearly the same pace: each sentence gets a source by all of them.
-        order = (*route.path.ends, str(route.path.taught)) if route.entry.same_rows else (str(route.path),)
+        order = (*route.path.ends, str(route.path.taught)) if route.entry.same_rows else self._names[route.number]
         rows = row_indices(len(starts), start, count, *self.key, "rows", *order)
-        fit = np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) < self.shapes[-1].length - 2
+        most = min(self.shapes[-1].length - 3, self.train.max_length)
+        fit = np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) <= most
         rows = np.repeat(rows[fit], route.entry.samples)
         first = starts.take(rows)
         return first, first if route.path.closed else ends.take(rows)
@@ -254,7 +256,8 @@ class Gatherer:
             numbers = _least(doubts, np.flatnonzero(keep), route.entry.keep)
             sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
         else:
-            sources = self.loosened(sources, route.path.ends[0], *self.key, number, str(route.path), "source")
+            key = (*self.key, number, *self._names[route.number], "source")
+            sources = self.loosened(sources, route.path.ends[0], *key)
         targets = self._loosened_targets(route, targets, groups, number)
         if route.path.backward:
             sources, targets = targets, sources
@@ -264,7 +267,7 @@ class Gatherer:
 
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
         """Likelihoods combine only of one and the same target: a group is cut once, a row alone by itself."""
-        key = (*self.key, number, str(route.path), "target")
+        key = (*self.key, number, *self._names[route.number], "target")
         if route.entry.combine != "logmeanexp":
             return self.loosened(targets, route.path.ends[1], *key)
         _, firsts, places = np.unique(groups, return_index=True, return_inverse=True)
@@ -281,6 +284,16 @@ class Gatherer:
 def _one_by_ends(routes: Sequence[Route]) -> Iterable[Route]:
     """One of the routes for each pair of ends: what depends on the ends alone need not be found for every route."""
     return {route.path.ends: route for route in routes}.values()
+
+
+def _names(routes: Sequence[Route]) -> dict[int, tuple[str | int, ...]]:
+    """What a route's draws are keyed by: its path, and how many routes before it have the same."""
+    seen = Counter[Path]()
+    names: dict[int, tuple[str | int, ...]] = {}
+    for route in routes:
+        names[route.number] = (str(route.path), seen[route.path]) if seen[route.path] else (str(route.path),)
+        seen[route.path] += 1
+    return names
 
 
 def _shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, float]:

@@ -21,6 +21,7 @@ from loopmt.text.ragged import Ragged
 Tokens = npt.NDArray[np.uint16]
 Lengths = npt.NDArray[np.int32]
 
+_RUN = 1_000  # rows that a sample reads one after another
 _VERSION = 1
 LONGEST = 512
 _AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
@@ -47,10 +48,20 @@ class Side:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def lengths(self, most: int | None = None) -> Lengths:
-        """Tokens of each row, or of the first `most` alone: of a large corpus all are much to read."""
-        offsets = self._offsets if most is None else self._offsets[: most + 1]
-        return np.diff(offsets).astype(np.int32)
+    def lengths(self) -> Lengths:
+        """Tokens of each row."""
+        return np.diff(self._offsets).astype(np.int32)
+
+    def sample(self, most: int) -> Indices:
+        """So many rows of a large corpus, from all over it: corpora are often sorted, or one after another.
+
+        They lie in runs of neighbours, because a row here and there would read every page of a large file.
+        """
+        if len(self) <= most:
+            return np.arange(len(self), dtype=np.int64)
+        run = min(_RUN, most)
+        firsts = np.linspace(0, len(self) - run, most // run).astype(np.int64)
+        return (firsts[:, None] + np.arange(run)).ravel()
 
     def lengths_of(self, indices: Indices) -> Indices:
         found: Indices = self._offsets[indices + 1] - self._offsets[indices]
@@ -121,6 +132,13 @@ class Store:
     def ends(self, start: str, end: str) -> tuple[Side, Side]:
         """The text at the two ends of a walk, row by row; where it comes home, the same on both."""
         return (self.mono(start), self.mono(start)) if start == end else self.bitext(start, end)
+
+    def longer_sides(self, start: str, end: str, most: int) -> Indices:
+        """Tokens of the longer side of rows at the ends of a walk: of a sample, where there are more than `most`."""
+        sides = self.ends(start, end)
+        rows = sides[0].sample(most)
+        longer: Indices = np.maximum(*(side.lengths_of(rows) for side in sides))
+        return longer
 
     def _side(self, name: str) -> Side:
         if name not in self._open:

@@ -128,7 +128,7 @@ class StagePlan:
             lines.append("finished")
         elif self.site is not None:
             measured, seconds = self._measured(self.site, progress)
-            lines += measured
+            lines += [*self._unread(self.site), *measured]
         head = f"{indent}stage {self.stage.name}: {self._start()}, {self._budget()}"
         return [head, *(f"{indent}  {line}" for line in lines)], seconds
 
@@ -152,6 +152,15 @@ class StagePlan:
             return f"{self.stage.updates:,} updates of {per_update}"
         return f"until patience {train.patience}, at most {train.max_updates:,} updates of {per_update}"
 
+    def _unread(self, site: stages.Site) -> Iterator[str]:
+        """What is too long to be learnt from, by corpus."""
+        most = self.train.max_length
+        for start, end in sorted({route.path.ends for route in stages.routes_of(self.experiment, self.stage)}):
+            share = float((site.store.longer_sides(start, end, stages.SAMPLE) > most).mean())
+            if share:
+                what = f"monolingual rows of {start}" if start == end else f"pairs of {start}-{end}"
+                yield f"{share:.1%} of the {what} are not learnt from: longer than train.max_length = {most} subwords"
+
     # -- on this machine -------------------------------------------------------------------------------------
 
     def _measured(self, site: stages.Site, progress: Progress) -> tuple[list[str], float | None]:
@@ -159,7 +168,7 @@ class StagePlan:
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
         translators = stages.starting_point(site, self.stage if trained else _orphan(self.stage))
         routes = stages.routes_of(self.experiment, self.stage)
-        shapes = stages.shapes_of(site, translators, self.train, largest_group(routes))
+        shapes = stages.shapes_of(site, translators, routes, self.train)
         with progress.track(f"timing {self.stage.name}"):
             timed = self._time(site, translators, routes, shapes)
         batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)

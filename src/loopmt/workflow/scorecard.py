@@ -90,7 +90,7 @@ def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
     return {
         "result": stage.digest,
         "update": state["update"],
-        "valid_bleu": state["best_bleu"],
+        "valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0),  # of the result, as `show` has it
         "seconds": state["seconds"],
         "spent": state["spent"],
         "sets": {name: _set(stage, name, seed, samples) for name in names},
@@ -112,13 +112,15 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
 
 def _over_direct(pivot: Test, by_seed: Mapping[int, Mapping[Test, Measures]], samples: int) -> Json:
     """A way through other languages set against the direct translator of the same stage, if it has one."""
-    duels = [
-        Duel(pivot, seed, tests[pivot], measures)
-        for seed, tests in by_seed.items()
-        for test, measures in tests.items()
-        if test.direct and (test.ends, test.group) == (pivot.ends, pivot.group)
-    ]
+    duels = [duel for seed, tests in by_seed.items() if (duel := _with_direct(pivot, seed, tests))]
     return {"over_direct": _differences(duels, samples)} if duels else {}
+
+
+def _with_direct(pivot: Test, seed: int, tests: Mapping[Test, Measures]) -> Duel | None:
+    """Found by name and path: built-in languages draw other rows for every seed, so the groups differ between seeds."""
+    by_path = {test.path: test for test in tests if test.name == pivot.name}
+    way, direct = by_path[pivot.path], by_path.get(Path(pivot.path.ends))
+    return Duel(way, seed, tests[way], tests[direct]) if direct else None
 
 
 def _counted(measures: Measures) -> dict[str, float]:

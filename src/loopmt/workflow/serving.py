@@ -28,13 +28,15 @@ from loopmt.processes import device_of_this_process
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.serve.limits import Limits
+from loopmt.text.ids import EOS
 from loopmt.text.ragged import Ragged
 from loopmt.workflow.export import Wish, export
 from loopmt.workflow.samples import Samples
-from loopmt.workflow.translate import Candidate, Translator, choose_stage, load_translators, one_line
+from loopmt.workflow.translate import Candidate, Translator, checked_path, choose_stage, load_translators, one_line
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
 _MANY = 16  # sentences for each thread of CTranslate2, from which on each is better off with its own
+_Told = list[tuple[list[int], float]]  # ids and log-probability of each hypothesis, best first
 _CHECKED = 20  # sentences a direction that CTranslate2 must say as we do, before it rounds
 
 
@@ -107,7 +109,7 @@ class LoadedEngine:
         return [Hop(*direction.split(">")) for direction in self.translator.directions]
 
     def walk(self, path: str) -> Path:
-        return self.translator.walk(path)
+        return checked_path(self.translator, path)
 
     def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
         return self.translator.nbest(texts, str(hop), n, max(self.beam, n))
@@ -146,26 +148,37 @@ class _Model:
         self._whole = self._load(1)  # all threads on one batch: soonest for a few sentences
         self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
 
-    def say(
-        self, rows: list[list[int]], how: Generate, n: int, longest: list[int], tokens: int
-    ) -> list[list[tuple[list[int], float]]]:
-        """Ids without the end and log-probability of the best of each row."""
+    def say(self, rows: list[list[int]], how: Generate, n: int, longest: list[int], tokens: int) -> list[_Told]:
+        """Ids without the end and log-probability of the best of each row.
+
+        What is cut off at the limit counts beside what ended by itself, which our own search prefers.
+        """
+        found = self._search(rows, how, n, max(longest, default=1), tokens)
+        for most, numbers in _too_long(found, longest).items():
+            again = self._search([rows[number] for number in numbers], how, n, most, tokens)
+            for number, told in zip(numbers, again, strict=True):
+                found[number] = told
+        return [self._told(one, how) for one in found]
+
+    def _search(self, rows: list[list[int]], how: Generate, n: int, most: int, tokens: int) -> list[Any]:
+        """CTranslate2 has one limit for all rows."""
         beam = how.beam if how.how == "beam" else 1
         if many := self._threads > 1 and len(rows) >= _MANY * self._threads:
             longest_row = max(map(len, rows)) + 1  # CTranslate2 puts the end
             tokens = min(tokens, -(-len(rows) // self._threads) * longest_row * beam)
-        found = (self._parts if many else self._whole).translate_batch(
+        found: list[Any] = (self._parts if many else self._whole).translate_batch(
             [[self._source.pieces[one] for one in row] for row in rows],
             beam_size=beam,
             num_hypotheses=n,
             length_penalty=how.length_penalty,
             min_decoding_length=0,
-            max_decoding_length=max(longest, default=1),
+            max_decoding_length=most,
             max_batch_size=tokens // beam,
             batch_type="tokens",
             return_scores=True,
+            return_end_token=True,
         )
-        return [self._told(one, how, most) for one, most in zip(found, longest, strict=True)]
+        return found
 
     @cached_property
     def _parts(self) -> Any:
@@ -180,14 +193,22 @@ class _Model:
             str(self._folder), compute_type=self._kind, inter_threads=batches, intra_threads=each
         )
 
-    def _told(self, one: Any, how: Generate, most: int) -> list[tuple[list[int], float]]:
-        """CTranslate2 divides by the length, its end counted."""
-        scored = zip(one.hypotheses, one.scores, strict=True)
+    def _told(self, one: Any, how: Generate) -> _Told:
+        """CTranslate2 divides by the length, the end counted where it was said."""
         ids = self._target.ids
         return [
-            ([ids[piece] for piece in said[:most]], score * (len(said) + 1) ** how.length_penalty)
-            for said, score in scored
+            ([ids[piece] for piece in said if ids[piece] != EOS], score * len(said) ** how.length_penalty)
+            for said, score in zip(one.hypotheses, one.scores, strict=True)
         ]
+
+
+def _too_long(found: list[Any], longest: list[int]) -> dict[int, list[int]]:
+    """Numbers of the rows that said more than they may, because another row may, by what they may."""
+    rows: dict[int, list[int]] = {}
+    for number, (one, most) in enumerate(zip(found, longest, strict=True)):
+        if any(len(said) > most for said in one.hypotheses):
+            rows.setdefault(most, []).append(number)
+    return rows
 
 
 def load_engine(order: Order, place: FilePath, progress: Progress) -> LoadedEngine:

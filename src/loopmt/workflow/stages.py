@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
 from loopmt.errors import ConfigError, DataError
-from loopmt.judge.choose import Candidate, choose
+from loopmt.judge.choose import Contender, choose
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
@@ -40,7 +41,8 @@ from loopmt.text.vocab import Vocab
 from loopmt.workflow.importing import generators, import_digests, start_imported
 
 _SAME_SIGNAL = 2.0  # seconds in which a terminal and torchrun may pass on the same Ctrl-C
-_SAMPLE = 100_000  # rows of a corpus that lengths and language frequencies are measured on
+SAMPLE = 100_000  # rows of a corpus that lengths are measured on
+_FREQUENCIES = 20_000  # rows of a language that frequencies of its subwords are
 
 
 @dataclass
@@ -62,7 +64,9 @@ class Stopper:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """Signals come to the main thread alone; training in another, as from Python it may be, hears none."""
+        main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
         before = [signal.signal(number, self._heard) for number in numbers]
         try:
             yield
@@ -196,7 +200,7 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
         if any(setting.by == by for setting in generating):
             translators.copy("frozen" if by == "frozen" else "ema")
     unit = largest_group(routes)
-    shapes = shapes_of(site, translators, train, unit)
+    shapes = shapes_of(site, translators, routes, train)
     key = (site.experiment.seed, stage.name)
     sieve = sieve_of(site, train)
     gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
@@ -227,7 +231,7 @@ def chooser(
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
     sets = held_out(site.store, translators, "valid", stage.auto.sentences)
-    candidates = [Candidate(route.number, route.path, route.settings) for route in routes if route.synthetic]
+    candidates = [Contender(route.number, route.path, route.settings) for route in routes if route.synthetic]
     supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
@@ -249,32 +253,31 @@ def starting_point(site: Site, stage: Stage) -> Translators:
     return translators
 
 
-def shapes_of(site: Site, translators: Translators, train: Train, unit: int = 1) -> list[Shape]:
-    """Batch shapes fitted to the lengths of the training text, whose rows hold groups of `unit`.
+def shapes_of(site: Site, translators: Translators, routes: Sequence[Route], train: Train) -> list[Shape]:
+    """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups.
 
-    They do not depend on how many parts a batch is computed in: so neither does what an update learns from.
+    They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
+    network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
     """
+    taught = sorted({route.path.taught for route in routes})
     extra = 2 if translators.shared else 1  # tags
-    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, translators.hops, train.max_length - extra)])
+    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, taught, train.max_length - extra)])
     if not histogram.any():
         raise DataError(f"no row fits train.max_length = {train.max_length}.")
     longest = -(-int(histogram.nonzero()[0][-1] + 2) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
-    tokens = train.tokens * (len(translators.hops) if translators.shared else 1)
-    return make_shapes(chosen, tokens, math.lcm(8, unit))
+    tokens = train.tokens * (len(taught) if translators.shared else 1)
+    return make_shapes(chosen, tokens, math.lcm(8, largest_group(routes)))
 
 
 def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
     """How many rows take 0 to `longest` places, among those that the directions learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
     for (start, end), hops_fed in Counter(ends for hop in hops for ends in _ends(hop)).items():
-        if start == end and site.store.has_mono(end):
-            lengths = site.store.mono(end).lengths(_SAMPLE) + 1
-        elif start != end and site.store.has_bitext(start, end):
-            lengths = np.maximum(*(side.lengths(_SAMPLE) for side in site.store.bitext(start, end))) + 1
-        else:
-            continue
-        histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
+        if site.store.has_mono(end) if start == end else site.store.has_bitext(start, end):
+            lengths = site.store.longer_sides(start, end, SAMPLE) + 1
+            histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
+            histogram[-1] += len(lengths) < len(site.store.ends(start, end)[0])  # what the sample lacks may be as long
     return histogram
 
 
@@ -297,7 +300,7 @@ def frequencies_of(site: Site) -> LanguageFrequencies | None:
     for language in site.experiment.languages:
         if site.store.has_mono(language):
             side = site.store.mono(language)
-            samples[language] = side.take(np.arange(min(len(side), 20_000)))
+            samples[language] = side.take(side.sample(_FREQUENCIES))
     return LanguageFrequencies.learn(samples, site.vocab.size(site.experiment.languages[0])) if samples else None
 
 

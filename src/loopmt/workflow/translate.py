@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path as FilePath
+from typing import Any, TypeVar
 
 import torch
+from pydantic import model_validator
 
-from loopmt.config import Experiment, Generate, Stage, spoken_hops
+from loopmt import config
+from loopmt.config import Experiment, Stage, spoken_hops, validated
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.model.decoding import decode_nbest
 from loopmt.model.limits import Limits
@@ -25,6 +29,7 @@ from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
+Item = TypeVar("Item")
 _SPARE = 3  # places of a row that text does not get: the end and two tags
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CUTS = [
@@ -40,6 +45,16 @@ class Candidate:
 
     text: str
     score: float
+
+
+class Generate(config.Generate):
+    """How a hop is decoded, as an experiment file says it; what cannot be is a sentence here too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explained(cls, values: Any) -> Any:
+        validated(config.Generate, values, "loopmt.Generate")
+        return values
 
 
 class Translator:
@@ -60,32 +75,32 @@ class Translator:
         return [str(hop) for hop in self._translators.hops]
 
     def translate(
-        self, texts: Sequence[str], path: str, beam: int = 4, how: Generate | None = None, seed: int = 1
+        self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[str]:
         """One line for each text. `how` replaces the beam search; `seed` is of sampling."""
         return [candidates[0].text for candidates in self.nbest(texts, path, 1, beam, how, seed)]
 
     def nbest(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         path: str,
         n: int = 4,
         beam: int = 4,
-        how: Generate | None = None,
+        how: config.Generate | None = None,
         seed: int = 1,
     ) -> list[list[Candidate]]:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
-        how = search(beam) if how is None else how
-        _check(texts, how)
-        if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
-            raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
-        found = [[Candidate(text, 0.0)] for text in texts]
-        for number, hop in enumerate(hops := self.walk(path).hops):
-            last = number == len(hops) - 1
-            found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
-        return found
+        *_, said = self._steps(texts, path, n, search(beam) if how is None else how, seed)
+        return said
 
-    def score(self, pairs: Sequence[tuple[str, str]], path: str) -> list[float]:
+    def trace(
+        self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
+    ) -> list[list[str]]:
+        """What each text is after each hop, the text itself first; the last is what `translate` says."""
+        steps = self._steps(texts, path, 1, search(beam) if how is None else how, seed)
+        return [[candidates[0].text for candidates in trip] for trip in zip(*steps, strict=True)]
+
+    def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
         """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
 
         A target is scored as it is, among all that the network could say; `path` is one direction.
@@ -98,7 +113,7 @@ class Translator:
         return [-loss for loss in losses.tolist()]
 
     def _direction(self, path: str) -> Hop:
-        hop, *more = self.walk(path).hops
+        hop, *more = checked_path(self, path).hops
         if more:
             raise PathError(
                 f"path {path} goes through other languages, whose sentences no pair has. "
@@ -106,34 +121,26 @@ class Translator:
             )
         return hop
 
-    def walk(self, path: str) -> Path:
-        """The path, if there is a translator for each of its hops."""
-        walk = Path.parse(path)
-        known = ", ".join(self.directions)
-        for language in walk.languages:
-            if language not in self.languages:
-                raise PathError(
-                    f"path {path}: the run has no language '{language}', but {', '.join(self.languages)} ({known})."
-                )
-        for hop in walk.hops:
-            if hop not in self._translators.hops:
-                raise PathError(f"path {path}: the run has no translator {hop}, but {known}.{self._detour(hop)}")
-        return walk
+    # -- hop by hop ------------------------------------------------------------------------------------------
 
-    def _detour(self, hop: Hop) -> str:
-        hops = self._translators.hops
-        for pivot in self.languages:
-            if Hop(hop.source, pivot) in hops and Hop(pivot, hop.target) in hops:
-                return f" Go through {pivot}: {hop.source}>{pivot}>{hop.target}."
-        return ""
-
-    # -- one hop ---------------------------------------------------------------------------------------------
+    def _steps(
+        self, texts: Iterable[str], path: str, n: int, how: config.Generate, seed: int
+    ) -> Iterator[list[list[Candidate]]]:
+        """The texts, then what is said of them after each hop: one candidate each, and up to `n` at the end."""
+        _check(how, n)
+        found = [[Candidate(text, 0.0)] for text in _texts(texts, "texts")]
+        hops = checked_path(self, path).hops
+        yield found
+        for number, hop in enumerate(hops):
+            last = number == len(hops) - 1
+            found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
+            yield found
 
     def _hop(
         self,
         hop: Hop,
         before: Sequence[Sequence[Candidate]],
-        how: Generate,
+        how: config.Generate,
         n: int,
         key: tuple[str | int, ...],
     ) -> list[list[Candidate]]:
@@ -155,7 +162,7 @@ class Translator:
         return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
 
     def _decode(
-        self, hop: Hop, pieces: list[list[int]], how: Generate, n: int, key: tuple[str | int, ...]
+        self, hop: Hop, pieces: list[list[int]], how: config.Generate, n: int, key: tuple[str | int, ...]
     ) -> list[list[Candidate]]:
         translators = self._translators
         draws = n if how.how == "sample" else 1
@@ -169,36 +176,80 @@ class Translator:
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
 
 
-def _check(texts: Sequence[str], how: Generate) -> None:
+def checked_path(translator: Translator, path: str) -> Path:
+    """The path, if there is a translator for each of its hops."""
+    languages, directions = translator.languages, translator.directions
+    known = ", ".join(directions)
+    if not isinstance(path, str):
+        raise PathError(f"path = {path!r:.60} is of type {type(path).__name__}, not a string. The run has {known}.")
+    walk = Path.parse(path)
+    for language in walk.languages:
+        if language not in languages:
+            raise PathError(f"path {path}: the run has no language '{language}', but {', '.join(languages)} ({known}).")
+    for hop in walk.hops:
+        if str(hop) not in directions:
+            raise PathError(f"path {path}: the run has no translator {hop}, but {known}.{_detour(hop, translator)}")
+    return walk
+
+
+def _detour(hop: Hop, translator: Translator) -> str:
+    for pivot in translator.languages:
+        if {f"{hop.source}>{pivot}", f"{pivot}>{hop.target}"} <= set(translator.directions):
+            return f" Go through {pivot}: {hop.source}>{pivot}>{hop.target}."
+    return ""
+
+
+def _check(how: config.Generate, n: int) -> None:
     """What Python would accept and nobody means."""
-    _check_texts(texts, "texts")
-    if not isinstance(how, Generate):
+    if not isinstance(how, config.Generate):
         raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
     if how.by != "live":
         raise ConfigError(
             f'how.by = "{how.by}": a finished stage has one set of weights, so there is nobody else to ask. Leave `by` '
             "out, and name the stage whose weights you want in `loopmt.load`."
         )
+    _check_count("n", n)
+    if how.how != "sample" and n > (how.beam if how.how == "beam" else 1):
+        raise ConfigError(f"{n} best translations need a beam of {n} at least, or sampling.")
 
 
-def _check_texts(texts: Sequence[str], name: str) -> None:
+def _texts(texts: Iterable[str], name: str) -> list[str]:
     if isinstance(texts, str):
         raise DataError(f"{name} is one string, which would be read letter by letter. Put it into a list: [text].")
-    for number, text in enumerate(texts):
+    found = _listed(texts, name)
+    for number, text in enumerate(found):
         if not isinstance(text, str):
             raise DataError(f"{name}[{number}] is of type {type(text).__name__}, not a string: {text!r:.60}.")
+    return found
 
 
-def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    for number, pair in enumerate(pairs):
-        if isinstance(pair, str) or len(pair) != 2:
+def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    found = _listed(pairs, "pairs")
+    for number, pair in enumerate(found):
+        if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2:
             raise DataError(f"pairs[{number}] is no pair: {pair!r:.60}. Write (source, target) for each.")
-        _check_texts(pair, f"pairs[{number}]")
-    return [source for source, _ in pairs], [target for _, target in pairs]
+        _texts(pair, f"pairs[{number}]")
+    return [source for source, _ in found], [target for _, target in found]
 
 
-def search(beam: int) -> Generate:
-    return Generate(how="beam", beam=beam) if beam > 1 else Generate(how="greedy")
+def _listed(values: Iterable[Item], name: str) -> list[Item]:
+    """A file or a generator can be read but once."""
+    if not isinstance(values, Iterable):
+        raise DataError(
+            f"{name} is of type {type(values).__name__}: {values!r:.60}. Give a list, a file or a generator."
+        )
+    return list(values)
+
+
+def search(beam: int) -> config.Generate:
+    _check_count("beam", beam)
+    return config.Generate(how="beam", beam=int(beam)) if beam > 1 else config.Generate(how="greedy")
+
+
+def _check_count(name: str, count: int) -> None:
+    """Not `int` alone: numpy's are whole numbers too, and `True` is none."""
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise ConfigError(f"{name} = {count!r:.60}: write a whole number, 1 or more.")
 
 
 def halves(text: str) -> list[str]:

@@ -24,7 +24,7 @@ def curves(
     quantities = ("bleu", "accuracy", "loss")
 
     def by_hop(quantity: str, hop: str | None) -> Series:
-        found = _series(valid, starts, lambda row: row[quantity].get(hop) if hop else _mean(row[quantity]))
+        found = _series(valid, starts, lambda row: row[quantity].get(hop) if hop else _heard(row, quantity))
         return {name: [*_last(found, parents[name]), *points] for name, points in found.items()}
 
     return {
@@ -54,6 +54,14 @@ def thinned(points: list[list[float]]) -> list[list[float]]:
     size = -(-len(points) // _MOST_POINTS)
     parts = (points[start : start + size] for start in range(0, len(points), size))
     return [[fmean(column) for column in zip(*part, strict=True)] for part in parts]
+
+
+def _heard(row: Json, quantity: str) -> float | None:
+    """The mean of a validation, as the log has it: what a shared network was not taught has no voice in it."""
+    if (own := row.get(f"mean_{quantity}")) is not None:
+        return float(own)
+    taught = {hop: value for hop, value in row[quantity].items() if hop not in row.get("untaught", ())}
+    return _mean(taught or row[quantity])  # of a loss the log has none
 
 
 def _mean(values: Mapping[str, float]) -> float | None:

@@ -189,13 +189,6 @@ def _line3(cases: Partition, gamma: Fraction, numerator: Fraction | None) -> Fra
     return (cases.accuracy * numerator - gamma * cases.c2 * cases.c11) / cases.reconstructed
 
 
-def _gamma_star(cases: Partition) -> Fraction | None:
-    """(1 - p D / c11) / c2: hypothesis H promises a gain exactly below this gamma."""
-    if not cases.c11 or not cases.c2:
-        return None
-    return (1 - cases.accuracy * cases.reconstructed / cases.c11) / cases.c2
-
-
 def proportional(p: float, r: float, lam: float, delta: float, gamma: float) -> Out:
     """Hypothesis H, alpha/beta = c11/c12: equation "accdual", p^d = s(1 - Gamma), Gamma = gamma c2.
 
@@ -219,7 +212,7 @@ def proportional(p: float, r: float, lam: float, delta: float, gamma: float) -> 
             "gain": None if accuracy is None else accuracy - law.p,
             "better": None if accuracy is None else exceeds(accuracy, law.p),
             "M": cases.likelihood,
-            "gamma_star": _gamma_star(cases),
+            "gamma_star": cases.gamma_star,
             "gain_corrected_line3": _line3(cases, g, corrected),
             "printed_gain": _line3(cases, g, printed),
             "gain_numerator_corrected": corrected,

@@ -77,6 +77,13 @@ class Partition:
         """Accuracy under hypothesis H: s (1 - gamma c2); undefined where nothing is reconstructed."""
         return self.c11 / self.reconstructed * (1 - gamma * self.c2) if self.reconstructed else None
 
+    @property
+    def gamma_star(self) -> Fraction | None:
+        """(1 - p D / c11) / c2: hypothesis H promises a gain exactly below this gamma."""
+        if not self.c11 or not self.c2:
+            return None
+        return (1 - self.accuracy * self.reconstructed / self.c11) / self.c2
+
     def cells(self) -> dict[str, Fraction]:
         """The four cases and their sum Case 2, by name."""
         return {"c11": self.c11, "c12": self.c12, "c21": self.c21, "c22": self.c22, "c2": self.c2}

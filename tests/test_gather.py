@@ -1,0 +1,108 @@
+"""What a round reads: rows of all the corpus, none too long, each route its own, the tokens of what is taught."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from loopmt.learn.gather import Gatherer
+from loopmt.learn.trainer import Trainer
+from loopmt.processes import Processes
+from loopmt.progress import Silent
+from loopmt.run import Run
+from loopmt.text.store import Side, Store, StoreWriter
+from loopmt.workflow.stages import Site, Stopper, assemble
+from loopmt.workflow.train import Request, prepare_run
+
+ASK = Callable[..., Request]
+STAGE = """
+[[stage]]
+name = "own"
+mix = {mix}
+updates = 4
+train = {{ tokens = 512, round = 2, max_length = {longest} }}
+"""
+
+
+def assembled(request: Request) -> Trainer:
+    prepare_run(request, Silent())
+    assert request.run is not None
+    return assembled_in(Run(request.run))
+
+
+def assembled_in(run: Run) -> Trainer:
+    site = Site.open(run, torch.device("cpu"), Processes())
+    return assemble(site, site.experiment.stage("own"), run.stage("own"), Stopper(), lambda record: None)
+
+
+def write_store(folder: Path, pairs: dict[str, npt.NDArray[np.int64]]) -> None:
+    writer = StoreWriter(folder)
+    for pair, lengths in pairs.items():
+        with writer.sides(pair, pair.split("-")) as sides:
+            for side in sides:
+                side.append(np.full(int(lengths.sum()), 20, dtype=np.uint16), lengths.astype(np.int32))
+    writer.add_set("valid", "", {language: ["One.", "Two."] for language in ("en", "fr", "es")})
+    writer.close()
+
+
+def with_lengths(request: Request, lengths: npt.NDArray[np.int64]) -> Trainer:
+    """The stage on pairs of such lengths, all languages alike."""
+    run, _ = prepare_run(request, Silent())
+    shutil.rmtree(run.folder / "store")
+    write_store(run.folder / "store", dict.fromkeys(("en-fr", "en-es", "fr-es"), lengths))
+    return assembled_in(run)
+
+
+def lengths_read(gatherer: Gatherer) -> set[int]:
+    gathered = gatherer.round(0, dict.fromkeys(range(len(gatherer.routes)), 1.0))
+    return set(gathered.networks[0].targets.lengths.tolist())
+
+
+def test_a_corpus_that_begins_with_short_rows_is_read_to_its_end(ask_for: ASK) -> None:
+    """A dictionary before the sentences: those were longer than any batch once, and never read."""
+    request = ask_for(STAGE.format(mix='["X>Y"]', longest=64), parent=False)
+    trainer = with_lengths(request, np.repeat([2, 40], [101_000, 20_000]))
+    assert lengths_read(trainer.gatherer) == {2, 40}
+    assert trainer.gatherer.shapes[0].length < 40 < trainer.gatherer.shapes[-1].length
+
+
+def test_a_sample_is_of_the_whole_corpus(tmp_path: Path) -> None:
+    write_store(tmp_path / "store", {"en-fr": np.arange(25_000) % 50 + 1})
+    side: Side = Store.open(tmp_path / "store").bitext("en", "fr")[0]
+    rows = side.sample(5_000)
+    assert len(set(rows.tolist())) == 5_000
+    assert rows[0] == 0 and rows[-1] == 24_999
+    assert side.sample(25_000).tolist() == list(range(25_000))
+    assert len(side.sample(7)) == 7
+
+
+def test_no_row_is_longer_than_it_may_be(ask_for: ASK) -> None:
+    trainer = with_lengths(ask_for(STAGE.format(mix='["X>Y"]', longest=16), parent=False), np.arange(2_000) % 30 + 1)
+    assert max(lengths_read(trainer.gatherer)) == 16
+
+
+def test_two_entries_of_one_path_read_rows_of_their_own(ask_for: ASK) -> None:
+    loops = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }, "X>Y>X"]'
+    request = ask_for(STAGE.format(mix=loops, longest=64).replace("mix =", 'from = "vanilla"\nmix ='))
+    gatherer = assembled(request).gatherer
+    first, second = (route for route in gatherer.routes if str(route.path) == "en>fr>en")
+    ends = [gatherer._read(route, 0, 50)[1] for route in (first, second)]
+    assert ends[0].flat.tolist() != ends[1].flat.tolist()
+
+
+@pytest.mark.parametrize(
+    ("mix", "taught"),
+    [('["X>Y"]', 6), ('["en>fr", "fr>en", "en>es", "es>en"]', 4)],  # of six that the network speaks
+)
+def test_a_shared_network_has_the_tokens_of_what_it_is_taught(ask_for: ASK, mix: str, taught: int) -> None:
+    request = ask_for(STAGE.format(mix=mix, longest=64), "model.sharing=all", parent=False)
+    trainer = assembled(request)
+    assert len(trainer.translators.hops) == 6
+    places = [shape.rows * shape.length for shape in trainer.gatherer.shapes]
+    assert (taught - 1) * 512 < max(places) <= taught * 512
