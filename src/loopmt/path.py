@@ -23,6 +23,14 @@ _MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops,
 _HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 
+def _perhaps(place: str) -> str:
+    """Languages are often written in capitals, or joined as pairs are."""
+    for other in (place.lower(), place.replace("-", ">")):
+        if other != place and all(_LANGUAGE.fullmatch(language) for language in other.split(">")):
+            return f" (did you mean {other}?)"
+    return ""
+
+
 @dataclass(frozen=True, order=True)
 class Hop:
     """One translator's work: from one language to another."""
@@ -109,7 +117,7 @@ class Pattern:
         places = tuple(place.strip() for place in (*forward.split(">"), *[last] * bool(arrow)))
         for place in places:
             if not (_LANGUAGE.fullmatch(place) or _VARIABLE.fullmatch(place)):
-                what = f"'{place}' is no language" if place else "a place is empty"
+                what = f"'{place}' is no language{_perhaps(place)}" if place else "a place is empty"
                 raise PathError(f"path {text!r}: {what}. {_HELP}")
         if len(places) < 2:
             raise PathError(f"path {text!r} has no hop. {_HELP}")
