@@ -330,6 +330,14 @@ def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path
     assert sentence in str(caught.value)
 
 
+def test_a_checkpoint_in_another_place_is_pointed_at(opus: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no .*nowhere. Name the folder"):
+        import_translator(tmp_path / "nowhere", tmp_path / "run", Wish(EN_FR))
+    shutil.copytree(opus, tmp_path / "exported" / "en-fr")
+    with pytest.raises(DataError, match=r"no config\.json\. It holds some: en-fr; name one of them\."):
+        import_translator(tmp_path / "exported", tmp_path / "run", Wish(EN_FR))
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -53,12 +53,20 @@ def _check_safe(source: Path) -> None:
     pickles = [name for name in files if Path(name).suffix.lower() in _PICKLES]
     if pickles and not any(name.endswith(".safetensors") for name in files):
         raise DataError(_only_a_pickle(source, pickles[0]))
+    if not source.exists():
+        raise DataError(f"there is no {source}. Name the folder of a Hugging Face checkpoint on this machine.")
     if "config.json" not in files:
-        raise DataError(f"{source} is no Hugging Face checkpoint: it has no config.json.")
+        raise DataError(f"{source} is no Hugging Face checkpoint: it has no config.json.{_checkpoints_in(source)}")
     if "auto_map" in _json(source / "config.json"):
         raise DataError(f"{source} comes with program code of its own (auto_map in config.json), which is not run.")
     if not any(name.endswith(".safetensors") for name in files):
         raise DataError(f"{source} has no weights: no .safetensors file.")
+
+
+def _checkpoints_in(source: Path) -> str:
+    """An export has a folder for each direction."""
+    found = sorted(file.parent.name for file in source.glob("*/config.json"))
+    return f" It holds some: {', '.join(found)}; name one of them." if found else ""
 
 
 def _is_ctranslate2(files: list[str]) -> bool:
