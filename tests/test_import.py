@@ -331,7 +331,7 @@ def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path
 
 
 def test_a_checkpoint_in_another_place_is_pointed_at(opus: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no .*nowhere. Name the folder"):
+    with pytest.raises(DataError, match=r"there is no .*nowhere\. Name the folder"):
         import_translator(tmp_path / "nowhere", tmp_path / "run", Wish(EN_FR))
     shutil.copytree(opus, tmp_path / "exported" / "en-fr")
     with pytest.raises(DataError, match=r"no config\.json\. It holds some: en-fr; name one of them\."):
