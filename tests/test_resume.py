@@ -134,6 +134,7 @@ def test_asked_to_stop(ask_for: ASK, reference: Request, number: signal.Signals)
     assert process.returncode == (0 if folder.finished else 128 + number), "a shell's && does not go on"
     if not folder.finished:
         assert f"training paused: {number.name} was received. The same command resumes it." in said
+        assert said.count(f"loops: {number.name} was received; pausing after this round of 4 updates, saved") == 1
         assert folder.updates()[-1] > 0
     assert train(request, Silent())
     assert_same(request, reference)
@@ -164,6 +165,34 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
     assert stopper.reason == "the time given by --stop-after is over"
+
+
+def test_a_signal_is_answered_at_once_and_once() -> None:
+    stopper, said = Stopper(), list[str]()
+    with stopper.listening():
+        stopper.told_by(said.append)
+        for _ in range(2):  # as a terminal and torchrun both pass it on
+            os.kill(os.getpid(), signal.SIGINT)
+            assert said == ["SIGINT was received"]
+
+
+def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
+    stopper, said = Stopper(), list[str]()
+    with stopper.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(2):  # stages
+        stopper.told_by(said.append)
+        assert said == ["SIGINT was received"]
+
+
+def test_a_signal_in_the_middle_of_a_line_is_heard_all_the_same() -> None:
+    def tell(reason: str) -> None:
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+    stopper = Stopper(tell=tell)
+    with stopper.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stopper.asked()
 
 
 def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:
@@ -257,6 +286,9 @@ def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
         time.sleep(5)  # a busy machine hears the first late, and within two seconds the second is the same
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and said.endswith("loopmt: interrupted.\n")
+    for name in "ab":
+        assert said.count(f"{name}: SIGINT was received; pausing after this round of 20000 updates") == 1
+    assert "Ctrl-C again stops at once and loses what was learnt since the last checkpoint." in said
     assert "Traceback" not in said
 
 

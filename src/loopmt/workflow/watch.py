@@ -17,6 +17,24 @@ from loopmt.workflow.stages import Site
 from loopmt.workflow.tensorboard import curves
 
 _SHARE = 0.05  # of the time that the report may take
+_FOR_THE_EYE = {"pausing"}  # of no record, and perhaps shown by a signal's handler: nothing slow
+
+
+class _Display(Display):
+    """What is seen of a stage that may be paused."""
+
+    def show(self, record: Json) -> None:
+        if record["kind"] == "pausing":
+            self.progress.say(_pausing(self.stage.name, record))
+        else:
+            super().show(record)
+
+
+def _pausing(stage: str, record: Json) -> str:
+    return (
+        f"{stage}: {record['reason']}; pausing after this round of {record['round']} updates, saved (only whole rounds "
+        "resume exactly). Ctrl-C again stops at once and loses what was learnt since the last checkpoint."
+    )
 
 
 @dataclass
@@ -42,7 +60,7 @@ class _Reporter:
 @contextmanager
 def watched(site: Site, stage: Stage, progress: Progress, tensorboard: bool) -> Iterator[Callable[[Json], None]]:
     """What to call with every record of the stage."""
-    display = Display(stage, site.experiment.training(stage), progress)
+    display = _Display(stage, site.experiment.training(stage), progress)
     with ExitStack() as stack:
         stack.enter_context(display.shown())
         viewers: list[Callable[[Json], None]] = [display.show]
@@ -54,7 +72,7 @@ def watched(site: Site, stage: Stage, progress: Progress, tensorboard: bool) -> 
             stack.callback(reporter.catch_up)
 
         def show(record: Json) -> None:
-            for viewer in viewers:
+            for viewer in viewers[:1] if record["kind"] in _FOR_THE_EYE else viewers:
                 viewer(record)
 
         yield show
