@@ -71,6 +71,13 @@ def test_all_can_nest_and_speak(progress: Progress, capfd: pytest.CaptureFixture
     assert ("[a line]" in err and "afterwards" in err) != isinstance(progress, Silent)
 
 
+def test_a_bar_begins_where_the_work_stands() -> None:
+    bars = Bars()
+    with bars.track("training", 120, 32):
+        task = bars._shown().tasks[0]
+        assert task.completed == 32 and task.time_remaining is None
+
+
 def test_a_failure_inside_leaves_no_bar_behind() -> None:
     bars = Bars()
     with pytest.raises(ValueError, match="inside"), bars.track("work", 3):
