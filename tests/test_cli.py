@@ -25,8 +25,12 @@ import typer.main
 
 from loopmt.__main__ import main as command
 from loopmt.cli import app, main
+from loopmt.learn.gather import Gatherer
+from loopmt.learn.learner import Learner
 from loopmt.progress import Lines
 from loopmt.run import Run
+from loopmt.workflow import dry_run
+from loopmt.workflow.train import Request
 from loopmt.world import World
 
 SENTENCE = "The small child hears the kind cat often."
@@ -330,6 +334,50 @@ def test_dry_run_times_what_training_learns_with(cli: Cli, tiny_experiment_file:
     shutil.rmtree(copied / "stages")
     sharded = ("--until", "vanilla", "--set", "model.sharing=all", "--set", "train.shard=true")
     assert "ms an update" in cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *sharded).out
+
+
+def test_dry_run_of_a_slow_machine_times_a_part_and_one_update(
+    cli: Cli, tiny_experiment_file: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(copied / "stages" / "dual")
+    words = ("train", tiny_experiment_file, "--run", copied, "--dry-run", "--only", "dual")
+    tokens, updates = list[int](), list[int]()
+    gather, learn = Gatherer.round, Learner.update
+
+    def gathering(gatherer: Gatherer, *given: Any) -> Any:
+        tokens.append(gatherer.train.tokens)
+        return gather(gatherer, *given)
+
+    def learning(learner: Learner, batch: Any, update: int, *given: Any) -> None:
+        updates.append(update)
+        learn(learner, batch, update, *given)
+
+    monkeypatch.setattr(Gatherer, "round", gathering)
+    monkeypatch.setattr(Learner, "update", learning)
+    assert "ms an update" in cli(*words).out
+    assert len(tokens) == 2 and tokens[0] == tokens[1] // 16 and len(updates) > 1
+    monkeypatch.setattr(dry_run, "_ENOUGH", 0.0)
+    assert "ms an update" in cli(*words).out
+    assert tokens[2:] == tokens[:1] and updates[-1] == 1 and updates.count(1) == 3
+
+
+def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Callable[[str], Request]) -> None:
+    request = ask_for('[[stage]]\nname = "open"\nfrom = "vanilla"\nmix = ["X>Y"]\nuntil = "patience"\n')
+    done = cli("train", request.file, "--run", request.run, "--dry-run")
+    assert re.search(r"; at most [\d,]+ updates left: at most about \d", done.out)
+    assert "\nLeft to train: at most about " in done.out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "moment", "clock"),
+    [(0.234, "234 ms", "0 seconds"), (23.394, "23.4 s", "23 seconds"), (105.8, "105.8 s", "106 seconds")],
+)
+def test_moments(seconds: float, moment: str, clock: str) -> None:
+    assert (dry_run._moment(seconds), dry_run._clock(seconds)) == (moment, clock)
+
+
+def test_long_training_is_told_in_days() -> None:
+    assert dry_run._clock(47 * 3600) == "47.0 hours" and dry_run._clock(1102.6 * 3600) == "45.9 days"
 
 
 def test_dry_run_says_what_is_too_long(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from loopmt.cli.demo import _print
+from loopmt.cli.demo import _command, _print
 from loopmt.progress import Silent
 from loopmt.workflow.demo import demo
 
@@ -40,3 +41,18 @@ def test_demo_runs_to_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "exact accuracy" in shown
     assert "multi-step" in shown
     assert "dual-longer" in shown
+    assert f" serve {outcome.run}\n" in shown and shown.endswith(f" plan {outcome.run}\n")
+
+
+def test_what_to_type_next_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / ".venv" / "bin" / "loopmt"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert _command(".venv/bin/loopmt") == _command(str(program)) == ".venv/bin/loopmt"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _command(".venv/bin/loopmt") == _command(str(program)) == "loopmt"
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+    assert _command("/some/loopmt/__main__.py") == ".venv/bin/python -m loopmt"

@@ -50,6 +50,15 @@ def test_time_left(done: float, total: float | None, seconds: float, said: str) 
     assert _standing(done, total, seconds) == said
 
 
+def test_what_was_done_before_says_nothing_about_the_time_left() -> None:
+    assert _standing(80, 120, 20.0, before=60) == "67% after 20 s, about 40 s left"
+    assert _standing(60, 120, 20.0, before=60) == "50% after 20 s"
+    stream = io.StringIO()
+    with Lines(stream, interval=0).track("training", 120, 60) as advance:
+        advance(30)
+    assert stream.getvalue().startswith("training: 75% after 0 s, about 0 s left\n")
+
+
 @pytest.mark.parametrize("progress", [Silent(), Bars(), Lines(interval=1e9)])
 def test_all_can_nest_and_speak(progress: Progress, capfd: pytest.CaptureFixture[str]) -> None:
     with progress.track("outer", 2) as outer, progress.track("inner") as inner:
@@ -60,6 +69,13 @@ def test_all_can_nest_and_speak(progress: Progress, capfd: pytest.CaptureFixture
     out, err = capfd.readouterr()
     assert out == ""
     assert ("[a line]" in err and "afterwards" in err) != isinstance(progress, Silent)
+
+
+def test_a_bar_begins_where_the_work_stands() -> None:
+    bars = Bars()
+    with bars.track("training", 120, 32):
+        task = bars._shown().tasks[0]
+        assert task.completed == 32 and task.time_remaining is None
 
 
 def test_a_failure_inside_leaves_no_bar_behind() -> None:

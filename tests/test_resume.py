@@ -134,6 +134,7 @@ def test_asked_to_stop(ask_for: ASK, reference: Request, number: signal.Signals)
     assert process.returncode == (0 if folder.finished else 128 + number), "a shell's && does not go on"
     if not folder.finished:
         assert f"training paused: {number.name} was received. The same command resumes it." in said
+        assert said.count(f"loops: {number.name} was received; pausing after this round of up to 4 updates, saved") == 1
         assert folder.updates()[-1] > 0
     assert train(request, Silent())
     assert_same(request, reference)
@@ -166,11 +167,72 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
     assert stopper.reason == "the time given by --stop-after is over"
 
 
+def test_a_signal_is_answered_at_once_and_once() -> None:
+    stopper, said = Stopper(), list[str]()
+    with stopper.listening():
+        stopper.told_by(said.append)
+        for _ in range(2):  # as a terminal and torchrun both pass it on
+            os.kill(os.getpid(), signal.SIGINT)
+            assert said == ["SIGINT was received"]
+
+
+def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
+    stopper, said = Stopper(), list[str]()
+    with stopper.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(2):  # stages
+        stopper.told_by(said.append)
+        assert said == ["SIGINT was received"]
+
+
+def test_a_signal_in_the_middle_of_a_line_is_heard_all_the_same() -> None:
+    def tell(reason: str) -> None:
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+    stopper = Stopper(tell=tell)
+    with stopper.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stopper.asked()
+
+
 def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:
     request = ask_for(STAGE)
     while not train(Request(request.file, request.run, stop_after=1e-6), Silent()):
         pass
     assert_same(request, reference)
+
+
+class Overheard(Silent):
+    """Remembers what is said, and where a bar would stand."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.stood: list[float] = []
+
+    @contextmanager
+    def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Callable[..., None]]:
+        if description == "stage 2 of 2, training loops":
+            assert total == 28
+            self.stood.append(done)
+            yield lambda steps: self.stood.append(self.stood[-1] + steps)
+        else:
+            yield lambda steps: None
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+def test_a_bar_moves_with_every_update_and_goes_on_where_it_was(ask_for: ASK) -> None:
+    request = ask_for(STAGE)
+    first, second = Overheard(), Overheard()
+    assert not train(Request(request.file, request.run, stop_after=0.0), first)
+    paused = folder_of(request).updates()[-1]
+    assert sorted(set(first.stood)) == list(range(paused + 1))
+    assert train(request, second)
+    assert sorted(set(second.stood)) == list(range(paused, 29))
+    resuming = f"loops: resuming at update {paused} of 28"
+    assert resuming not in first.said and second.said.count(resuming) == 1
+    assert any(line.startswith("loops      28 of 28  loss ") for line in second.said)
 
 
 def test_no_time_at_all_is_one_round(ask_for: ASK) -> None:
@@ -231,6 +293,7 @@ def test_stages_side_by_side_are_those_one_after_another(ask_for: ASK) -> None:
     assert process.returncode == (0 if finished else 143), said
     if not finished:
         assert "training paused: SIGTERM was received" in said
+        assert "b       8 of 8  loss " in said
     for request in (both, single):
         assert train(request, Silent())
     for name in ("a", "b", "c"):
@@ -256,7 +319,10 @@ def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(5)  # a busy machine hears the first late, and within two seconds the second is the same
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130 and said.endswith("loopmt: interrupted.\n")
+    assert process.returncode == 130 and "loopmt: interrupted.\n" in said
+    for name in "ab":
+        assert said.count(f"{name}: SIGINT was received; pausing after this round of up to 20,000 updates") == 1
+    assert "Ctrl-C again stops at once and loses what was learnt since the last checkpoint." in said
     assert "Traceback" not in said
 
 

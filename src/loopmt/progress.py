@@ -17,9 +17,10 @@ Advance = Callable[[float], None]
 
 
 class Progress(Protocol):
-    def track(self, description: str, total: float | None = None) -> AbstractContextManager[Advance]:
+    def track(self, description: str, total: float | None = None, done: float = 0.0) -> AbstractContextManager[Advance]:
         """Work of `total` steps; call what it yields with the number of steps done since. Tasks may nest.
 
+        Work that goes on has `done` steps behind it, which say nothing about the time that is left.
         Work that leaves by an exception was stopped, not done.
         """
 
@@ -31,7 +32,7 @@ class Silent:
     """No progress at all."""
 
     @contextmanager
-    def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
+    def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Advance]:
         yield lambda steps: None
 
     def say(self, line: str) -> None:
@@ -46,16 +47,16 @@ class Lines:
         self._interval = interval
 
     @contextmanager
-    def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
+    def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Advance]:
         began = last = time.monotonic()
-        done = 0.0
+        now = done
 
         def advance(steps: float) -> None:
-            nonlocal done, last
-            done += steps
+            nonlocal now, last
+            now += steps
             if time.monotonic() - last >= self._interval:
                 last = time.monotonic()
-                self.say(f"{description}: {_standing(done, total, last - began)}")
+                self.say(f"{description}: {_standing(now, total, last - began, done)}")
 
         ended = "stopped after"
         try:
@@ -69,10 +70,10 @@ class Lines:
         print(visible(line), file=self._stream or sys.stderr, flush=True)
 
 
-def _standing(done: float, total: float | None, seconds: float) -> str:
+def _standing(done: float, total: float | None, seconds: float, before: float = 0.0) -> str:
     if not total:
         return f"{done:,.0f} after {_duration(seconds)}"
-    left = f", about {_duration(seconds * (total / done - 1))} left" if 0 < done < total else ""
+    left = f", about {_duration(seconds * (total - done) / (done - before))} left" if before < done < total else ""
     return f"{done / total:.0%} after {_duration(seconds)}{left}"
 
 
@@ -90,9 +91,9 @@ class Bars:
         self._tasks = 0
 
     @contextmanager
-    def track(self, description: str, total: float | None = None) -> Iterator[Advance]:
+    def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Advance]:
         bars = self._shown()
-        task = bars.add_task(visible(description), total=total)
+        task = bars.add_task(visible(description), total=total, completed=int(done))
         self._tasks += 1
         try:
             yield lambda steps: bars.advance(task, steps)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +55,25 @@ def _print(outcome: Outcome) -> None:
         out.print(visible(said), markup=False, highlight=False)
     page = outcome.run / "report.html"
     out.print(f"\n{outcome.seconds / 60:.1f} minutes. The page to look at: {page}", markup=False, highlight=False)
-    out.print(f'Next: loopmt report {outcome.run}, loopmt translate {outcome.run} "en>fr"', markup=False)
+    command, run = _command(sys.argv[0]), shlex.quote(str(outcome.run))
+    for why, verb in (("Next, to translate and look closer", "serve"), ("Whether more loops would help", "plan")):
+        out.print(visible(f"{why}: {command} {verb} {run}"), markup=False, highlight=False, soft_wrap=True)
+
+
+def _command(typed: str) -> str:
+    """How `loopmt` can be typed here again: `make demo` leaves it in a folder that no shell looks into."""
+    name = Path(typed).name
+    if name == "__main__.py":
+        return f"{_place(sys.executable)} -m loopmt"
+    return _place(typed) if name == "loopmt" else "loopmt"
+
+
+def _place(program: str) -> str:
+    """Its name where a shell finds this very program by it, else its path, the shorter way; as a shell reads it."""
+    found = shutil.which(Path(program).name)
+    if found and Path(program).is_file() and Path(found).absolute() == Path(program).absolute():
+        return Path(program).name
+    return shlex.quote(min(program, os.path.relpath(program), key=len))
 
 
 def _scores(card: dict[str, Any], metric: str, title: str) -> Table:

@@ -170,6 +170,12 @@ class Trainer:
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))
         self.learner.update(batch, update, learning_rate(self.train, update, self.budget))
         self.progress.update = update
+        self._glimpse("update")
+
+    def _glimpse(self, kind: str) -> None:
+        """For whoever looks on; of no record."""
+        if self.processes.first:
+            self.hooks.show({"kind": kind, "update": self.progress.update})
 
     # -- between rounds --------------------------------------------------------------------------------------
 
@@ -335,6 +341,8 @@ class Trainer:
             self._save()
             return
         self._restore(checkpoint)
+        if self.progress.update:
+            self._glimpse("resumed")
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = dict(checkpoint.state)

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
-from loopmt.learn.gather import Gatherer, Route, largest_group
-from loopmt.learn.learner import learning_rate
+from loopmt.learn.gather import Gathered, Gatherer, Route, largest_group
+from loopmt.learn.learner import Learner, learning_rate
 from loopmt.model.precision import precision
 from loopmt.model.translators import Translators
 from loopmt.model.weights import Layout
@@ -20,7 +20,7 @@ from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Run
 from loopmt.terminal import visible
-from loopmt.text.batch import Shape, pack
+from loopmt.text.batch import Batch, Shape, pack
 from loopmt.text.inputs import Inputs, as_files
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepared import prepared, settings_of
@@ -31,6 +31,8 @@ from loopmt.workflow.importing import check_imported
 from loopmt.workflow.train import Request
 
 _TIMED_UPDATES = 2
+_ENOUGH = 20.0  # seconds that gathering, and learning, are timed for
+_PART = 16  # of the rows is what is gathered first
 _LISTED = 60  # paths of a pattern that are named
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
 
@@ -57,14 +59,19 @@ def describe(request: Request, progress: Progress) -> None:
         next_step = f"loopmt prepare {request.file} --run {run.folder}"
         lines.append(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
     else:
-        lines.append(_left(left, site.device))
+        lines.append(_left(left, _open_ended(wanted, run), site.device))
     print(visible("\n".join(lines)))
 
 
-def _left(seconds: Sequence[float | None], device: torch.device) -> str:
+def _open_ended(wanted: Sequence[Stage], run: Run) -> bool:
+    return any(stage.updates is None and not run.stage(stage.name).finished for stage in wanted)
+
+
+def _left(seconds: Sequence[float | None], open_ended: bool, device: torch.device) -> str:
     known = [one for one in seconds if one is not None]
     but = "validation not counted" if len(known) == len(seconds) else "neither validation nor untimed stages counted"
-    return f"Left to train: about {_clock(sum(known))} on this machine ({device.type}), {but}."
+    most = "at most " if open_ended else ""
+    return f"Left to train: {most}about {_clock(sum(known))} on this machine ({device.type}), {but}."
 
 
 def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.Site:
@@ -183,17 +190,18 @@ class StagePlan:
         done = max(self.run.stage(self.stage.name).updates(), default=0)
         left = max((self.stage.updates or self.train.max_updates) - done, 0)
         seconds = left * (gathering + updating)
+        most = "at most " if self.stage.updates is None else ""  # patience may end it any time
         untrained = "" if trained else "; where it generates, untrained translators speak at length, so at most"
         return [
             size,
-            f"{1000 * updating:.0f} ms an update and {1000 * gathering:.0f} ms to gather its rows; "
-            f"{left:,} updates left{untrained}: about {_clock(seconds)}",
+            f"{_moment(updating)} an update and {_moment(gathering)} to gather its rows; "
+            f"{most}{left:,} updates left{untrained}: {most}about {_clock(seconds)}",
         ], seconds
 
     def _time(
         self, site: stages.Site, translators: Translators, routes: Sequence[Route], shapes: Sequence[Shape]
     ) -> tuple[float, float] | None:
-        """Seconds per update of gathering rows and of learning; a first time through the batches warms up.
+        """Seconds per update of gathering rows and of learning.
 
         None where no row is left to learn from: the sieve may drop all that untrained translators say.
         """
@@ -201,23 +209,59 @@ class StagePlan:
         train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
             translators.copy(by)
-        sieve = stages.sieve_of(site, train)
-        key = (self.experiment.seed, self.stage.name)
-        gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
-        gathered = gatherer.round(0, {route.number: route.entry.weight for route in routes})
+        gathered, gathering = self._gather(site, translators, routes, shapes, train)
         unit = largest_group(routes)
+        key = (self.experiment.seed, self.stage.name)
         batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key, unit=unit)
         if not batches:
             return None
         kind = stages.learner_kind(site, self.stage, train)
         learner = kind(translators, train, len(routes), site.processes, unit)
-        for _ in range(2):
-            started = time.perf_counter()
-            for number, batch in enumerate(batches, 1):
-                learner.update(batch, number, learning_rate(train, number))
-            learner.weights[0, 0].item()  # waits for the device
-            seconds = time.perf_counter() - started
-        return gathered.seconds / _TIMED_UPDATES, seconds / len(batches)
+        return gathering, _learning(learner, batches, train)
+
+    def _gather(
+        self,
+        site: stages.Site,
+        translators: Translators,
+        routes: Sequence[Route],
+        shapes: Sequence[Shape],
+        train: Train,
+    ) -> tuple[Gathered, float]:
+        """Rows of a few updates, or of a part of them where all would take too long, and the seconds of one update's.
+
+        A part says nothing about a GPU, whose steps cost the same for more rows, and the first of them much more.
+        """
+        sieve = stages.sieve_of(site, train)
+        key = (self.experiment.seed, self.stage.name)
+        weights = {route.number: route.entry.weight for route in routes}
+        for share in (_PART, 1) if site.device.type == "cpu" else (1,):
+            tokens = max(1, train.tokens // share)
+            part = train.model_copy(update={"tokens": tokens})
+            gatherer = Gatherer(routes, site.store, translators, part, shapes, sieve, site.processes, key)
+            gathered = gatherer.round(0, weights)
+            seconds = gathered.seconds * train.tokens / tokens
+            if seconds > _ENOUGH:
+                break
+        return gathered, seconds / _TIMED_UPDATES
+
+
+def _learning(learner: Learner, batches: Sequence[Batch], train: Train) -> float:
+    """Seconds an update; a first time through the batches warms up, if there is time for a second."""
+    until = time.perf_counter() + _ENOUGH
+    first = _pass(learner, batches, train, until)
+    return _pass(learner, batches, train, until) if time.perf_counter() < until else first
+
+
+def _pass(learner: Learner, batches: Sequence[Batch], train: Train, until: float) -> float:
+    """Seconds an update, of one at least and of no more than there is time for."""
+    started, done = time.perf_counter(), 0
+    for batch in batches:
+        done += 1
+        learner.update(batch, done, learning_rate(train, done))
+        if time.perf_counter() >= until:
+            break
+    learner.weights[0, 0].item()  # waits for the device
+    return (time.perf_counter() - started) / done
 
 
 def _orphan(stage: Stage) -> Stage:
@@ -267,7 +311,13 @@ def _bytes(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
+def _moment(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
 def _clock(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

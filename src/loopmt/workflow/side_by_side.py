@@ -22,6 +22,7 @@ from loopmt.run import Run
 from loopmt.workflow.stages import Site, Stopper, train_stage
 from loopmt.workflow.watch import watched
 
+_INTERVAL = 20.0  # seconds between two lines that say how far a stage is: several speak at once
 _PAUSED = 75  # exit code of a stage that stopped before its end
 _UNHEARD = (-signal.SIGINT, -signal.SIGTERM)  # of one that was asked to before it listened: it had nothing to save
 
@@ -84,17 +85,17 @@ def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, pa
     import torch
 
     torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
-    progress = Lines(interval=1e9)
+    progress = Lines(interval=_INTERVAL)
     stopper = Stopper(deadline, orphaned=lambda: os.getppid() != parent)
     try:
         site = Site.open(Run.open(folder), device_of_this_process(), Processes())
         stage = site.experiment.stage(name)
         with stopper.listening(), watched(site, stage, progress, tensorboard) as show:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            finished = train_stage(site, stage, stopper, show)
+            if not train_stage(site, stage, stopper, show):
+                raise SystemExit(_PAUSED)  # from within, so that whoever looks on does not take it for done
     except LoopmtError as error:
         progress.say(f"loopmt: {error}")
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:  # asked twice: what the round had done is done again when it resumes
         raise SystemExit(_PAUSED) from None
-    raise SystemExit(0 if finished else _PAUSED)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -54,6 +54,8 @@ class Stopper:
     heard: float | None = None  # when the first signal came
     signal: int | None = None  # that is the reason
     orphaned: Callable[[], bool] = lambda: False
+    tell: Callable[[str], None] | None = None  # that it was heard: the end of the round may be minutes away
+    told: bool = False
 
     def asked(self) -> bool:
         if self.deadline is not None and time.monotonic() >= self.deadline and self.reason is None:
@@ -82,6 +84,19 @@ class Stopper:
         self.heard = self.heard or now
         if now - self.heard > _SAME_SIGNAL:  # asked again: do not wait for the end of the round
             raise KeyboardInterrupt
+        self._say()
+
+    def told_by(self, tell: Callable[[str], None]) -> None:
+        """Who says that a signal was heard, also one that came before there was anyone to say it."""
+        self.tell = tell
+        self._say()
+
+    def _say(self) -> None:
+        if self.tell is None or self.heard is None or self.told or self.reason is None:
+            return
+        self.told = True
+        with suppress(RuntimeError):  # the signal came while another line was being written
+            self.tell(self.reason)
 
 
 @dataclass(frozen=True)
@@ -161,6 +176,8 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     site.processes.wait()
     if folder.finished:
         return True
+    train = site.experiment.training(stage)
+    stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
     with folder.locked() if site.processes.first else nullcontext(), explained():
         trainer = assemble(site, stage, folder, stopper, show)
         if site.processes.first:  # not before it can start: settings that were refused may be mended
