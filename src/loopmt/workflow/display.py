@@ -13,25 +13,30 @@ from loopmt.run import Json
 class Display:
     """Turns the trainer's records into a bar and lines."""
 
-    def __init__(self, stage: Stage, train: Train, progress: Progress) -> None:
+    def __init__(self, stage: Stage, train: Train, progress: Progress, number: str = "", begun: int = 0) -> None:
         self.stage = stage
         self.total = stage.updates or train.max_updates
         self.progress = progress
-        self.update = 0
+        self.title = f"{number}training {stage.name}"
+        self.update = begun
         self._began = False
         self._advance: Advance = lambda steps: None
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        with self.progress.track(f"training {self.stage.name}", self.total) as advance:
-            self._advance = advance
+        with self.progress.track(self.title, self.total, self.update) as self._advance:
             yield
 
     def show(self, record: Json) -> None:
-        if record["kind"] == "train":
+        if record["kind"] in ("update", "resumed", "train"):
             self._advance(record["update"] - self.update)
             self.update = record["update"]
+        if record["kind"] == "train":
             self.progress.say(self._training(record))
+        elif record["kind"] == "resumed":
+            self.progress.say(f"{self.stage.name}: resuming at update {self.update:,} of {self._last()}")
+        elif record["kind"] == "pausing":
+            self.progress.say(self._pausing(record))
         elif record["kind"] == "valid":
             self.progress.say(self._validation(record))
         elif record["kind"] == "choice":
@@ -43,7 +48,17 @@ class Display:
             )
 
     def _place(self, record: Json) -> str:
-        return f"{self.stage.name} {record['update']:>7,}"
+        return f"{self.stage.name} {record['update']:>7,} of {self._last()}"
+
+    def _last(self) -> str:
+        return f"{self.total:,}" if self.stage.updates else f"at most {self.total:,}"
+
+    def _pausing(self, record: Json) -> str:
+        return (
+            f"{self.stage.name}: {record['reason']}; pausing after this round of up to {record['round']:,} updates, "
+            "saved (only whole rounds resume exactly). Ctrl-C again stops at once and loses what was learnt since the "
+            "last checkpoint."
+        )
 
     def _training(self, record: Json) -> str:
         loss = sum(record["loss"].values()) / max(len(record["loss"]), 1)

@@ -20,47 +20,9 @@ _SHARE = 0.05  # of the time that the report may take
 _FOR_THE_EYE = {"update", "resumed", "pausing"}  # of no record, often, or from a signal's handler: nothing slow
 
 
-class _Display(Display):
-    """What is seen of a stage among others, which may be paused and resumed."""
-
-    def __init__(self, site: Site, stage: Stage, progress: Progress) -> None:
-        super().__init__(stage, site.experiment.training(stage), progress)
-        self.title = f"{_number(site.experiment, stage)}training {stage.name}"
-        self.update = max(site.run.stage(stage.name).updates(), default=0)
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        with self.progress.track(self.title, self.total, self.update) as self._advance:
-            yield
-
-    def show(self, record: Json) -> None:
-        if record["kind"] in ("update", "resumed"):
-            self._advance(record["update"] - self.update)
-            self.update = record["update"]
-        if record["kind"] == "resumed":
-            self.progress.say(f"{self.stage.name}: resuming at update {self.update:,} of {self._last()}")
-        elif record["kind"] == "pausing":
-            self.progress.say(_pausing(self.stage.name, record))
-        else:
-            super().show(record)
-
-    def _place(self, record: Json) -> str:
-        return f"{super()._place(record)} of {self._last()}"
-
-    def _last(self) -> str:
-        return f"{self.total:,}" if self.stage.updates else f"at most {self.total:,}"
-
-
 def _number(experiment: Experiment, stage: Stage) -> str:
     names = [each.name for each in experiment.stages]
     return f"stage {names.index(stage.name) + 1} of {len(names)}, " if len(names) > 1 else ""
-
-
-def _pausing(stage: str, record: Json) -> str:
-    return (
-        f"{stage}: {record['reason']}; pausing after this round of up to {record['round']:,} updates, saved (only "
-        "whole rounds resume exactly). Ctrl-C again stops at once and loses what was learnt since the last checkpoint."
-    )
 
 
 @dataclass
@@ -86,7 +48,9 @@ class _Reporter:
 @contextmanager
 def watched(site: Site, stage: Stage, progress: Progress, tensorboard: bool) -> Iterator[Callable[[Json], None]]:
     """What to call with every record of the stage."""
-    display = _Display(site, stage, progress)
+    begun = max(site.run.stage(stage.name).updates(), default=0)
+    train, number = site.experiment.training(stage), _number(site.experiment, stage)
+    display = Display(stage, train, progress, number, begun)
     with ExitStack() as stack:
         stack.enter_context(display.shown())
         viewers: list[Callable[[Json], None]] = [display.show]
