@@ -51,17 +51,28 @@ def _now(found: dict[str, Any]) -> str:
 
 
 def _overview_table(found: dict[str, Any]) -> Table:
-    title = f"{found['experiment']}: {', '.join(found['languages'])}"
-    counted = len({stage["valid_directions"] for stage in found["stages"]} - {None}) > 1
-    best = "best valid BLEU (directions)" if counted else "best valid BLEU"
-    columns = ("stage", "from", "state", best, "test BLEU", "test chrF2", "exact")
-    table = number_table(title, *columns)
-    for stage in found["stages"]:
+    stages = found["stages"]
+    valid, test = (_differ(stages, f"{kind}_directions") for kind in ("valid", "test"))
+    exact = any("accuracy" in (stage["scores"] or {}) for stage in stages)  # only the built-in languages have it
+    columns = ["stage", "from", "state", _headed("best valid BLEU", valid), _headed("test BLEU", test)]
+    columns += [_headed("test chrF2", test), *(["exact"] if exact else [])]
+    table = number_table(f"{found['experiment']}: {', '.join(found['languages'])}", *columns)
+    for stage in stages:
         state = stage["state"] if stage["state"] != "begun" else _place(stage)
-        scores = stage["scores"] or {}
-        cells = [_best(stage, counted), _shown(scores.get("multi_bleu")), _shown(scores.get("chrf"))]
-        table.add_row(stage["name"], stage["from"] or "", state, *cells, _shown(scores.get("accuracy"), 3))
+        scores, heard = stage["scores"] or {}, test and stage["test_directions"]
+        cells = [_counted(_shown(stage["best_valid_bleu"]), valid and stage["valid_directions"])]
+        cells += [_counted(_shown(scores.get(metric)), heard) for metric in ("multi_bleu", "chrf")]
+        cells += [_shown(scores.get("accuracy"), 3)] if exact else []
+        table.add_row(stage["name"], stage["from"] or "", state, *cells)
     return table
+
+
+def _differ(stages: list[dict[str, Any]], key: str) -> bool:
+    return len({stage[key] for stage in stages} - {None}) > 1
+
+
+def _headed(column: str, counted: bool) -> str:
+    return f"{column} (directions)" if counted else column
 
 
 def _place(stage: dict[str, Any]) -> str:
@@ -69,10 +80,9 @@ def _place(stage: dict[str, Any]) -> str:
     return f"at update {stage['update']:,}{total}"
 
 
-def _best(stage: dict[str, Any], counted: bool) -> str:
+def _counted(shown: str, directions: int | None) -> str:
     """Means of different directions are no comparison, so they say of how many they are."""
-    shown = _shown(stage["best_valid_bleu"])
-    return f"{shown} ({stage['valid_directions']})" if shown and counted else shown
+    return f"{shown} ({directions})" if shown and directions else shown
 
 
 def _shown(value: float | None, digits: int = 2) -> str:

@@ -9,6 +9,7 @@ from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.judge.again import train_command
 from loopmt.model.translators import all_hops
 from loopmt.run import Json, Run, StageFolder, read_json
+from loopmt.workflow.scorecard import tested
 
 
 def overview(folder: Path) -> Json:
@@ -21,6 +22,7 @@ def overview(folder: Path) -> Json:
         scored = card.get("stages", {}).get(stage["name"], {})
         if stage["result"] is not None and scored.get("result") == stage["result"]:
             stage["scores"] = scored["mean"]
+            stage["test_directions"] = len({hop for _, hop in tested(scored)}) or None
     left = any(stage["state"] != "finished" for stage in stages)
     return {
         "run": str(folder),
@@ -54,6 +56,7 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         "valid_directions": None,  # how many the mean is of
         "result": None,
         "scores": None,
+        "test_directions": None,
     }
     records = folder.records()
     validations = [record for record in records if record["kind"] == "valid"]
