@@ -10,10 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, print_table
+from loopmt.judge.plan import too_weak
 from loopmt.terminal import visible
 
 Json = dict[str, Any]
 _WIDE = 6  # loops side by side
+_TAUGHT_BY = (
+    "A row judges the first hop of its loop. Training teaches the last hop of a path: `taught by` is the path that "
+    "teaches the row's direction, the same translators begun one hop later."
+)
 _PARAMETERS = (
     *("p", "p_d", "gain", "c11", "c12", "c21", "c22", "s", "M", "breakeven"),
     *("alpha", "beta", "gamma", "kappa", "eta", "u11", "u12", "rho", "thm1"),
@@ -49,21 +54,16 @@ def print_analysis(analysis: Json, threshold: float) -> None:
 
 def print_plan(plan: Json) -> None:
     out = console()
-    table = number_table(
-        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
-        *("direction", "loop", "p", "M", "can lose", "can gain", "break-even", "pilot", "verdict"),
-    )
-    for direction, outlook in plan["directions"].items():
-        table.add_section()
-        for number, loop in enumerate(outlook["loops"]):
-            table.add_row("" if number else direction, *_loop_cells(loop))
-    print_table(out, table, names=2)
+    print_table(out, _loop_table(plan), names=2)
+    _say(out, _TAUGHT_BY)
     reasons: dict[str, list[str]] = {}
     for outlook in plan["directions"].values():
         for loop in outlook["loops"]:
             reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
     for reason, loops in reasons.items():
         _say(out, f"{', '.join(loops)}: {reason}")
+    if weak := too_weak(plan["grid"]):
+        _say(out, f"\n{weak}")
     pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
     if pivots:
         print_table(out, _pivot_table(pivots))
@@ -157,38 +157,51 @@ def _mean(values: Iterable[float | None]) -> str:
 # -- the plan's tables -----------------------------------------------------------------------------------------
 
 
-def _loop_cells(loop: Json) -> list[str]:
-    values, pilot = loop["values"], loop["pilot"]
+def _loop_table(plan: Json) -> Table:
+    """The verdict before the numbers it rests on: a narrow terminal shows the last columns in a second table."""
+    flown = plan["pilot_updates"] is not None
+    table = number_table(
+        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
+        *("direction", "loop", "taught by", "verdict", *(["pilot"] if flown else [])),
+        *("p", "M", "can lose", "can gain", "break-even"),
+    )
+    for direction, outlook in plan["directions"].items():
+        table.add_section()
+        for number, loop in enumerate(outlook["loops"]):
+            table.add_row("" if number else direction, *_loop_cells(loop, flown))
+    return table
+
+
+def _loop_cells(loop: Json, flown: bool) -> list[str]:
+    values = loop["values"]
     return [
         loop["loop"],
+        loop["trained_as"],
+        loop["verdict"],
+        *([_predicted(loop["pilot"])] if flown else []),
         _shown(values["p"]),
         _shown(values["M"]),
         f"{loop['bracket'][0]:+.3f}",
         f"{loop['bracket'][1]:+.3f}",
         _two(values["breakeven"][0]),
-        _shown(pilot["predicted"], True) if pilot else "-",
-        loop["verdict"],
     ]
 
 
+def _predicted(pilot: Json | None) -> str:
+    return _shown(pilot["predicted"], True) if pilot else "-"
+
+
 def _pivot_table(pivots: Sequence[Json]) -> Table:
+    flown = any(pivot["pilot"] for pivot in pivots)
     table = number_table(
         "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
-        *(
-            "loop",
-            "M beyond dual",
-            "blind spot covered",
-            "false alarms",
-            "M",
-            "M of dual",
-            "pilot over dual",
-            "verdict",
-        ),
+        *("loop", "verdict", *(["pilot over dual"] if flown else [])),
+        *("M beyond dual", "blind spot covered", "false alarms", "M", "M of dual"),
     )
     for pivot in pivots:
         names = ("new_information", "coverage", "false_alarms", "M", "dual_M")
-        flown = _shown(pivot["pilot"]["predicted"], True) if pivot["pilot"] else "-"
-        table.add_row(pivot["loop"], *(_shown(pivot[name]) for name in names), flown, pivot["verdict"])
+        pilot = [_predicted(pivot["pilot"])] if flown else []
+        table.add_row(pivot["loop"], pivot["verdict"], *pilot, *(_shown(pivot[name]) for name in names))
     return table
 
 
