@@ -189,7 +189,7 @@ def test_several_seeds_of_one_stage(copied: Path, tmp_path: Path) -> None:
 
 def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    with pytest.raises(RunError, match="the runs have the seeds 1, 1: runs judged together differ in seed"):
+    with pytest.raises(RunError, match=rf"{copied} and {other} both have seed 1: .* --set seed=2`\). Evaluate others"):
         evaluate([copied, other], QUICK, Silent())
     experiment = read_sealed(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "train": {**experiment["train"], "tokens": 99}})
