@@ -30,6 +30,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
 
     Example: loopmt show runs/demo
     """
+    from loopmt.cli.scorecard import print_setbacks
     from loopmt.workflow.show import overview
 
     found = overview(run)
@@ -43,6 +44,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
         line = f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}"
         out.print(plain(line), highlight=False)
+    print_setbacks(found["setbacks"])
     typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, plain, print_table
-from loopmt.workflow.scorecard import mean_over, shared, tested
+from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
 
 METRICS = {
     "multi_bleu": "BLEU",
@@ -39,6 +39,14 @@ def print_scorecard(card: dict[str, Any]) -> None:
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
         out.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
+    print_setbacks(setbacks(card))
+
+
+def print_setbacks(below: Mapping[str, str]) -> None:
+    """Verbs that translate take the last finished stage, be it worse than its control."""
+    for of, against in below.items():
+        line = f"{of} is below its control in BLEU: --stage {against} translates with that"
+        console().print(plain(line), highlight=False, soft_wrap=True)
 
 
 def _sets(stages: dict[str, Any]) -> list[str]:

@@ -84,10 +84,13 @@ def translate(
     )
     stdin, stdout = typer.get_binary_stream("stdin"), typer.get_binary_stream("stdout")
     texts = read_files(files) if files else read_stream(stdin)
-    first, most = (1, 1) if not files and stdin.isatty() else (32, 8192)
+    typed = not files and stdin.isatty()
+    first, most = (1, 1) if typed else (32, 8192)
     done = 0
     with _translator(run, stage, backend, kind) as translator, _watched().track("translating") as advance:
         checked_path(translator, path)
+        if typed:
+            typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
         for chunk in chunks(texts, first, most):
             found = translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done))
             stdout.writelines(line.encode() for line in _lines(found, done, nbest > 1))
