@@ -28,7 +28,7 @@ class How(StrEnum):
 def show(run: RunFolder, as_json: JsonOption = False) -> None:
     """Say where a run stands: its stages, their scores, and the next command.
 
-    Example: loopmt show runs/demo
+    Example: loopmt show loopmt-demo
     """
     from loopmt.cli.scorecard import print_setbacks
     from loopmt.workflow.show import overview
@@ -134,8 +134,8 @@ def generate(
     length_penalty: LengthPenalty = 1.0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Take so many real rows; default: all.")] = None,
     shard: Annotated[str, typer.Option("--shard", metavar="I/N", help="This process's share of the work.")] = "1/1",
-    chunk: Annotated[int, typer.Option("--chunk", min=1, help="Real rows in a chunk.")] = 2000,
-    seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 1,
+    chunk: Annotated[int, typer.Option("--chunk", min=1, help="Number of real rows in a chunk.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of sampling.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Write the synthetic pairs of a path: generated sources, real targets.
@@ -145,7 +145,7 @@ def generate(
     or in another language are left out and counted. Chunks that are there are not made again; with --shard, or
     under torchrun, several processes share the work.
 
-    Example: loopmt generate runs/demo "en>fr>en" --out synthetic --how beam --limit 10000
+    Example: loopmt generate loopmt-demo "en>fr>en" --out synthetic --how beam --limit 10000
     """
     from loopmt.config import Generate
     from loopmt.progress import standard
