@@ -30,12 +30,16 @@ def analyze(
     against_plan: Annotated[
         bool, typer.Option("--against-plan", help="Set RUN/plan.json against the gains that happened.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print every pair of stages, the paper's tables and all parameters.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the theory's parameters on a run: what did training do to its loops?
 
     Every stage is set beside those it came from, on every loop and test set; what a control without loops did is the
-    placebo. Writes RUN/analysis.json; prints the paper's two tables and the parameters with their intervals.
+    placebo. Writes RUN/analysis.json; prints what became of each loop where a stage has a control, and with --all
+    the paper's two tables and all parameters with their intervals.
 
     Example: loopmt analyze loopmt-demo
     """
@@ -49,7 +53,7 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(analysis, indent=1))
     else:
-        print_analysis(analysis, threshold[0] if threshold else 20.0)
+        print_analysis(analysis, threshold[0] if threshold else 20.0, everything)
         typer.echo(f"next: loopmt report {run}")
 
 
