@@ -184,7 +184,7 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("translate", "nowhere", "en>fr"), b"x", "nowhere is no run: it has no experiment.json"
     yield ("evaluate", "nowhere"), b"", "nowhere is no run"
     yield ("evaluate", "RUN", "--stage", "x"), b"", "there is no stage 'x'"
-    yield ("evaluate", "RUN", "RUN"), b"", "the runs have the seeds 1, 1"
+    yield ("evaluate", "RUN", "RUN"), b"", "both have seed 1: runs judged together are of one experiment"
     yield ("show", "nowhere"), b"", "nowhere is no run"
     yield ("generate", "RUN", "en>fr", "--out", "o"), b"", "path en>fr generates nothing"
     yield ("generate", "RUN", "en>fr>en", "--out", "o", "--shard", "3/2"), b"", "--shard 3/2: write I/N"
