@@ -342,7 +342,12 @@ def test_a_stage_brings_its_parents_and_its_control(run: FilePath) -> None:
 
 def test_the_command_prints_tables_and_json(run: FilePath) -> None:
     command = ["analyze", str(run), "--beam", "1", "--sentences", "12", "--threshold", "50"]
-    shown = CliRunner().invoke(app, command)
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.exception
+    brief = done.stdout
+    assert "vanilla to dual on test, correct: BLEU > 50; placebo: vanilla-longer" in brief and "--all prints" in brief
+    assert "vanilla to vanilla-longer" not in brief and len(brief.splitlines()) < 30
+    shown = CliRunner().invoke(app, [*command, "--all"])
     assert shown.exit_code == 0, shown.output
     for words in ("Accuracy at thresholds", "Estimated parameters", "beyond the placebo vanilla-longer", "0.77"):
         assert words in shown.stdout

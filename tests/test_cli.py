@@ -188,7 +188,7 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("translate", "nowhere", "en>fr"), b"x", "nowhere is no run: it has no experiment.json"
     yield ("evaluate", "nowhere"), b"", "nowhere is no run"
     yield ("evaluate", "RUN", "--stage", "x"), b"", "there is no stage 'x'"
-    yield ("evaluate", "RUN", "RUN"), b"", "the runs have the seeds 1, 1"
+    yield ("evaluate", "RUN", "RUN"), b"", "both have seed 1: runs judged together are of one experiment"
     yield ("show", "nowhere"), b"", "nowhere is no run"
     yield ("generate", "RUN", "en>fr", "--out", "o"), b"", "path en>fr generates nothing"
     yield ("generate", "RUN", "en>fr>en", "--out", "o", "--shard", "3/2"), b"", "--shard 3/2: write I/N"
@@ -412,6 +412,31 @@ def test_evaluate_and_show(cli: Cli, copied: Path) -> None:
     shown = json.loads(cli("show", copied, "--json").out)
     assert [stage["scores"] for stage in shown["stages"]] == [stage["mean"] for stage in card["stages"].values()]
     assert f'next: loopmt translate {copied} "en>fr"' in cli("show", copied).out
+
+
+def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copied: Path) -> None:
+    """Its translations are made worse than they were; verbs take the last stage unless they are told."""
+    words = ("evaluate", copied, "--beam", 1, "--samples", 20)
+    cli(*words)
+    for file in (copied / "stages/dual/translations/test").iterdir():
+        file.write_text("".join("no\n" for _ in file.read_text(encoding="utf-8").splitlines()), encoding="utf-8")
+    sentence = "dual is below its control in BLEU: --stage vanilla-longer translates with that"
+    assert sentence in cli(*words).out
+    shown = cli("show", copied).out
+    assert sentence in shown and f'next: loopmt translate {copied} "en>fr" --stage vanilla-longer' in shown
+
+
+class Typed(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_who_types_is_told_how_to_end(cli: Cli, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hint = "type sentences, one a line; Ctrl-D ends"
+    words = ("translate", tiny_run, "en>fr", "--beam", 1)
+    assert hint not in cli(*words, stdin="a\n").err
+    monkeypatch.setattr(io, "BytesIO", Typed)
+    assert hint in cli(*words, stdin="a\n").err
 
 
 def test_show_a_stage_under_way(cli: Cli, copied: Path) -> None:

@@ -189,7 +189,7 @@ def test_several_seeds_of_one_stage(copied: Path, tmp_path: Path) -> None:
 
 def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    with pytest.raises(RunError, match="the runs have the seeds 1, 1: runs judged together differ in seed"):
+    with pytest.raises(RunError, match=rf"{copied} and {other} both have seed 1: .* --set seed=2`\). Evaluate others"):
         evaluate([copied, other], QUICK, Silent())
     experiment = read_sealed(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "train": {**experiment["train"], "tokens": 99}})
@@ -367,3 +367,31 @@ def test_a_comparison_says_what_was_tuned_for_each(copied: Path, capsys: pytest.
     print_scorecard(evaluate([copied], QUICK, Silent()))
     assert "dual against vanilla-longer, each with its own dropout: difference" in capsys.readouterr().out
     assert "each with the dropout that suits it" in write_report(copied).read_text(encoding="utf-8")
+
+
+def scored(**bleu: float) -> StageMeasures:
+    """A stage that scores so much in each of its directions, written en_fr."""
+    tests = {
+        OneTest("news", Walk.parse(hop.replace("_", ">")), "rows"): {
+            "multi_bleu": mean_statistics([share]),
+            "chrf": mean_statistics([share]),
+        }
+        for hop, share in bleu.items()
+    }
+    return StageMeasures(tests, "0", STATE)
+
+
+def test_means_of_different_directions_do_not_stand_side_by_side(
+    judged: tuple[Path, Json], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = {"vanilla-longer": scored(en_fr=4, fr_en=6), "dual": scored(en_fr=5, fr_en=7, fr_es=0)}
+    experiment = Run(judged[0]).experiment()
+    print_scorecard(scorecard(experiment, RunMeasures(1, stages), beam=1, samples=10))
+    printed = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
+    assert ["mean (directions)", "5.00 (2)", "4.00 (3)"] in rows
+    assert ["mean of the 2 they share", "5.00", "6.00"] in rows
+    assert ["BLEU (directions)", "5.00 (2)", "4.00 (3)"] in rows
+    assert ["BLEU, the 2 they share", "5.00", "6.00"] in rows
+    print_scorecard(judged[1])
+    assert "(directions)" not in capsys.readouterr().out, "here all stages have the same"

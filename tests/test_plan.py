@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from conftest import EXPERIMENT
 from loopmt.cli import app
+from loopmt.cli.loops import print_plan
 from loopmt.config import Experiment, expansions, loads, supervised_shares
 from loopmt.errors import DataError, TheoryError
 from loopmt.judge.analysis import before_training
@@ -27,6 +28,7 @@ from loopmt.judge.plan import (
     prospect,
     rank_pivots,
     route_quality,
+    too_weak,
     training_path,
 )
 from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
@@ -307,6 +309,28 @@ def test_the_command_says_what_to_do(run: FilePath) -> None:
     for words in ("correct: BLEU > 60", "break-even", "Which pivot", "en>fr>es>en", "the verdict stays the same for"):
         assert words in shown.stdout
     assert "A mix to paste" in shown.stdout or "No loop is worth trying" in shown.stdout
+    rows = [[cell.strip() for cell in line.split("│")] for line in shown.stdout.splitlines() if "│" in line]
+    assert any(row[2:4] == ["en>fr>es>en", "fr>es>en>fr"] and row[4] in VERDICTS for row in rows), "what teaches it"
+    assert "pilot" not in shown.stdout, "none has flown"
+
+
+def test_a_plan_of_weak_translators_warns(run: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(run, Question(beam=1, sentences=20), Silent())
+    print_plan(made)
+    assert "rarely right" not in capsys.readouterr().out
+    print_plan({**made, "grid": {loop: rows[-1:] for loop, rows in made["grid"].items()}})
+    assert "These translators are rarely right: even BLEU > 90 passes only" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("right", "weak"), [((0.2, 0.5), True), ((0.3, 0.5), False)])
+def test_translators_that_are_rarely_right_are_told(right: tuple[float, float], weak: bool) -> None:
+    grid = {
+        loop: [{"rule": "BLEU > 10", "p": [share, 0.0, 1.0]}, {"rule": "BLEU > 20", "p": [0.0, 0.0, 1.0]}]
+        for loop, share in zip(("en>fr>en", "fr>en>fr"), right, strict=True)
+    }
+    said = too_weak(grid)
+    assert (said is not None) == weak
+    assert not said or ("even BLEU > 10 passes only 35% of what they say" in said and "train the start longer" in said)
 
 
 def test_a_bad_threshold_is_refused_at_once() -> None:

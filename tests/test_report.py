@@ -225,6 +225,17 @@ def test_means_of_different_directions_say_of_how_many(copied: Path) -> None:
     assert f"{vanilla:.2f} 4 directions" in text and f"{dual:.2f} 6 directions" in text
 
 
+def test_test_scores_of_different_directions_say_of_how_many(copied: Path) -> None:
+    card = read_json(copied / "scorecard.json")
+    for hop in ("fr>es", "es>fr"):
+        del card["stages"]["vanilla"]["sets"]["test"]["directions"][hop]
+    write_json(copied / "scorecard.json", card)
+    shown = CliRunner().invoke(app, ["show", str(copied)]).output
+    vanilla, dual = (card["stages"][name]["mean"]["chrf"] for name in ("vanilla", "dual"))
+    assert "test BLEU (directions)" in shown and f"{vanilla:.2f} (4)" in shown and f"{dual:.2f} (6)" in shown
+    assert "exact" not in shown, "text of one's own has no exact judge"
+
+
 def stages_of(folder: Path) -> str:
     return read(write_report(folder)).text.partition("The tree: where each stage starts")[2].partition("Network:")[0]
 
@@ -364,6 +375,7 @@ def test_which_steps_are_shown(judged: Path) -> None:
         ("evaluate", ["--beam", "1", "--samples", "20"]),
         ("plan", ["--beam", "1", "--sentences", "12"]),
         ("analyze", ["--beam", "1", "--sentences", "12", "--against-plan"]),
+        ("analyze", ["--beam", "1", "--sentences", "12", "--all"]),
         ("report", ["--sentences", "0"]),
         ("show", []),
     ],

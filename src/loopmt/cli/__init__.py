@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from inspect import cleandoc
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
 from loopmt.cli import (
     analyze,
@@ -63,6 +64,17 @@ def _help(verb: Callable[..., None]) -> str:
     return escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
 
 
+class _Verb(TyperCommand):
+    """A flag takes no value, and its help shows no type; typer would write <bool>."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
 _VERBS: tuple[Callable[..., None], ...] = (
     demo.demo,
     fetch.fetch,
@@ -86,7 +98,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
     inspect.doctor,
 )
 for _verb in _VERBS:
-    app.command(_verb.__name__.rstrip("_"), help=_help(_verb))(_verb)
+    app.command(_verb.__name__.rstrip("_"), help=_help(_verb), cls=_Verb)(_verb)
 
 
 _INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word

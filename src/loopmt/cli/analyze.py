@@ -19,24 +19,29 @@ def analyze(
         typer.Option("--stage", help="Only what became of this stage; may be repeated.", autocompletion=complete_stage),
     ] = None,
     threshold: Annotated[
-        list[float] | None, typer.Option("--threshold", help="A sentence BLEU; may be repeated. Default: 10 to 90.")
+        list[float] | None,
+        typer.Option("--threshold", help="Correct is a sentence BLEU above this; may be repeated. Default: 10 to 90."),
     ] = None,
     beam: Beam = 4,
     sentences: Annotated[
-        int | None, typer.Option("--sentences", min=2, help="Rows of each test set; default: all.")
+        int | None, typer.Option("--sentences", min=2, help="How many rows of each test set; default: all.")
     ] = None,
-    longest: Annotated[int, typer.Option("--longest", min=2, help="Hops of the longest loop.")] = 3,
+    longest: Annotated[int, typer.Option("--longest", min=2, help="Number of hops of the longest loops.")] = 3,
     against_plan: Annotated[
         bool, typer.Option("--against-plan", help="Set RUN/plan.json against the gains that happened.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print every pair of stages, the paper's tables and all parameters.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the theory's parameters on a run: what did training do to its loops?
 
     Every stage is set beside those it came from, on every loop and test set; what a control without loops did is the
-    placebo. Writes RUN/analysis.json; prints the paper's two tables and the parameters with their intervals.
+    placebo. Writes RUN/analysis.json; prints what became of each loop where a stage has a control, and with --all
+    the paper's two tables and all parameters with their intervals.
 
-    Example: loopmt analyze runs/demo
+    Example: loopmt analyze loopmt-demo
     """
     from loopmt.cli.loops import print_analysis
     from loopmt.progress import standard
@@ -48,7 +53,7 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(analysis, indent=1))
     else:
-        print_analysis(analysis, threshold[0] if threshold else 20.0)
+        print_analysis(analysis, threshold[0] if threshold else 20.0, everything)
         typer.echo(f"next: loopmt report {run}")
 
 
@@ -63,14 +68,25 @@ def plan(
         ),
     ] = None,
     held_out: Annotated[str, typer.Option("--set", help="The held-out set: valid, or a test set.")] = "valid",
-    sentences: Annotated[int, typer.Option("--sentences", min=2, help="Rows of the set, at most.")] = 2000,
+    sentences: Annotated[int, typer.Option("--sentences", min=2, help="How many rows of the set, at most.")] = 2000,
     beam: Beam = 4,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Correct is a sentence BLEU above this; default: what halves.")
+        float | None,
+        typer.Option(
+            "--threshold", help="Correct is a sentence BLEU above this; default: what passes nearest to half."
+        ),
     ] = None,
-    worth: Annotated[float, typer.Option("--worth", min=0, max=1, help="The smallest gain worth having.")] = 0.01,
+    worth: Annotated[
+        float, typer.Option("--worth", min=0, max=1, help="The smallest gain worth having, as a share of sentences.")
+    ] = 0.01,
     pilot: Annotated[
-        int | None, typer.Option("--pilot", min=1, metavar="UPDATES", help="Also train briefly, once without loops.")
+        int | None,
+        typer.Option(
+            "--pilot",
+            min=1,
+            metavar="UPDATES",
+            help="Also train so long with loops and without, and predict from that.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,7 +97,7 @@ def plan(
     paste. Writes RUN/plan.json. Correct is a sentence BLEU above a threshold, by default the one of 10 to 90 that
     finds most nearly half of the translations right; on the built-in languages the judge is exact.
 
-    Example: loopmt plan runs/demo --pilot 200
+    Example: loopmt plan loopmt-demo --pilot 200
     """
     from loopmt.cli.loops import print_plan
     from loopmt.progress import standard

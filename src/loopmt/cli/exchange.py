@@ -34,18 +34,20 @@ class Type(StrEnum):
 
 def export(
     run: RunFolder,
-    to: Annotated[To, typer.Option("--to", help="Hugging Face folders or CTranslate2 models.")],
+    to: Annotated[To, typer.Option("--to", help="What to write: Hugging Face folders or CTranslate2 models.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to make: one inside it for each network.")],
     stage: StageOption = None,
     kind: Annotated[Type, typer.Option("--type", help="How CTranslate2 stores numbers; for ct2 only.")] = Type.float32,
-    sentences: Annotated[int, typer.Option("--sentences", min=1, help="Sentences a direction is checked on.")] = 100,
+    sentences: Annotated[
+        int, typer.Option("--sentences", min=1, help="How many sentences each direction is checked on.")
+    ] = 100,
 ) -> None:
     """Write every network of a stage for other programs, tokenizer included, and check that it says the same.
 
     The folder appears only if the check passes: the same subwords, the same greedy translations and, for Hugging
     Face, logits within 1e-4; of int8 the share of equal translations and the difference in BLEU are told.
 
-    Example: loopmt export runs/demo --to hf --out exported
+    Example: loopmt export loopmt-demo --to hf --out exported
     """
     from loopmt.progress import standard
     from loopmt.workflow.export import Wish
@@ -81,7 +83,7 @@ def import_(
     any other model that translates can be a generator. Tensors (safetensors), JSON and subword models are read; a
     pickle is refused.
 
-    Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/demo
+    Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/mine
     """
     from loopmt.export.imported import Wish
     from loopmt.workflow.importing import direction as parse

@@ -25,7 +25,7 @@ def fetch(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the text; default: corpora/ and the recipe's.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Which rows are sampled.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling of rows.")] = 1,
     scale: Annotated[
         float, typer.Option("--scale", min=1e-9, max=1.0, help="Times the numbers of rows that the recipe samples.")
     ] = 1.0,

@@ -28,8 +28,9 @@ class How(StrEnum):
 def show(run: RunFolder, as_json: JsonOption = False) -> None:
     """Say where a run stands: its stages, their scores, and the next command.
 
-    Example: loopmt show runs/demo
+    Example: loopmt show loopmt-demo
     """
+    from loopmt.cli.scorecard import print_setbacks
     from loopmt.workflow.show import overview
 
     found = overview(run)
@@ -43,6 +44,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
         line = f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}"
         out.print(plain(line), highlight=False)
+    print_setbacks(found["setbacks"])
     typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
 
 
@@ -51,17 +53,28 @@ def _now(found: dict[str, Any]) -> str:
 
 
 def _overview_table(found: dict[str, Any]) -> Table:
-    title = f"{found['experiment']}: {', '.join(found['languages'])}"
-    counted = len({stage["valid_directions"] for stage in found["stages"]} - {None}) > 1
-    best = "best valid BLEU (directions)" if counted else "best valid BLEU"
-    columns = ("stage", "from", "state", best, "test BLEU", "test chrF2", "exact")
-    table = number_table(title, *columns)
-    for stage in found["stages"]:
+    stages = found["stages"]
+    valid, test = (_differ(stages, f"{kind}_directions") for kind in ("valid", "test"))
+    exact = any("accuracy" in (stage["scores"] or {}) for stage in stages)  # only the built-in languages have it
+    columns = ["stage", "from", "state", _headed("best valid BLEU", valid), _headed("test BLEU", test)]
+    columns += [_headed("test chrF2", test), *(["exact"] if exact else [])]
+    table = number_table(f"{found['experiment']}: {', '.join(found['languages'])}", *columns)
+    for stage in stages:
         state = stage["state"] if stage["state"] != "begun" else _place(stage)
-        scores = stage["scores"] or {}
-        cells = [_best(stage, counted), _shown(scores.get("multi_bleu")), _shown(scores.get("chrf"))]
-        table.add_row(stage["name"], stage["from"] or "", state, *cells, _shown(scores.get("accuracy"), 3))
+        scores, heard = stage["scores"] or {}, test and stage["test_directions"]
+        cells = [_counted(_shown(stage["best_valid_bleu"]), valid and stage["valid_directions"])]
+        cells += [_counted(_shown(scores.get(metric)), heard) for metric in ("multi_bleu", "chrf")]
+        cells += [_shown(scores.get("accuracy"), 3)] if exact else []
+        table.add_row(stage["name"], stage["from"] or "", state, *cells)
     return table
+
+
+def _differ(stages: list[dict[str, Any]], key: str) -> bool:
+    return len({stage[key] for stage in stages} - {None}) > 1
+
+
+def _headed(column: str, counted: bool) -> str:
+    return f"{column} (directions)" if counted else column
 
 
 def _place(stage: dict[str, Any]) -> str:
@@ -69,10 +82,9 @@ def _place(stage: dict[str, Any]) -> str:
     return f"at update {stage['update']:,}{total}"
 
 
-def _best(stage: dict[str, Any], counted: bool) -> str:
+def _counted(shown: str, directions: int | None) -> str:
     """Means of different directions are no comparison, so they say of how many they are."""
-    shown = _shown(stage["best_valid_bleu"])
-    return f"{shown} ({stage['valid_directions']})" if shown and counted else shown
+    return f"{shown} ({directions})" if shown and directions else shown
 
 
 def _shown(value: float | None, digits: int = 2) -> str:
@@ -122,8 +134,8 @@ def generate(
     length_penalty: LengthPenalty = 1.0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Take so many real rows; default: all.")] = None,
     shard: Annotated[str, typer.Option("--shard", metavar="I/N", help="This process's share of the work.")] = "1/1",
-    chunk: Annotated[int, typer.Option("--chunk", min=1, help="Real rows in a chunk.")] = 2000,
-    seed: Annotated[int, typer.Option("--seed", help="Of sampling.")] = 1,
+    chunk: Annotated[int, typer.Option("--chunk", min=1, help="Number of real rows in a chunk.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of sampling.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Write the synthetic pairs of a path: generated sources, real targets.
@@ -133,7 +145,7 @@ def generate(
     or in another language are left out and counted. Chunks that are there are not made again; with --shard, or
     under torchrun, several processes share the work.
 
-    Example: loopmt generate runs/demo "en>fr>en" --out synthetic --how beam --limit 10000
+    Example: loopmt generate loopmt-demo "en>fr>en" --out synthetic --how beam --limit 10000
     """
     from loopmt.config import Generate
     from loopmt.progress import standard

@@ -63,10 +63,10 @@ _NAMES = {"theorem1": 2, "triangle": 2, "length": 2}  # columns that say which r
 def lab(
     out: Annotated[Path, typer.Option(help="Folder for lab.json and the pictures.")] = Path("loopmt-lab"),
     seed: Annotated[int, typer.Option(help="Seed of all random worlds.")] = 1,
-    meanings: Annotated[int, typer.Option(help="Meanings in every language.")] = 40,
-    sentences: Annotated[int, typer.Option(help="Sentences for each meaning.")] = 3,
-    worlds: Annotated[int, typer.Option(help="Random worlds that each point is averaged over.")] = 8,
-    steps: Annotated[int, typer.Option(help="Steps of training.")] = 30,
+    meanings: Annotated[int, typer.Option(help="Number of meanings in every language.")] = 40,
+    sentences: Annotated[int, typer.Option(help="Number of sentences for each meaning.")] = 3,
+    worlds: Annotated[int, typer.Option(help="Number of random worlds that each point is averaged over.")] = 8,
+    steps: Annotated[int, typer.Option(help="Number of steps of training.")] = 30,
     pictures: Annotated[bool, typer.Option(help="Draw the pictures (needs matplotlib).")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON instead of tables.")] = False,
 ) -> None:

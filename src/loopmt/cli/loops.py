@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
 from typing import Any
 
@@ -10,10 +10,20 @@ from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, print_table
+from loopmt.judge.plan import too_weak
 from loopmt.terminal import visible
 
 Json = dict[str, Any]
 _WIDE = 6  # loops side by side
+_TAUGHT_BY = (
+    "A row judges the first hop of its loop. Training teaches the last hop of a path: `taught by` is the path that "
+    "teaches the row's direction, the same translators begun one hop later."
+)
+_IN_SHORT = (
+    "p, p_d: right before and after; M, alpha, gamma: docs/theory.md. --all prints every pair of stages, the paper's "
+    "tables and all parameters with their intervals; analysis.json holds them by every rule."
+)
+_BRIEF = ("p", "p_d", "M", "alpha", "gamma")
 _PARAMETERS = (
     *("p", "p_d", "gain", "c11", "c12", "c21", "c22", "s", "M", "breakeven"),
     *("alpha", "beta", "gamma", "kappa", "eta", "u11", "u12", "rho", "thm1"),
@@ -25,10 +35,49 @@ _LATENT = {
 }  # fmt: skip
 
 
-def print_analysis(analysis: Json, threshold: float) -> None:
-    """The paper's tables, then the parameters of each step of the tree by one rule; the rest is in analysis.json."""
+def print_analysis(analysis: Json, threshold: float, everything: bool = False) -> None:
+    """What loops did, by one rule: in short, or with every parameter; other rules are in analysis.json."""
     out = console()
     rule = "exact" if "exact" in analysis["rules"] else f"BLEU > {threshold:g}"
+    if everything:
+        _print_everything(out, analysis, rule)
+    else:
+        _print_summary(out, analysis, rule)
+    if "predicted" in analysis:
+        _print_predicted(out, analysis["predicted"])
+
+
+def _print_summary(out: Console, analysis: Json, rule: str) -> None:
+    """The step to each stage that has a control from what it began with; to every stage, where none has one."""
+    nearest = {row["after"]: row["before"] for row in reversed(analysis["pairs"])}
+    beyond = {_step(row): row for row in analysis["beyond_placebo"] if row["rule"] == rule}
+    controlled = {after for _, _, after, _ in beyond}
+    for (_, before, after), rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
+        if before == nearest[after] and (after in controlled or not controlled):
+            print_table(out, _step_table(rows, beyond))
+    _say(out, _IN_SHORT)
+
+
+def _step(row: Json) -> tuple[str, str, str, str]:
+    return row["set"], row["before"], row["after"], row["loop"]
+
+
+def _step_table(rows: Sequence[Json], beyond: Mapping[tuple[str, str, str, str], Json]) -> Table:
+    """A row for each loop; its gain is that over the control, where there is one."""
+    name, before, after, _ = _step(rows[0])
+    gains = [beyond.get(_step(row), row) for row in rows]
+    control = gains[0].get("control")
+    title = f"{before} to {after} on {name}, correct: {rows[0]['rule']}"
+    gain = "gain beyond the placebo" if control else "gain"
+    table = number_table(f"{title}; placebo: {control}" if control else title, "loop", *_BRIEF, gain)
+    for row, other in zip(rows, gains, strict=True):
+        cells = (_two(row["values"].get(parameter, [None])[0]) for parameter in _BRIEF)
+        table.add_row(row["loop"], *cells, _shown(other["values"]["gain"], True))
+    return table
+
+
+def _print_everything(out: Console, analysis: Json, rule: str) -> None:
+    """The paper's tables, then the parameters of each step of the tree."""
     for table in analysis["tables"]:
         _print_paper(out, table)
     for key, rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
@@ -43,27 +92,20 @@ def print_analysis(analysis: Json, threshold: float) -> None:
         _print_loops(out, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
     if analysis["thresholds"]:
         print_table(out, _threshold_table(analysis["thresholds"]), names=2)
-    if "predicted" in analysis:
-        _print_predicted(out, analysis["predicted"])
 
 
 def print_plan(plan: Json) -> None:
     out = console()
-    table = number_table(
-        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
-        *("direction", "loop", "p", "M", "can lose", "can gain", "break-even", "pilot", "verdict"),
-    )
-    for direction, outlook in plan["directions"].items():
-        table.add_section()
-        for number, loop in enumerate(outlook["loops"]):
-            table.add_row("" if number else direction, *_loop_cells(loop))
-    print_table(out, table, names=2)
+    print_table(out, _loop_table(plan), names=2)
+    _say(out, _TAUGHT_BY)
     reasons: dict[str, list[str]] = {}
     for outlook in plan["directions"].values():
         for loop in outlook["loops"]:
             reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
     for reason, loops in reasons.items():
         _say(out, f"{', '.join(loops)}: {reason}")
+    if weak := too_weak(plan["grid"]):
+        _say(out, f"\n{weak}")
     pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
     if pivots:
         print_table(out, _pivot_table(pivots))
@@ -127,8 +169,9 @@ def _print_paper(out: Console, tables: Json) -> None:
     print_table(out, parameters, names=2)
 
 
-def _two(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _two(value: float | str | None) -> str:
+    """JSON has no infinity: it comes as a word."""
+    return "-" if value is None else f"{float(value):.2f}"
 
 
 def _threshold_table(rows: Sequence[Json]) -> Table:
@@ -157,38 +200,51 @@ def _mean(values: Iterable[float | None]) -> str:
 # -- the plan's tables -----------------------------------------------------------------------------------------
 
 
-def _loop_cells(loop: Json) -> list[str]:
-    values, pilot = loop["values"], loop["pilot"]
+def _loop_table(plan: Json) -> Table:
+    """The verdict before the numbers it rests on: a narrow terminal shows the last columns in a second table."""
+    flown = plan["pilot_updates"] is not None
+    table = number_table(
+        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
+        *("direction", "loop", "taught by", "verdict", *(["pilot"] if flown else [])),
+        *("p", "M", "can lose", "can gain", "break-even"),
+    )
+    for direction, outlook in plan["directions"].items():
+        table.add_section()
+        for number, loop in enumerate(outlook["loops"]):
+            table.add_row("" if number else direction, *_loop_cells(loop, flown))
+    return table
+
+
+def _loop_cells(loop: Json, flown: bool) -> list[str]:
+    values = loop["values"]
     return [
         loop["loop"],
+        loop["trained_as"],
+        loop["verdict"],
+        *([_predicted(loop["pilot"])] if flown else []),
         _shown(values["p"]),
         _shown(values["M"]),
         f"{loop['bracket'][0]:+.3f}",
         f"{loop['bracket'][1]:+.3f}",
         _two(values["breakeven"][0]),
-        _shown(pilot["predicted"], True) if pilot else "-",
-        loop["verdict"],
     ]
 
 
+def _predicted(pilot: Json | None) -> str:
+    return _shown(pilot["predicted"], True) if pilot else "-"
+
+
 def _pivot_table(pivots: Sequence[Json]) -> Table:
+    flown = any(pivot["pilot"] for pivot in pivots)
     table = number_table(
         "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
-        *(
-            "loop",
-            "M beyond dual",
-            "blind spot covered",
-            "false alarms",
-            "M",
-            "M of dual",
-            "pilot over dual",
-            "verdict",
-        ),
+        *("loop", "verdict", *(["pilot over dual"] if flown else [])),
+        *("M beyond dual", "blind spot covered", "false alarms", "M", "M of dual"),
     )
     for pivot in pivots:
         names = ("new_information", "coverage", "false_alarms", "M", "dual_M")
-        flown = _shown(pivot["pilot"]["predicted"], True) if pivot["pilot"] else "-"
-        table.add_row(pivot["loop"], *(_shown(pivot[name]) for name in names), flown, pivot["verdict"])
+        pilot = [_predicted(pivot["pilot"])] if flown else []
+        table.add_row(pivot["loop"], pivot["verdict"], *pilot, *(_shown(pivot[name]) for name in names))
     return table
 
 

@@ -71,7 +71,7 @@ StageOption = Annotated[
     str | None,
     typer.Option("--stage", help="The stage; default: the last finished one.", autocompletion=complete_stage),
 ]
-NumbersOption = Annotated[Numbers, typer.Option("--type", help="Of CTranslate2's numbers.")]
+NumbersOption = Annotated[Numbers, typer.Option("--type", help="How CTranslate2 stores numbers.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

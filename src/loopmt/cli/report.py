@@ -26,7 +26,7 @@ def report(
     The page is a single HTML file that needs nothing else. What was not measured yet is named with the command that
     measures it. Prints the paper's tables, with the paper's values beside those of the runs.
 
-    Example: loopmt report runs/demo
+    Example: loopmt report loopmt-demo
     """
     from loopmt.progress import standard
     from loopmt.workflow.report import Wish

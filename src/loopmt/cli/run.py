@@ -41,7 +41,9 @@ def train(
         ),
     ] = None,
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Stages trained side by side, in processes.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="How many stages are trained side by side, in processes.")
+    ] = 1,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard curves to RUN/tensorboard.")
     ] = False,

@@ -32,7 +32,7 @@ def score(
         str | None, typer.Option(metavar="XX", help="Also BLEU on Moses tokens of this language, such as fr.")
     ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case both sides first.")] = False,
-    samples: Annotated[int, typer.Option(min=1, help="Bootstrap samples for --against.")] = 1000,
+    samples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples for --against.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print unrounded JSON instead of a table.")] = False,
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, plain, print_table
+from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
 
 METRICS = {
     "multi_bleu": "BLEU",
@@ -37,6 +39,14 @@ def print_scorecard(card: dict[str, Any]) -> None:
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
         out.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
+    print_setbacks(setbacks(card))
+
+
+def print_setbacks(below: Mapping[str, str]) -> None:
+    """Verbs that translate take the last finished stage, be it worse than its control."""
+    for of, against in below.items():
+        line = f"{of} is below its control in BLEU: --stage {against} translates with that"
+        console().print(plain(line), highlight=False, soft_wrap=True)
 
 
 def _sets(stages: dict[str, Any]) -> list[str]:
@@ -56,11 +66,25 @@ def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
     for hop in dict.fromkeys(hop for one in sets for hop in one["directions"]):
         table.add_row(plain(hop), *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
     table.add_section()
-    table.add_row("mean", *(_number(metric, one["mean"].get(metric)) for one in sets), style="bold")
+    _add_means(table, metric, sets)
     table.add_section()
     for path in dict.fromkeys(path for one in sets for path in one.get("pivots", {})):
         table.add_row(path, *(_pivot(metric, one.get("pivots", {}).get(path, {})) for one in sets))
     return table
+
+
+def _add_means(table: Table, metric: str, sets: list[dict[str, Any]]) -> None:
+    """The mean of each stage; where they are of different directions, of how many, and over those that all share."""
+    judged = [one["directions"] for one in sets]
+    common = shared(judged)
+    means = [_number(metric, one["mean"].get(metric)) for one in sets]
+    if common is None:
+        table.add_row("mean", *means, style="bold")
+        return
+    table.add_row("mean (directions)", *map(_counted, means, map(len, judged)))
+    if common:
+        alike = (_number(metric, mean_over(one, common).get(metric)) for one in judged)
+        table.add_row(f"mean of the {len(common)} they share", *alike, style="bold")
 
 
 def _pivot(metric: str, scores: dict[str, Any]) -> str:
@@ -87,14 +111,32 @@ def _pivots(stages: dict[str, Any]) -> Table:
 def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
     over = f" and {num_seeds} seeds" if num_seeds > 1 else ""
     table = number_table(f"Mean over all directions{over}", "metric", *stages)
+    judged = [tested(stage) for stage in stages.values()]
+    common = shared(judged)
     for metric in metrics:
-        cells = []
-        for stage in stages.values():
-            deviation = stage.get("deviation", {}).get(metric)
-            spread = f" ± {_number(metric, deviation)}" if deviation is not None else ""
-            cells.append(_number(metric, stage["mean"].get(metric)) + spread)
-        table.add_row(METRICS[metric], *cells)
+        means = [_mean(metric, stage) for stage in stages.values()]
+        if common is None:
+            table.add_row(METRICS[metric], *means)
+            continue
+        table.add_row(f"{METRICS[metric]} (directions)", *map(_counted, means, map(_directions, judged)))
+        if common:
+            alike = (_number(metric, mean_over(one, common).get(metric)) for one in judged)
+            table.add_row(f"{METRICS[metric]}, the {_directions(common)} they share", *alike, style="bold")
     return table
+
+
+def _mean(metric: str, stage: dict[str, Any]) -> str:
+    deviation = stage.get("deviation", {}).get(metric)
+    spread = f" ± {_number(metric, deviation)}" if deviation is not None else ""
+    return _number(metric, stage["mean"].get(metric)) + spread
+
+
+def _counted(mean: str, directions: int) -> str:
+    return f"{mean} ({directions})" if directions else mean
+
+
+def _directions(tests: Iterable[tuple[str, str]]) -> int:
+    return len({hop for _, hop in tests})
 
 
 def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:

@@ -12,20 +12,28 @@ from loopmt.cli.options import Backend, Numbers, NumbersOption, RunFolder, Stage
 def serve(
     run: RunFolder,
     stage: StageOption = None,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; other machines see 0.0.0.0.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0: other machines can ask, too.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free.")
+    ] = 8000,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
     backend: Annotated[
         Backend, typer.Option("--backend", help="What decodes; auto: CTranslate2 if it is installed, on a CPU.")
     ] = Backend.auto,
     kind: NumbersOption = Numbers.int8,
-    characters: Annotated[int, typer.Option("--max-length", min=1, help="Characters of a text.")] = 2000,
-    texts: Annotated[int, typer.Option("--max-texts", min=1, help="Texts of a request.")] = 64,
-    queue: Annotated[int, typer.Option("--max-queue", min=1, help="Texts times hops waiting or under way.")] = 2048,
-    seconds: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds for an answer.")] = 60,
+    characters: Annotated[int, typer.Option("--max-length", min=1, help="Most characters of a text.")] = 2000,
+    texts: Annotated[int, typer.Option("--max-texts", min=1, help="Most texts of a request.")] = 64,
+    queue: Annotated[
+        int, typer.Option("--max-queue", min=1, help="Most texts, times hops, waiting or under way.")
+    ] = 2048,
+    seconds: Annotated[float, typer.Option("--time-limit", min=0.1, help="Most seconds for an answer.")] = 60,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0, help="Requests a second from one address; default: any on loopback, else 20."),
+        typer.Option(
+            "--rate", min=0, help="Most requests a second from one address; default: any on loopback, else 20."
+        ),
     ] = None,
 ) -> None:
     """Serve a run's translators: a page to translate and to watch training, and POST /translate.
@@ -34,7 +42,7 @@ def serve(
     at /health. A run without a finished stage can be watched; it translates as soon as one is finished,
     and where that one cannot be loaded, /health says why.
 
-    Example: loopmt serve runs/demo --port 8000
+    Example: loopmt serve loopmt-demo --port 8000
     """
     from loopmt.progress import standard
     from loopmt.serve.limits import Limits, usual_rate

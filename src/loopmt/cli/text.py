@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1: greedy; default: 4.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")]
-Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Of sampling.")]
+Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Temperature of sampling.")]
 TopK = Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")]
-TopP = Annotated[float, typer.Option("--top-p", min=0.01, max=1, help="Sample within this mass.")]
-LengthPenalty = Annotated[float, typer.Option("--length-penalty", min=0, help="Power of the length in beam scores.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of sampling.")]
+TopP = Annotated[
+    float,
+    typer.Option("--top-p", min=0.01, max=1, help="Sample among the likeliest that have this probability together."),
+]
+LengthPenalty = Annotated[
+    float, typer.Option("--length-penalty", min=0, help="Power of the length that beam scores are divided by.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of sampling.")]
 
 
 def translate(
@@ -64,7 +69,7 @@ def translate(
     Quote the path: to a shell, > means something else. With --nbest N every line becomes up to N lines
     of number, log-probability and text, separated by tabs.
 
-    Example: echo "The cat sleeps." | loopmt translate runs/demo "en>fr"
+    Example: echo "The cat sleeps." | loopmt translate loopmt-demo "en>fr"
     """
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
@@ -84,10 +89,13 @@ def translate(
     )
     stdin, stdout = typer.get_binary_stream("stdin"), typer.get_binary_stream("stdout")
     texts = read_files(files) if files else read_stream(stdin)
-    first, most = (1, 1) if not files and stdin.isatty() else (32, 8192)
+    typed = not files and stdin.isatty()
+    first, most = (1, 1) if typed else (32, 8192)
     done = 0
     with _translator(run, stage, backend, kind) as translator, _watched().track("translating") as advance:
         checked_path(translator, path)
+        if typed:
+            typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
         for chunk in chunks(texts, first, most):
             found = translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done))
             stdout.writelines(line.encode() for line in _lines(found, done, nbest > 1))
@@ -133,7 +141,7 @@ def evaluate(
         ),
     ] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")] = 4,
-    samples: Annotated[int, typer.Option("--samples", min=10, help="Bootstrap samples.")] = 1000,
+    samples: Annotated[int, typer.Option("--samples", min=10, help="Number of bootstrap samples.")] = 1000,
     comet: Annotated[
         Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
     ] = None,
@@ -153,7 +161,7 @@ def evaluate(
     RUN/scorecard.json also has the others that were evaluated before with the same beam. A --path is scored beside
     the direct translator of the same stage, and enters no mean.
 
-    Example: loopmt evaluate runs/demo --path "fr>en>es"
+    Example: loopmt evaluate loopmt-demo --path "fr>en>es"
     """
     from loopmt.cli.scorecard import print_scorecard
     from loopmt.path import Path as Walk

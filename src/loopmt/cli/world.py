@@ -23,12 +23,18 @@ def world(
         list[str] | None,
         typer.Option("--pair", metavar="L1-L2=N", help="N sentence pairs of two languages; may be repeated."),
     ] = None,
-    mono: Annotated[int, typer.Option("--mono", min=0, help="Monolingual sentences of each language.")] = 3000,
+    mono: Annotated[
+        int, typer.Option("--mono", min=0, help="Number of monolingual sentences of each language.")
+    ] = 3000,
     languages: Annotated[str, typer.Option("--languages", help="From en, fr, es, de, joined by commas.")] = "en,fr,es",
-    valid: Annotated[int, typer.Option("--valid", min=1, help="Validation sentences, in all languages.")] = 200,
-    test: Annotated[int, typer.Option("--test", min=1, help="Test sentences, in all languages.")] = 500,
-    size: Annotated[Size, typer.Option("--size", help="How much lexicon and grammar.")] = Size.tiny,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")] = 1,
+    valid: Annotated[
+        int, typer.Option("--valid", min=1, help="Number of validation sentences, the same in all languages.")
+    ] = 200,
+    test: Annotated[
+        int, typer.Option("--test", min=1, help="Number of test sentences, the same in all languages.")
+    ] = 500,
+    size: Annotated[Size, typer.Option("--size", help="How much lexicon and grammar the languages have.")] = Size.tiny,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 1,
 ) -> None:
     """Write text of the built-in languages: parallel, monolingual, validation and test files to practise on.
 

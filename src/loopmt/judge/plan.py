@@ -25,6 +25,8 @@ VERDICTS = ("helps", "may help", "no signal", "likely harmful")
 """Best first."""
 WORTH = 0.01
 """The smallest gain worth having, as a share of sentences."""
+WEAK = 0.4
+"""Translators of which fewer are right at the lowest threshold are too weak to be judged by. A rule of thumb."""
 _STEPS = [Fraction(step, 10) for step in range(11)]
 
 
@@ -174,6 +176,21 @@ def _break_even(values: Values) -> str:
 def _ratio(estimate: Estimate) -> str:
     ratio, low, high = estimate
     return "M cannot be measured here" if ratio is None else f"M {ratio:.2f}, interval {low:.2f} to {high:.2f}"
+
+
+def too_weak(grid: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
+    """A warning where even the lowest threshold finds few translations right: the verdicts do not know it.
+
+    By loop, what a plan found at every threshold, lowest first.
+    """
+    right = fmean(rows[0]["p"][0] or 0.0 for rows in grid.values())
+    if right >= WEAK:
+        return None
+    return (
+        f"These translators are rarely right: even {next(iter(grid.values()))[0]['rule']} passes only {right:.0%} "
+        "of what they say. Loops would teach them mostly with errors, whatever the verdicts: train the start longer "
+        "or on more text before judging loops by this."
+    )
 
 
 # -- which pivot -----------------------------------------------------------------------------------------------

@@ -87,9 +87,13 @@ def _among(card: Json, stages: set[str]) -> Json:
 
 
 def _check_comparable(exams: Sequence[Exam]) -> None:
-    seeds = [exam.experiment.seed for exam in exams]
-    if len(set(seeds)) < len(seeds):
-        raise RunError(f"the runs have the seeds {', '.join(map(str, seeds))}: runs judged together differ in seed.")
+    for one, other in combinations(exams, 2):
+        if one.experiment.seed == other.experiment.seed:
+            raise RunError(
+                f"{one.run.folder} and {other.run.folder} both have seed {one.experiment.seed}: runs judged together "
+                "are of one experiment with different seeds (`loopmt train EXPERIMENT --run RUN --set seed=2`). "
+                "Evaluate others one by one."
+            )
     if not all(one.experiment.alike(other.experiment) for one, other in combinations(exams, 2)):
         raise RunError(
             "the runs are of different experiments: only seed, name, comparisons, and stages that one does not have "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypeVar
 
 from loopmt.config import Compare, Experiment
 from loopmt.judge.bootstrap import Statistics, bootstrap_difference
@@ -18,6 +18,7 @@ from loopmt.run import Json
 
 _VERSION = 1
 Measures = dict[str, Statistics]  # by metric
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,32 @@ def _set_over_seeds(sets: Sequence[Json]) -> Json:
     ways = [one.get("pivots", {}) for one in sets]
     pivots = {path: _mean([way[path] for way in ways], skip=("over_direct",)) for path in ways[0]}
     return {**found, "pivots": pivots} if pivots else found
+
+
+# -- what stages share -----------------------------------------------------------------------------------------
+
+
+def tested(stage: Json) -> dict[tuple[str, str], Json]:
+    """A stage's scores by test set and direction."""
+    return {(name, hop): scores for name, one in stage["sets"].items() for hop, scores in one["directions"].items()}
+
+
+def shared(judged: Sequence[Mapping[Key, Json]]) -> list[Key] | None:
+    """What all stages were judged on; None where that is all there is, and their means can stand side by side."""
+    some = [one for one in judged if one]
+    common = [key for key in some[0] if all(key in one for one in some)] if some else []
+    return None if all(len(one) == len(common) for one in some) else common
+
+
+def mean_over(scores: Mapping[Key, Json], keys: Sequence[Key]) -> dict[str, float]:
+    """A stage's mean over what it shares with others; empty where it was not judged on that."""
+    return _mean([scores[key] for key in keys if key in scores], skip=("sentences",))
+
+
+def setbacks(card: Json) -> dict[str, str]:
+    """The stages that are below their control in BLEU, beyond chance, each with its control."""
+    below = [one for one in card.get("comparisons", ()) if one["joint"]["multi_bleu"]["high"] < 0]
+    return {one["of"]: one["against"] for one in below}
 
 
 # -- comparisons -----------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.judge.again import train_command
 from loopmt.model.translators import all_hops
 from loopmt.run import Json, Run, StageFolder, read_json
+from loopmt.workflow.scorecard import setbacks, tested
 
 
 def overview(folder: Path) -> Json:
@@ -21,7 +24,8 @@ def overview(folder: Path) -> Json:
         scored = card.get("stages", {}).get(stage["name"], {})
         if stage["result"] is not None and scored.get("result") == stage["result"]:
             stage["scores"] = scored["mean"]
-    left = any(stage["state"] != "finished" for stage in stages)
+            stage["test_directions"] = len({hop for _, hop in tested(scored)}) or None
+    left, below = any(stage["state"] != "finished" for stage in stages), setbacks(card)
     return {
         "run": str(folder),
         "experiment": experiment.name,
@@ -32,8 +36,9 @@ def overview(folder: Path) -> Json:
             {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]}
             for one in card.get("comparisons", [])
         ],
+        "setbacks": below,
         "process": run.owner(),
-        "next": _next(run, experiment, left, all(stage["scores"] is not None for stage in stages)),
+        "next": _next(run, experiment, left, all(stage["scores"] is not None for stage in stages), below),
     }
 
 
@@ -54,6 +59,7 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         "valid_directions": None,  # how many the mean is of
         "result": None,
         "scores": None,
+        "test_directions": None,
     }
     records = folder.records()
     validations = [record for record in records if record["kind"] == "valid"]
@@ -84,11 +90,16 @@ def after_training(run: Run) -> str:
     return f"finished{still}; next: {_next(run, experiment, bool(left), scored=False)}"
 
 
-def _next(run: Run, experiment: Experiment, left: bool, scored: bool) -> str:
+def _next(
+    run: Run, experiment: Experiment, left: bool, scored: bool, below: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Nobody is sent to translate with a stage that was found `below` its control."""
     if left:
         return train_command(run, experiment)
     folder = shlex.quote(str(run.folder))
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
-    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, run.finished()[-1]))
-    return f'loopmt translate {folder} "{hop}"'
+    last = run.finished()[-1]
+    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, below.get(last, last)))
+    chosen = f" --stage {shlex.quote(below[last])}" if last in below else ""
+    return f'loopmt translate {folder} "{hop}"{chosen}'
