@@ -47,6 +47,7 @@ class Request:
 def prepare_run(request: Request, progress: Progress) -> tuple[Run, Manifest]:
     """`loopmt prepare`."""
     experiment, run = request.load()
+    run.refuse_strangers()
     with run.locked():
         return run, _prepare(experiment, run, request, progress)
 
@@ -78,6 +79,7 @@ def train(request: Request, progress: Progress) -> bool:
         if not processes.first:
             processes.wait()
             return _train_tree(run, device, processes, request, stopper, Silent())
+        run.refuse_strangers()
         with run.locked():
             check_imported(experiment, run)
             _prepare(experiment, run, request, progress)
