@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 from loopmt.config import Experiment, expansions, spoken_hops
-from loopmt.errors import DamagedError
+from loopmt.errors import DamagedError, RunError
 from loopmt.judge.loops import starts_of
 from loopmt.judge.report.followed import Judged, chosen_loops, show
 from loopmt.judge.report.gather import gather
@@ -28,6 +28,7 @@ from loopmt.workflow.show import overview
 from loopmt.workflow.stages import judge_of
 
 _VERSION = 1
+_HEAD = 2**16  # bytes of a page within which its title comes
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,31 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
     """Follow a few sentences, where stages are finished, and write the page; the data of each run comes with it."""
     require_extra()
     runs = [Run.open(folder) for folder in folders]
+    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
+    _refuse_stranger(out)
     for run in runs:
         if wish.sentences:
             follow(run, wish, progress)
-    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
     found = [collect(run) for run in runs]
     for first, tables in _over_seeds(runs, found):
         found[first]["paper"] = tables + found[first]["paper"]
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page(found))
     return out, found
+
+
+def _refuse_stranger(out: FilePath) -> None:
+    """Before anything is decoded: only a page of ours is written over."""
+    if out.is_dir():
+        raise RunError(f"{out} is a folder. Name a file with --out, such as {out / 'report.html'}.")
+    if out.exists() and not _is_page(out):
+        raise RunError(f"{out} is there already, and it is no report of loopmt. Name another file with --out.")
+
+
+def _is_page(file: FilePath) -> bool:
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD)
+    return head.startswith(b"<!doctype html>") and b"loopmt report</title>" in head
 
 
 def _over_seeds(runs: Sequence[Run], found: Sequence[Json]) -> list[tuple[int, list[Json]]]:
