@@ -15,7 +15,7 @@ from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
-from loopmt.text.prepare import prepare
+from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.side_by_side import train_side_by_side
 from loopmt.workflow.stages import Site, Stopper, refuse_changes, train_stage
@@ -62,6 +62,8 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
         run.folder,
         progress,
     )
+    for lack in lacks(manifest.sets, experiment.languages):
+        progress.say(lack)
     refuse_changes(experiment, run, manifest)
     origin = {"file": str(request.file), "set": list(request.overrides)}
     run.set_up(experiment, request.file.read_text(encoding="utf-8"), origin)
