@@ -115,6 +115,11 @@ class Run:
                 (folder / part).symlink_to(here / part)
         return Run(folder)
 
+    def check_writable(self, way_out: str = "Copy the run to a folder that can be, and name the copy.") -> None:
+        """Before work whose outcome is kept in the run: none is done that would be lost."""
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            raise RunError(f"{self.folder} cannot be written, and what is found is kept there. {way_out}")
+
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the run for this process; a second one is refused."""
         return locked(self.folder)

@@ -28,6 +28,7 @@ from loopmt.workflow.show import overview
 from loopmt.workflow.stages import judge_of
 
 _VERSION = 1
+_READ_ONLY = "Decode nothing and write elsewhere: --sentences 0 --out FILE; or copy the run, and name the copy."
 _HEAD = 2**16  # bytes of a page within which its title comes
 
 
@@ -46,6 +47,9 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
     runs = [Run.open(folder) for folder in folders]
     out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
     _refuse_stranger(out)
+    for run in runs:
+        if out.parent == run.folder:
+            run.check_writable(_READ_ONLY)
     for run in runs:
         if wish.sentences:
             follow(run, wish, progress)
@@ -123,6 +127,7 @@ def follow(run: Run, wish: Wish, progress: Progress) -> None:
     kept = _kept(run)
     if not steps or (kept and {**kept, "followed": None} == {**made_with, "followed": None}):
         return
+    run.check_writable(_READ_ONLY)
     rows = [row for step in steps for row in _followed(run, experiment, step, wish, progress)]
     write_json(run.folder / "report.json", {**made_with, "followed": rows})
 
