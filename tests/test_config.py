@@ -295,6 +295,14 @@ def test_a_file_names_its_experiment(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: there is no such experiment file\."):
         load(tmp_path / "none.toml")
+    (tmp_path / "experiment.toml").write_text(ONE, encoding="utf-8")
+    for wrong, hint in (
+        ("experiment.tml", f"Did you mean {tmp_path}/experiment.toml?"),
+        ("zzz.toml", f"In {tmp_path} there is: experiment.toml."),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load(tmp_path / wrong)
+        assert str(caught.value) == f"{tmp_path / wrong}: there is no such experiment file. {hint}"
     (tmp_path / "latin.toml").write_bytes("# caf\xe9".encode("latin-1"))
     with pytest.raises(ConfigError, match="cannot be read as an experiment file"):
         load(tmp_path / "latin.toml")

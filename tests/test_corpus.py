@@ -157,8 +157,9 @@ def test_missing_files_say_what_exists(tmp_path: Path) -> None:
     (tmp_path / "train.en.gz").write_bytes(gzip.compress(b"x\n"))
     message = refusal(tmp_path, "train", "en", "fr")
     assert f"there is no {tmp_path}/train.fr (nor .gz, .xz, .zst). With that prefix there is: train.en.gz." in message
-    assert "In that folder there is: train.en.gz." in refusal(tmp_path, "trian", "en")
-    assert f"The folder {tmp_path}/nowhere does not exist" in refusal(tmp_path, "nowhere/x", "en")
+    root = f"Names begin at {tmp_path}: that is data.root, or the experiment file's folder where it is not set."
+    assert f"In {tmp_path} there is: train.en.gz. {root}" in refusal(tmp_path, "trian", "en")
+    assert f"The folder {tmp_path}/nowhere does not exist either. {root}" in refusal(tmp_path, "nowhere/x", "en")
     assert "bi.tsv does not exist" in refusal(tmp_path, "bi.tsv", "en", "fr")
 
 

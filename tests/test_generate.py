@@ -128,6 +128,20 @@ def test_other_sampling_seeds_give_other_rows(tiny_run: Path, tmp_path: Path) ->
     assert rows(tmp_path / "one", "fr") != rows(tmp_path / "two", "fr")
 
 
+@pytest.mark.parametrize("name", ["synthetic.en", "chunks/mine.txt"])
+def test_a_folder_of_somebody_else_is_not_written_into(name: str, tiny_run: Path, tmp_path: Path) -> None:
+    mine = tmp_path / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine", encoding="utf-8")
+    with pytest.raises(RunError) as caught:
+        made(Order(tiny_run, "en>fr>en", tmp_path, limit=2))
+    assert str(caught.value) == (
+        f"{tmp_path} is there already, and `loopmt generate` did not begin it: it holds {mine.name}. "
+        "Nothing in it was touched. Choose another --out."
+    )
+    assert mine.read_text(encoding="utf-8") == "mine" and not (tmp_path / "generate.json").exists()
+
+
 def test_what_cannot_be_generated(tiny_run: Path, tmp_path: Path) -> None:
     order = Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=4)
     with pytest.raises(PathError, match=r"path en>fr generates nothing: its last hop learns. Close it \(en>fr>en\)"):

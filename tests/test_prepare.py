@@ -20,10 +20,13 @@ import pytest
 from loopmt.config import Clean, Data
 from loopmt.config import Vocab as VocabConfig
 from loopmt.errors import DamagedError, DataError, RunError
+from loopmt.progress import Silent
+from loopmt.text.inputs import Inputs
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepare
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.workflow.train import Request, prepare_run
 
 LANGUAGES = ["en", "fr"]
 WORDS = {"en": "the cat dog sees a small house and runs home", "fr": "le chat un chien voit la où il court"}
@@ -82,6 +85,45 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 # -- what is written -----------------------------------------------------------------------------------------
+
+
+class Said(Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_set_that_lacks_a_language_says_so_every_time(tiny_experiment_file: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_experiment_file.parent, tmp_path / "tiny")
+    for name in ("valid", "test"):
+        (folder / "text" / f"{name}.es").unlink()
+    for _ in range(2):
+        said = Said()
+        prepare_run(Request(folder / tiny_experiment_file.name, tmp_path / "run"), said)
+        unheard = "has no es: en>es, fr>es, es>en, es>fr are not"
+        assert [line for line in said.lines if "has no" in line] == [
+            f"the set valid (valid) {unheard} validated",
+            f"the set test (test) {unheard} tested by it",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"bitext": {"en-fr": "none"}}, "data.bitext.en-fr"),
+        ({"mono": {"en": "none"}}, "data.mono.en"),
+        ({"valid": "none"}, "data.valid"),
+        ({"test": "none"}, "data.test"),
+        ({"test": {"flickr": "none"}}, "data.test.flickr"),
+        ({"test": {"flickr": {"en-fr": "none"}}}, "data.test.flickr.en-fr"),
+    ],
+)
+def test_missing_text_is_told_with_its_key(changes: dict[str, Any], key: str, corpora: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        Inputs(data(**changes), corpora, LANGUAGES)
+    assert str(caught.value).startswith(f"{key}: there is no {corpora}/none.en (nor .gz, .xz, .zst). In {corpora} ")
 
 
 def test_everything_is_there(corpora: Path) -> None:

@@ -291,6 +291,35 @@ def test_no_run(tmp_path: Path) -> None:
         report([tmp_path], QUICK, Silent())
 
 
+def test_only_a_page_of_ours_is_written_over(judged: Path, tmp_path: Path) -> None:
+    keep, page = tmp_path / "keep.toml", tmp_path / "page.html"
+    keep.write_text("seed = 1", encoding="utf-8")
+    with pytest.raises(RunError) as caught:
+        report([judged], Wish(keep, sentences=0), Silent())
+    assert str(caught.value) == (
+        f"{keep} is there already, and it is no report of loopmt. Name another file with --out."
+    )
+    assert keep.read_text(encoding="utf-8") == "seed = 1"
+    with pytest.raises(RunError, match=r"is a folder\. Name a file with --out"):
+        report([judged], Wish(tmp_path, sentences=0), Silent())
+    for _ in range(2):
+        assert report([judged], Wish(page, sentences=0), Silent())[0] == page
+
+
+def test_a_run_that_cannot_be_written_is_refused_before_work(
+    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != judged)  # root may write whatever the bits say
+    for wish in (QUICK, Wish(tmp_path / "page.html", sentences=5, beam=1)):
+        with pytest.raises(RunError) as caught:
+            report([judged], wish, Silent())
+    assert str(caught.value) == (
+        f"{judged} cannot be written, and what is found is kept there. Decode nothing and write elsewhere: "
+        "--sentences 0 --out FILE; or copy the run, and name the copy."
+    )
+    assert report([judged], Wish(tmp_path / "page.html", sentences=0), Silent())[0].is_file()
+
+
 def test_command_line(judged: Path, tmp_path: Path) -> None:
     arguments = ["report", str(judged), "--out", str(tmp_path / "page.html"), "--sentences", "0"]
     outcome = CliRunner().invoke(app, arguments, catch_exceptions=False)

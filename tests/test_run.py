@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,14 @@ import torch
 from torch import Tensor
 
 from loopmt.errors import DamagedError, LockedError, RunError
+from loopmt.export.imported import Wish
 from loopmt.learn.saving import Saver
+from loopmt.path import Hop
+from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run, StageFolder, read_json, write_checkpoint, write_json
+from loopmt.workflow.demo import demo
+from loopmt.workflow.importing import import_translator
+from loopmt.workflow.train import Request, prepare_run, train
 
 HOLD = """
 import sys, time
@@ -304,6 +310,93 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "experiment.json").write_text("{", encoding="utf-8")
     with pytest.raises(DamagedError, match=r"experiment\.json cannot be read"):
         Run.open(tmp_path).experiment()
+
+
+def test_a_folder_that_holds_runs_names_them(tmp_path: Path) -> None:
+    for name in ("two", "one"):
+        write_json(_made(tmp_path / name) / "experiment.json", {})
+    with pytest.raises(RunError) as caught:
+        Run.open(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} is no run: it has no experiment.json. "
+        f"Name one of the runs in it: {tmp_path / 'one'}, {tmp_path / 'two'}."
+    )
+
+
+def test_a_folder_with_other_files_is_not_offered_for_a_run(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(RunError, match=rf"Make one: `loopmt train EXPERIMENT --run {tmp_path}/run`\.$"):
+        Run.open(tmp_path)
+
+
+# -- a folder that is somebody's own -----------------------------------------------------------------------------
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _contents(folder: Path) -> dict[str, str | None]:
+    return {str(one): one.read_text(encoding="utf-8") if one.is_file() else None for one in folder.rglob("*")}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """With names that a run has too."""
+    for name in ("corpora/mine.en", "vocab/words.txt", "store/inventory.csv", "experiment.toml", "manifest.json"):
+        _made((tmp_path / "project" / name).parent)
+        (tmp_path / "project" / name).write_text('{"mine": 1}', encoding="utf-8")
+    return tmp_path / "project"
+
+
+WRITERS: dict[str, Callable[[Path, Path], object]] = {
+    "demo": lambda file, folder: demo(folder, (), Silent()),
+    "prepare": lambda file, folder: prepare_run(Request(file, folder), Silent()),
+    "train": lambda file, folder: train(Request(file, folder), Silent()),
+    "import": lambda file, folder: import_translator(file.parent, folder, Wish(Hop("en", "fr"))),
+}
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_files_of_somebody_else_are_not_touched(verb: str, project: Path, tiny_experiment_file: Path) -> None:
+    before = _contents(project)
+    with pytest.raises(RunError) as caught:
+        WRITERS[verb](tiny_experiment_file, project)
+    assert str(caught.value) == (
+        f"{project} is no run, and it is not empty: it holds corpora, experiment.toml, manifest.json, store, vocab. "
+        f"Nothing in it was touched. Name another folder with --run, such as {project / 'run'}."
+    )
+    assert _contents(project) == before
+
+
+@pytest.mark.parametrize("left", [(".lock",), (".lock", "prepare.tmp/text", "corpora", "vocab"), ("imported/en-fr",)])
+def test_what_a_first_preparation_or_an_import_left_is_gone_on_with(
+    left: Sequence[str], tmp_path: Path, tiny_experiment_file: Path
+) -> None:
+    for name in left:
+        if name == ".lock":
+            (tmp_path / name).write_text("4711", encoding="utf-8")
+        else:
+            _made(tmp_path / name)
+    prepare_run(Request(tiny_experiment_file, tmp_path), Silent())
+    assert (tmp_path / "experiment.json").is_file()
+
+
+@pytest.mark.parametrize("lock", [None, "a lock of somebody else"])
+def test_corpora_alone_are_not_taken_for_ours(lock: str | None, tmp_path: Path) -> None:
+    _made(tmp_path / "corpora")
+    if lock is not None:
+        (tmp_path / ".lock").write_text(lock, encoding="utf-8")
+    with pytest.raises(RunError, match=r"it holds .*corpora\."):
+        Run(tmp_path).refuse_strangers()
+
+
+def test_a_run_with_a_damaged_experiment_is_still_a_run(tmp_path: Path) -> None:
+    write_json(tmp_path / "manifest.json", {"check": "damaged"})
+    (tmp_path / "experiment.json").write_text("{", encoding="utf-8")
+    (tmp_path / "notes.txt").touch()
+    Run(tmp_path).refuse_strangers()
 
 
 def test_json_is_written_whole(tmp_path: Path) -> None:

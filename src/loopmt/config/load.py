@@ -28,11 +28,19 @@ def load(file: FilePath | str, overrides: Sequence[str] = ()) -> Experiment:
         example = file / "experiment.toml"
         raise ConfigError(f"{file} is a folder. Name an experiment file, such as {example}.") from None
     except FileNotFoundError:
-        raise ConfigError(f"{file}: there is no such experiment file.") from None
+        raise ConfigError(f"{file}: there is no such experiment file.{_beside(file)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read as an experiment file: {error}.") from None
     name = re.sub(r"[^A-Za-z0-9._-]", "-", file.stem).lstrip("._-") or "experiment"
     return loads(text, overrides, where=str(file), name=name)
+
+
+def _beside(file: FilePath) -> str:
+    """The experiment files that may have been meant."""
+    there = sorted(one.name for one in file.parent.glob("*.toml"))
+    if near := difflib.get_close_matches(file.name, there, n=3):
+        return f" Did you mean {' or '.join(str(file.parent / name) for name in near)}?"
+    return f" In {file.parent} there is: {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}." if there else ""
 
 
 def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", name: str = "experiment") -> Experiment:

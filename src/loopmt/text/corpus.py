@@ -114,12 +114,18 @@ def _find_or_raise(root: Path, name: str, language: str) -> Path:
 def _present(root: Path, name: str) -> str:
     folder, start = (root / name).parent, Path(name).name
     if not folder.is_dir():
-        return f"The folder {folder} does not exist either."
+        return f"The folder {folder} does not exist either. {_beginning(root)}"
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     similar = [one for one in names if one.startswith(start)]
     shown = similar or names
     listed = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "") or "nothing"
-    return f"{'With that prefix' if similar else 'In that folder'} there is: {listed}."
+    if similar:
+        return f"With that prefix there is: {listed}."
+    return f"In {folder} there is: {listed}. {_beginning(root)}"
+
+
+def _beginning(root: Path) -> str:
+    return f"Names begin at {root}: that is data.root, or the experiment file's folder where it is not set."
 
 
 # -- which rows ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -44,7 +45,17 @@ def _corpus(kind: str, name: str, references: Sequence[str], root: Path) -> Corp
     if not references:
         raise DataError(f"data.{kind}.{name} names no file.")
     languages = tuple(name.split("-"))
-    return Corpus(kind, name, languages, tuple(resolve(one, root, languages) for one in references))
+    with _asked_by(f"data.{kind}.{name}"):
+        return Corpus(kind, name, languages, tuple(resolve(one, root, languages) for one in references))
+
+
+@contextmanager
+def _asked_by(key: str) -> Iterator[None]:
+    """A file that is not as it should be is told with the key that names it."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{key}: {error}") from None
 
 
 def _check_fed(corpora: Sequence[Corpus], languages: Sequence[str]) -> None:
@@ -69,14 +80,19 @@ def _sets(data: Data, root: Path, languages: Sequence[str]) -> Iterator[tuple[st
         raise DataError('data.test.valid: a test set cannot be called "valid"; give it another name.')
     valid = {} if data.valid is None else {"valid": data.valid}
     for name, given in {**valid, **data.tests()}.items():
+        key = "data.valid" if name == "valid" else "data.test" if isinstance(data.test, str) else f"data.test.{name}"
         if isinstance(given, str):
-            source = resolve_set(given, root, languages)
+            with _asked_by(key):
+                source = resolve_set(given, root, languages)
             if len(source.languages) < 2:
                 only = f"{source.languages[0]} ({source.files[0]})"
                 raise DataError(f"the set '{name}' is in {only} alone: it needs two languages or more.")
             yield name, "", source
         else:
-            yield from ((name, pair, resolve(one, root, pair.split("-"))) for pair, one in given.items())
+            for pair, one in given.items():
+                with _asked_by(f"{key}.{pair}"):
+                    source = resolve(one, root, pair.split("-"))
+                yield name, pair, source
 
 
 def _name(path: Path, root: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,21 @@ def prepare(
         manifest = work.run(settings)
         install(scratch, run_folder)
     return manifest
+
+
+def lacks(sets: Sequence[SetRecord], languages: Sequence[str]) -> list[str]:
+    """What sets of many languages leave out: that is allowed, but it may be a file that was forgotten."""
+    return [lack for record in sets if not record.pair and (lack := _lack(record, languages))]
+
+
+def _lack(record: SetRecord, languages: Sequence[str], most: int = 8) -> str:
+    absent = [language for language in languages if language not in record.languages]
+    if not absent:
+        return ""
+    unheard = [f"{one}>{other}" for one, other in permutations(languages, 2) if one in absent or other in absent]
+    listed = ", ".join(unheard[:most]) + (", ..." if len(unheard) > most else "")
+    what = "validated" if record.name == "valid" else "tested by it"
+    return f"the set {record.name} ({record.reference}) has no {', '.join(absent)}: {listed} are not {what}"
 
 
 @dataclass(frozen=True)

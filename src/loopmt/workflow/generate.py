@@ -144,11 +144,25 @@ class Press:
         if file.is_file():
             self._check_same(read_json(file)["settings"])
             return
+        self._refuse_strangers(file)
         try:
             (self.order.out / "chunks").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"{self.order.out} cannot be made: {error.strerror}. Choose another --out.") from None
         write_json(file, {"settings": self.settings(), "finished": None})
+
+    def _refuse_strangers(self, begun: FilePath) -> None:
+        """Somebody's folder is not written into; another shard may begin ours while it is looked at."""
+        out = self.order.out
+        found = [*out.iterdir(), *out.glob("chunks/*")] if out.is_dir() else []
+        strange = sorted(
+            one.name for one in found if one.name != "chunks" and not one.name.startswith(f".{begun.name}")
+        )
+        if strange and not begun.is_file():
+            raise RunError(
+                f"{out} is there already, and `loopmt generate` did not begin it: it holds {', '.join(strange[:8])}. "
+                "Nothing in it was touched. Choose another --out."
+            )
 
     def _check_same(self, before: Json) -> None:
         now = self.settings()

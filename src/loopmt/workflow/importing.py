@@ -28,7 +28,9 @@ def direction(text: str) -> Hop:
 
 def import_translator(source: Path, run: Path, wish: Wish) -> Imported:
     """Copy the checkpoint into RUN/imported."""
-    return import_hugging_face(source, _place(Run(run), wish.hop), wish)
+    into = Run(run)
+    into.refuse_strangers()
+    return import_hugging_face(source, _place(into, wish.hop), wish)
 
 
 def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[Hop, Foreign]:

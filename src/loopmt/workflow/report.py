@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 from loopmt.config import Experiment, expansions, spoken_hops
-from loopmt.errors import DamagedError
+from loopmt.errors import DamagedError, RunError
 from loopmt.judge.loops import starts_of
 from loopmt.judge.report.followed import Judged, chosen_loops, show
 from loopmt.judge.report.gather import gather
@@ -28,6 +28,8 @@ from loopmt.workflow.show import overview
 from loopmt.workflow.stages import judge_of
 
 _VERSION = 1
+_READ_ONLY = "Decode nothing and write elsewhere: --sentences 0 --out FILE; or copy the run, and name the copy."
+_HEAD = 2**16  # bytes of a page within which its title comes
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,34 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
     """Follow a few sentences, where stages are finished, and write the page; the data of each run comes with it."""
     require_extra()
     runs = [Run.open(folder) for folder in folders]
+    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
+    _refuse_stranger(out)
+    for run in runs:
+        if out.parent == run.folder:
+            run.check_writable(_READ_ONLY)
     for run in runs:
         if wish.sentences:
             follow(run, wish, progress)
-    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
     found = [collect(run) for run in runs]
     for first, tables in _over_seeds(runs, found):
         found[first]["paper"] = tables + found[first]["paper"]
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page(found))
     return out, found
+
+
+def _refuse_stranger(out: FilePath) -> None:
+    """Before anything is decoded: only a page of ours is written over."""
+    if out.is_dir():
+        raise RunError(f"{out} is a folder. Name a file with --out, such as {out / 'report.html'}.")
+    if out.exists() and not _is_page(out):
+        raise RunError(f"{out} is there already, and it is no report of loopmt. Name another file with --out.")
+
+
+def _is_page(file: FilePath) -> bool:
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD)
+    return head.startswith(b"<!doctype html>") and b"loopmt report</title>" in head
 
 
 def _over_seeds(runs: Sequence[Run], found: Sequence[Json]) -> list[tuple[int, list[Json]]]:
@@ -107,6 +127,7 @@ def follow(run: Run, wish: Wish, progress: Progress) -> None:
     kept = _kept(run)
     if not steps or (kept and {**kept, "followed": None} == {**made_with, "followed": None}):
         return
+    run.check_writable(_READ_ONLY)
     rows = [row for step in steps for row in _followed(run, experiment, step, wish, progress)]
     write_json(run.folder / "report.json", {**made_with, "followed": rows})
 

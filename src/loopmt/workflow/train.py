@@ -15,7 +15,7 @@ from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
-from loopmt.text.prepare import prepare
+from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.side_by_side import train_side_by_side
 from loopmt.workflow.stages import Site, Stopper, refuse_changes, train_stage
@@ -47,6 +47,7 @@ class Request:
 def prepare_run(request: Request, progress: Progress) -> tuple[Run, Manifest]:
     """`loopmt prepare`."""
     experiment, run = request.load()
+    run.refuse_strangers()
     with run.locked():
         return run, _prepare(experiment, run, request, progress)
 
@@ -61,6 +62,8 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
         run.folder,
         progress,
     )
+    for lack in lacks(manifest.sets, experiment.languages):
+        progress.say(lack)
     refuse_changes(experiment, run, manifest)
     origin = {"file": str(request.file), "set": list(request.overrides)}
     run.set_up(experiment, request.file.read_text(encoding="utf-8"), origin)
@@ -78,6 +81,7 @@ def train(request: Request, progress: Progress) -> bool:
         if not processes.first:
             processes.wait()
             return _train_tree(run, device, processes, request, stopper, Silent())
+        run.refuse_strangers()
         with run.locked():
             check_imported(experiment, run)
             _prepare(experiment, run, request, progress)
