@@ -434,6 +434,13 @@ def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: 
         fetch(order, Silent())
 
 
+def test_a_folder_of_somebody_s_own_files_is_left_alone(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "train.en").write_text("mine\n")
+    with pytest.raises(DataError, match=r"holds files that were not fetched: train\.en\. Name another folder"):
+        fetch(Order(served(site, recipe("tatoeba"), 20), tmp_path, 1, 1.0, site.url, HASTY), Silent())
+    assert [file.name for file in tmp_path.iterdir()] == ["train.en"]
+
+
 def test_without_network_all_that_is_missing_is_named(site: Site, tmp_path: Path) -> None:
     wanted = served(site, recipe("multi30k"), 20)
     first, second, *others = wanted.remotes()

@@ -318,6 +318,10 @@ def test_a_run_that_cannot_be_written_is_refused_before_work(
         "--sentences 0 --out FILE; or copy the run, and name the copy."
     )
     assert report([judged], Wish(tmp_path / "page.html", sentences=0), Silent())[0].is_file()
+    with pytest.raises(RunError, match=r"cannot be written, .* Copy the run to a folder that can be"):
+        plan(judged, Question(), Silent())
+    with pytest.raises(RunError, match=r"cannot be written, .* Copy the run to a folder that can be"):
+        analyze(judged, AnalyzeWish(), Silent())
 
 
 def test_command_line(judged: Path, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ class Inquiry:
 def analyze(folder: FilePath, wish: Wish, progress: Progress) -> Json:
     """Decode what was not decoded before, judge, estimate; the analysis is written and returned."""
     inquiry = Inquiry.open(folder, wish)
+    inquiry.run.check_writable()
     plan = _plan_of(inquiry) if wish.against_plan else None
     if plan and plan["rule"] not in {rule.name for rule in inquiry.rules}:
         inquiry.rules.append(Threshold(plan["threshold"]))

@@ -53,6 +53,7 @@ def fetch(order: Order, progress: Progress) -> Fetched:
     record = _record(order, folder)
     if record is not None:
         return Fetched(folder, record["rows"], False)
+    _refuse_strangers(folder)
     files = _download(order, folder / "downloads", progress)
     rows: dict[str, int] = {}
     with _scratch(folder / "draft") as draft:
@@ -63,6 +64,14 @@ def fetch(order: Order, progress: Progress) -> Fetched:
     own = {**order.settings(), "rows": rows, "files": _seen(files, progress)}
     write_json(folder / RECORD, {**_records(folder), wanted.name: own})
     return Fetched(folder, rows, True)
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """A folder of somebody's own files is not written over; one of ours has downloads, or a record of them."""
+    begun = not folder.exists() or (folder / "downloads").is_dir() or (folder / RECORD).exists()
+    if not begun and (found := sorted(entry.name for entry in folder.iterdir())):
+        listed = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+        raise DataError(f"{folder} holds files that were not fetched: {listed}. Name another folder with --out.")
 
 
 def _download(order: Order, folder: Path, progress: Progress) -> dict[Remote, Path]:

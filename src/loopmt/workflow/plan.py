@@ -56,6 +56,7 @@ class Question:
 def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""
     survey = Survey.open(folder, question)
+    survey.run.check_writable()
     memory = Memory.of(survey.run, survey.stage.name, question.beam)
     walked = memory.walk(survey.starts, survey.paths, progress, f"loops of {survey.stage.name}")
     trips = [trip for trip in walked if trip.loop.closed]
