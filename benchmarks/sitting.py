@@ -4,8 +4,9 @@
 
 A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. With
 `--last` training ends `--judging` minutes before the call does, and what is finished by then is judged. `--judge
-decode` does only what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN/sitting keeps the
-account and what each step printed. At the end DIR holds all there is to bring home, whatever was in it before:
+decode` does only what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN.sitting keeps the
+account and what each step printed, and so does RUN/sitting once a stage is finished. At the end DIR holds all there is
+to bring home, whatever was in it before:
 
     costs.json     seconds of each step, and of each stage by what it did
     STEP.txt       what each step printed: the tables of evaluate, plan, analyze and report
@@ -62,7 +63,8 @@ class Sitting:
 
     @property
     def records(self) -> Path:
-        return self.run.folder / "sitting"
+        """Beside the run: what is not yet a run must hold nothing else."""
+        return self.run.folder.with_name(f"{self.run.folder.name}.sitting")
 
     @property
     def overrides(self) -> list[str]:
@@ -188,6 +190,8 @@ class Sitting:
         write_json(out / "costs.json", {"steps": self.account(), "stages": dict(self._costs())})
         for file in self.records.glob("*.txt"):
             shutil.copy(file, out)
+        if self.finished:
+            shutil.copytree(self.records, folder / "sitting", dirs_exist_ok=True)
         pack(folder, out)
 
     def _costs(self) -> Iterator[tuple[str, Json]]:
