@@ -16,7 +16,7 @@ ROOT = Path(loopmt.errors.__file__).parent
 FLOORS = [  # a room may look at rooms on floors below its own; helpers are for everyone
     {"errors", "rng"},
     {"path", "sealed", "lock"},
-    {"config"},
+    {"config", "strangers"},
     {"world"},
     {"text"},  # may ask the world to draw text
     {"model"},

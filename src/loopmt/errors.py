@@ -6,6 +6,8 @@ standard error and leaves with the class's exit code; it never shows a traceback
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class LoopmtError(Exception):
     """Something the user can mend."""
@@ -67,3 +69,8 @@ class ExhaustedError(LoopmtError):
 
 class MissingExtraError(LoopmtError):
     """An optional package is needed and not installed."""
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names for a sentence, the first of many."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -15,7 +15,7 @@ import os
 import shutil
 import warnings
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,13 @@ from torch import Tensor
 
 from loopmt.config import Experiment
 from loopmt.config.check import check
-from loopmt.errors import DamagedError, LoopmtError, RunError
+from loopmt.errors import DamagedError, LoopmtError, RunError, listed
 from loopmt.lock import locked, owner
 from loopmt.sealed import digest, read_object, read_sealed, seal
+from loopmt.strangers import instead_of, strangers
 
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
-_SEALED = ("experiment.json", "origin.json", "manifest.json")
-_FIRST = {".lock", "imported", "prepare.tmp", "corpora", "vocab", "store"}  # what a run may hold before these three
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 # Of a stage: they change no weight beyond rounding and what dropout draws.
 _UNIMPORTANT = {"log_every", "shard", "compile", "fuse", "accumulate"}
@@ -58,14 +57,14 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> Run:
         if not (folder / "experiment.json").is_file():
-            raise RunError(f"{folder} is no run: it has no experiment.json. {_instead_of(folder)}")
+            raise RunError(f"{folder} is no run: it has no experiment.json. {instead_of(folder)}")
         return cls(folder)
 
     def refuse_strangers(self) -> None:
         """Before anything is written: a folder with somebody's files in it must not become a run."""
-        if strange := _strangers(self.folder):
+        if strange := strangers(self.folder):
             raise RunError(
-                f"{self.folder} is no run, and it is not empty: it holds {_listed(strange)}. "
+                f"{self.folder} is no run, and it is not empty: it holds {listed(strange)}. "
                 f"Nothing in it was touched. Name another folder with --run, such as {self.folder / 'run'}."
             )
 
@@ -130,42 +129,6 @@ class Run:
     def finished(self) -> list[str]:
         """Names of the finished stages, in the experiment's order."""
         return [stage.name for stage in self.experiment().stages if self.stage(stage.name).finished]
-
-
-def _strangers(folder: Path) -> list[str]:
-    """What lies in a folder that no run of ours put there; nothing if the folder is a run, or one just begun."""
-    if not folder.is_dir() or any(_is_sealed(folder / name) for name in _SEALED):
-        return []
-    ours = _FIRST if _is_our_lock(folder / ".lock") else {"imported"}  # an import alone takes no lock
-    return sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
-
-
-def _is_sealed(file: Path) -> bool:
-    """A damaged seal is ours too; other programs have files of these names."""
-    try:
-        return "check" in read_object(file, "")
-    except DamagedError:
-        return False
-
-
-def _is_our_lock(file: Path) -> bool:
-    """It names a process, or nobody yet."""
-    try:
-        return file.read_text(encoding="utf-8").strip().isdecimal() or file.stat().st_size == 0
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _instead_of(folder: Path) -> str:
-    """What to name where a run was asked for."""
-    if inside := sorted(str(file.parent) for file in folder.glob("*/experiment.json")):
-        return f"Name one of the runs in it: {_listed(inside)}."
-    place = folder / "run" if _strangers(folder) else folder
-    return f"Make one: `loopmt train EXPERIMENT --run {place}`."
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 class StageFolder:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from loopmt.errors import DataError
+from loopmt.errors import DataError, listed
 from loopmt.text.files import ENDINGS, HashedFile, damage_named, lines
 from loopmt.text.tmx import units
 
@@ -115,13 +115,12 @@ def _present(root: Path, name: str) -> str:
     folder, start = (root / name).parent, Path(name).name
     if not folder.is_dir():
         return f"The folder {folder} does not exist either. {_beginning(root)}"
-    names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    similar = [one for one in names if one.startswith(start)]
-    shown = similar or names
-    listed = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "") or "nothing"
+    files = sorted(path.name for path in folder.iterdir() if path.is_file())
+    similar = [one for one in files if one.startswith(start)]
+    names = listed(similar or files) or "nothing"
     if similar:
-        return f"With that prefix there is: {listed}."
-    return f"In {folder} there is: {listed}. {_beginning(root)}"
+        return f"With that prefix there is: {names}."
+    return f"In {folder} there is: {names}. {_beginning(root)}"
 
 
 def _beginning(root: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from loopmt.config import Data
 from loopmt.config import Vocab as VocabConfig
-from loopmt.errors import DataError
+from loopmt.errors import DataError, listed
 from loopmt.progress import Progress, Silent
 from loopmt.text.clean import Cleaner, Form, text_hash
 from loopmt.text.corpus import Reading, Source, blocks
@@ -61,14 +61,13 @@ def lacks(sets: Sequence[SetRecord], languages: Sequence[str]) -> list[str]:
     return [lack for record in sets if not record.pair and (lack := _lack(record, languages))]
 
 
-def _lack(record: SetRecord, languages: Sequence[str], most: int = 8) -> str:
+def _lack(record: SetRecord, languages: Sequence[str]) -> str:
     absent = [language for language in languages if language not in record.languages]
     if not absent:
         return ""
     unheard = [f"{one}>{other}" for one, other in permutations(languages, 2) if one in absent or other in absent]
-    listed = ", ".join(unheard[:most]) + (", ..." if len(unheard) > most else "")
     what = "validated" if record.name == "valid" else "tested by it"
-    return f"the set {record.name} ({record.reference}) has no {', '.join(absent)}: {listed} are not {what}"
+    return f"the set {record.name} ({record.reference}) has no {', '.join(absent)}: {listed(unheard)} are not {what}"
 
 
 @dataclass(frozen=True)

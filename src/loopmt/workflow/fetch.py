@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopmt.errors import DataError
+from loopmt.errors import DataError, listed
 from loopmt.progress import Progress
 from loopmt.run import Json, write_json
 from loopmt.sealed import digest
@@ -70,8 +70,7 @@ def _refuse_strangers(folder: Path) -> None:
     """A folder of somebody's own files is not written over; one of ours has downloads, or a record of them."""
     begun = not folder.exists() or (folder / "downloads").is_dir() or (folder / RECORD).exists()
     if not begun and (found := sorted(entry.name for entry in folder.iterdir())):
-        listed = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
-        raise DataError(f"{folder} holds files that were not fetched: {listed}. Name another folder with --out.")
+        raise DataError(f"{folder} holds files that were not fetched: {listed(found)}. Name another folder with --out.")
 
 
 def _download(order: Order, folder: Path, progress: Progress) -> dict[Remote, Path]:

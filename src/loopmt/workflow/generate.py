@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from loopmt.config import Generate, Stage, Train
-from loopmt.errors import DamagedError, LockedError, PathError, RunError
+from loopmt.errors import DamagedError, LockedError, PathError, RunError, listed
 from loopmt.model.limits import Limits
 from loopmt.model.precision import precision
 from loopmt.model.sieve import Sieve
@@ -160,7 +160,7 @@ class Press:
         )
         if strange and not begun.is_file():
             raise RunError(
-                f"{out} is there already, and `loopmt generate` did not begin it: it holds {', '.join(strange[:8])}. "
+                f"{out} is there already, and `loopmt generate` did not begin it: it holds {listed(strange)}. "
                 "Nothing in it was touched. Choose another --out."
             )
 
@@ -168,8 +168,8 @@ class Press:
         now = self.settings()
         changed = [f"{key} was {before.get(key)}, now {now[key]}" for key in now if before.get(key) != now[key]]
         if changed:
-            listed = "; ".join(changed)
-            raise RunError(f"{self.order.out} was begun with other settings: {listed}. Choose another --out.")
+            was = "; ".join(changed)
+            raise RunError(f"{self.order.out} was begun with other settings: {was}. Choose another --out.")
 
     def make(self, number: int, count: int, progress: Progress) -> None:
         if self._finished():

@@ -1,0 +1,43 @@
+"""Somebody's own files in a folder that is asked to be a run: they are told, and never written over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loopmt.errors import DamagedError, listed
+from loopmt.sealed import read_object
+
+_SEALED = ("experiment.json", "origin.json", "manifest.json")
+_FIRST = {".lock", "imported", "prepare.tmp", "corpora", "vocab", "store"}  # what a run may hold before these three
+
+
+def strangers(folder: Path) -> list[str]:
+    """What lies in a folder that no run of ours put there; nothing if the folder is a run, or one just begun."""
+    if not folder.is_dir() or any(_is_sealed(folder / name) for name in _SEALED):
+        return []
+    ours = _FIRST if _is_our_lock(folder / ".lock") else {"imported"}  # an import alone takes no lock
+    return sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
+
+
+def instead_of(folder: Path) -> str:
+    """What to name where a run was asked for."""
+    if inside := sorted(str(file.parent) for file in folder.glob("*/experiment.json")):
+        return f"Name one of the runs in it: {listed(inside)}."
+    place = folder / "run" if strangers(folder) else folder
+    return f"Make one: `loopmt train EXPERIMENT --run {place}`."
+
+
+def _is_sealed(file: Path) -> bool:
+    """A damaged seal is ours too; other programs have files of these names."""
+    try:
+        return "check" in read_object(file, "")
+    except DamagedError:
+        return False
+
+
+def _is_our_lock(file: Path) -> bool:
+    """It names a process, or nobody yet."""
+    try:
+        return file.read_text(encoding="utf-8").strip().isdecimal() or file.stat().st_size == 0
+    except (OSError, UnicodeDecodeError):
+        return False
