@@ -30,7 +30,7 @@ from benchmarks.commands import execute, pause
 from benchmarks.luggage import pack
 
 from loopmt.config import load
-from loopmt.run import Run, read_json, write_json
+from loopmt.run import Run, read_json, result_bleu, write_json
 
 Json = dict[str, Any]
 JUDGES = ("decode", "evaluate", "plan", "analyze", "report")
@@ -197,8 +197,7 @@ class Sitting:
     def _costs(self) -> Iterator[tuple[str, Json]]:
         for name in self.finished:
             state = read_json(self.run.stage(name).folder / "result/state.json")["state"]
-            bleu = max(state["best_bleu"], state["average_bleu"] or 0.0)
-            yield name, {"updates": state["update"], "valid_bleu": bleu, "seconds": state["seconds"]}
+            yield name, {"updates": state["update"], "valid_bleu": result_bleu(state), "seconds": state["seconds"]}
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -131,6 +131,11 @@ class Run:
         return [stage.name for stage in self.experiment().stages if self.stage(stage.name).finished]
 
 
+def result_bleu(state: Json) -> float:
+    """Validation BLEU of a stage's result: of its best checkpoint, or of the average where that is better."""
+    return float(max(state["best_bleu"], state["average_bleu"] or 0.0))
+
+
 class StageFolder:
     """What one stage leaves behind."""
 

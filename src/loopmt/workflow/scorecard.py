@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from loopmt.config import Compare, Experiment
 from loopmt.judge.bootstrap import Statistics, bootstrap_difference
 from loopmt.path import Hop, Path
-from loopmt.run import Json
+from loopmt.run import Json, result_bleu
 
 _VERSION = 1
 Measures = dict[str, Statistics]  # by metric
@@ -91,7 +91,7 @@ def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
     return {
         "result": stage.digest,
         "update": state["update"],
-        "valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0),  # of the result, as `show` has it
+        "valid_bleu": result_bleu(state),
         "seconds": state["seconds"],
         "spent": state["spent"],
         "sets": {name: _set(stage, name, seed, samples) for name in names},

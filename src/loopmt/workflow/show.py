@@ -10,7 +10,7 @@ from types import MappingProxyType
 from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.judge.again import train_command
 from loopmt.model.translators import all_hops
-from loopmt.run import Json, Run, StageFolder, read_json
+from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.workflow.scorecard import setbacks, tested
 
 
@@ -68,7 +68,7 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
     if folder.finished:
         state = folder.result_state()
         found |= {"state": "finished", "update": state["update"], "result": folder.result_digest()}
-        return found | {"best_valid_bleu": max(state["best_bleu"], state["average_bleu"] or 0.0)}
+        return found | {"best_valid_bleu": result_bleu(state)}
     update = max([*folder.updates(), *(record.get("update", 0) for record in records)], default=None)
     if update is not None:
         bleus = [record["mean_bleu"] for record in validations]
