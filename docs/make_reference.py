@@ -47,13 +47,17 @@ def reference() -> str:
         lines += ["", f"## {title}", "", (kind.__doc__ or "").strip(), "", "| key | value | default | meaning |"]
         lines += ["|---|---|---|---|"]
         lines += [_row(kind, name, field) for name, field in kind.model_fields.items()]
-    lines += ["", "## presets", "", "| preset | " + " | ".join(schema.PRESETS["tiny"]) + " | peak rate, warmup |"]
-    lines += ["|---|" + "---|" * (len(schema.PRESETS["tiny"]) + 1)]
+    lines += [
+        "",
+        "## presets",
+        "",
+        "| preset | " + " | ".join(schema.PRESETS["tiny"]) + " | dropout with loops | peak rate, warmup |",
+    ]
+    lines += ["|---|" + "---|" * (len(schema.PRESETS["tiny"]) + 2)]
     for name, values in schema.PRESETS.items():
         rate, warmup = schema.PEAKS[name]
-        lines.append(
-            f"| {name} | " + " | ".join(str(value) for value in values.values()) + f" | {rate:g}, {warmup:,} |"
-        )
+        cells = [name, *values.values(), schema.LOOPS_DROPOUT.get(name, values["dropout"]), f"{rate:g}, {warmup:,}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

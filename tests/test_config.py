@@ -1,46 +1,22 @@
-"""Experiment files: what is read, what is refused and in which words, what a stage inherits."""
+"""Experiment files: what is read, and what is refused, in which words."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
-from loopmt.config import Experiment, check, load, loads, supervised_shares
+from experiments import BASE, ONE, TREE, compare, stage
+from loopmt.config import Experiment, load, loads
 from loopmt.errors import ConfigError
 
-BASE = """
-languages = ["en", "fr", "es"]
-[data]
-bitext = { "en-fr" = "b", "en-es" = "b", "fr-es" = "b" }
-mono = { en = "m", fr = "m", es = "m" }
-valid = "v"
-"""
 WORLD = 'languages = ["en", "fr"]\n'
-
-
-def stage(name: str, mix: str = '["X>Y"]', more: str = "updates = 10") -> str:
-    return f'\n[[stage]]\nname = "{name}"\nmix = {mix}\n{more}\n'
-
-
-ONE = BASE + stage("vanilla")
-TREE = (
-    ONE
-    + stage("longer", more='from = "vanilla"\nupdates = 10')
-    + stage("dual", '["X>Y", "X>Y>X"]', 'from = "vanilla"\nupdates = 10')
-    + stage("multi", '["X>Y", { path = "X>Y>Z>X", weight = 1 }]', 'from = "vanilla"\nupdates = 10')
-)
 TRAIN_KEYS = (
     "learning_rate, warmup, schedule, tokens, accumulate, max_length, shapes, round, adam, weight_decay, "
     "subword_dropout, label_smoothing, dropout, clip, balance, ema, precision, compile, fuse, shard, continued, "
     "validate_every, validate_sentences, validate_beam, patience, max_updates, average, on_collapse, log_every"
 )
 HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
-
-
-def compare(of: str, against: str) -> str:
-    return f'[[compare]]\nof = "{of}"\nagainst = "{against}"\n'
 
 
 def mixed(mix: str) -> str:
@@ -318,134 +294,3 @@ def test_an_experiment_survives_json() -> None:
 def test_presets_are_a_start() -> None:
     model = loads(BASE + '[model]\npreset = "base"\nlayers = 2' + stage("a")).model
     assert (model.layers, model.num_decoder_layers, model.width, model.heads) == (2, 2, 512, 8)
-
-
-# -- what holds in a stage -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("section", "own", "expected"),
-    [
-        ("", "", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 100, "linear"))),
-        ("learning_rate = 0.1", "", ((0.1, 2000, "inverse_sqrt"), (0.1, 100, "linear"))),
-        ("continued = { learning_rate = 0.2 }", "", ((1e-3, 2000, "inverse_sqrt"), (0.2, 100, "linear"))),
-        (
-            "continued = { learning_rate = 0.2 }",
-            "learning_rate = 0.3",
-            ((1e-3, 2000, "inverse_sqrt"), (0.3, 100, "linear")),
-        ),
-        ("warmup = 7", "warmup = 5", ((1e-3, 7, "inverse_sqrt"), (1e-3, 5, "linear"))),
-        ("", "continued = { warmup = 9 }", ((1e-3, 2000, "inverse_sqrt"), (1e-3, 9, "linear"))),
-    ],
-)
-def test_schedule_of_a_first_and_of_a_continued_stage(
-    section: str, own: str, expected: tuple[tuple[float, int, str], ...]
-) -> None:
-    text = BASE + f"[train]\n{section}" + stage("a") + stage("b", more=f'from = "a"\nupdates = 1\ntrain = {{ {own} }}')
-    experiment = loads(text)
-    trains = [experiment.training(each) for each in experiment.stages]
-    assert tuple((train.learning_rate, train.warmup, train.schedule) for train in trains) == expected
-
-
-@pytest.mark.parametrize(
-    ("section", "own", "expected"),
-    [
-        ("", "", (None, None)),
-        ("dropout = 0.2", "", (0.2, 0.2)),
-        ("continued = { dropout = 0.1 }", "", (None, 0.1)),
-        ("dropout = 0.2\ncontinued = { dropout = 0.1 }", "dropout = 0.3", (0.2, 0.3)),
-    ],
-)
-def test_dropout_of_a_first_and_of_a_continued_stage(
-    section: str, own: str, expected: tuple[float | None, float | None]
-) -> None:
-    text = BASE + f"[train]\n{section}" + stage("a") + stage("b", more=f'from = "a"\nupdates = 1\ntrain = {{ {own} }}')
-    experiment = loads(text)
-    assert tuple(experiment.training(each).dropout for each in experiment.stages) == expected
-
-
-def test_a_long_chain_of_stages_is_read_at_once() -> None:
-    chain = "".join(stage(f"s{n + 1}", '["X>Y", "X>Y>X"]', f'from = "s{n}"\nupdates = 1') for n in range(40))
-    assert len(loads(BASE + stage("s0") + chain).stages) == 41
-
-
-def test_pairs_of_many_languages_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for each of them would be seconds with a hundred languages."""
-    listing = Mock(wraps=check._pairs)
-    monkeypatch.setattr(check, "_pairs", listing)
-    loads(ONE)
-    listing.assert_called_once()
-
-
-# -- fair comparisons ------------------------------------------------------------------------------------------
-
-
-def test_fair_comparisons() -> None:
-    loads(TREE + compare("multi", "dual") + compare("dual", "longer"))
-
-
-def late(path: str, update: int) -> str:
-    return f'["X>Y", {{ path = "{path}", from_update = {update} }}]'
-
-
-def test_a_path_that_joins_later_is_fair_to_one_that_joins_as_late() -> None:
-    tree = ONE + "".join(
-        stage(name, late(path, update), 'from = "vanilla"\nupdates = 10')
-        for name, path, update in (("dual", "X>Y>X", 9), ("multi", "X>Y>Z>X", 9), ("early", "X>Y>Z>X", 0))
-    )
-    loads(tree + compare("multi", "dual") + stage("longer", more='from = "vanilla"\nupdates = 10'))
-    with pytest.raises(ConfigError) as caught:
-        loads(tree + compare("dual", "early"))
-    assert "they differ in supervised share of en>es at update 0 (1.00 and 0.50). " in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("override", "clause"),
-    [
-        ("stage.multi.updates=30", "budget (30 and 10)"),
-        ("stage.multi.train.tokens=99", "train.tokens (99 and 4096)"),
-        ("stage.multi.train.average=1", "train.average (1 and 5)"),
-        ("stage.dual.train.validate_every=7", "train.validate_every (500 and 7)"),
-    ],
-)
-def test_unfair_comparisons(override: str, clause: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        loads(TREE + compare("multi", "dual"), [override])
-    assert f'compare "multi" against "dual" is not fair: they differ in {clause}. Give both' in str(caught.value)
-
-
-def test_a_control_with_its_own_settings() -> None:
-    """Each of the two may have what is best for it, if the comparison says in what."""
-    own = ["stage.longer.train.dropout=0.3", "stage.longer.train.learning_rate=1e-4"]
-    tuned = compare("dual", "longer") + 'tuned = ["dropout", "learning_rate"]\n'
-    loads(TREE + tuned, own)
-    with pytest.raises(ConfigError, match=r"they differ in train.tokens \(4096 and 99\)"):
-        loads(TREE + tuned, [*own, "stage.longer.train.tokens=99"])
-    with pytest.raises(ConfigError, match="'dropped' is no key of"):
-        loads(TREE + compare("dual", "longer") + 'tuned = ["dropped"]\n')
-
-
-def test_chosen_loops_have_the_share_of_their_control() -> None:
-    auto = stage("auto", '"auto"', 'from = "vanilla"\nupdates = 10')
-    loads(TREE + auto + compare("auto", "dual"), ["stage.auto.auto.supervised=0.5"])
-    with pytest.raises(ConfigError, match=r"supervised share of en>es \(0.33 and 0.50\)"):
-        loads(TREE + auto + compare("auto", "dual"))
-
-
-def test_chosen_loops_leave_a_direction_without_loops_to_its_pairs() -> None:
-    """There is no French text: no loop teaches fr, with or without a choice, so the two stages are alike in it."""
-    auto = stage("auto", '"auto"\nauto = { supervised = 0.5 }', 'from = "vanilla"\nupdates = 10')
-    experiment = loads((TREE + auto + compare("auto", "dual")).replace('fr = "m", ', ""))
-    shares = supervised_shares(experiment, experiment.stage("auto"))
-    assert {hop.target: share for hop, share in shares.items()} == {"en": 0.5, "fr": 1.0, "es": 0.5}
-
-
-def test_supervised_share_counts_what_a_round_draws() -> None:
-    """Of four languages, two loops X>Y>Z>X teach a direction; with `per_round = 1` only one at a time does."""
-    four = BASE.replace('"es"]', '"es", "de"]').replace('"fr-es" = "b"', '"fr-es" = "b", "en-de" = "b"')
-    four = four.replace('m" }', 'm", de = "m" }') + stage("a")
-    mixes = ['["X>Y", { path = "X>Y>Z>X" }]', '["X>Y", { path = "X>Y>Z>X", per_round = 1 }]']
-    experiments = [loads(four + stage("b", mix, 'from = "a"\nupdates = 1')) for mix in mixes]
-    shares = [supervised_shares(experiment, experiment.stages[1]) for experiment in experiments]
-    hop = next(hop for hop in shares[0] if str(hop) == "en>fr")
-    assert (shares[0][hop], shares[1][hop]) == (1 / 3, 1 / 2)

@@ -1,6 +1,6 @@
 """Experiment files: what may be said (`schema`), how it is read (`load`), what must agree (`check`)."""
 
-from loopmt.config.check import expansions, spoken_hops, supervised_shares, taught_hops
+from loopmt.config.check import expansions, spoken_hops, supervised_shares, taught_hops, tuned
 from loopmt.config.load import load, loads, validated
 from loopmt.config.schema import (
     Auto,
@@ -40,5 +40,6 @@ __all__ = [
     "spoken_hops",
     "supervised_shares",
     "taught_hops",
+    "tuned",
     "validated",
 ]

@@ -226,7 +226,8 @@ def _check_fair(experiment: Experiment, compare: Compare) -> None:
     if (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
     one, other = experiment.training(of).model_dump(), experiment.training(against).model_dump()
-    differing = [key for key in one if one[key] != other[key] and key not in compare.tuned]
+    may_differ = tuned(experiment, compare)
+    differing = [key for key in one if one[key] != other[key] and key not in may_differ]
     unlike += [f"train.{key} ({one[key]} and {other[key]})" for key in differing]
     unlike += _unlike_shares(experiment, of, against)
     if unlike:
@@ -234,6 +235,14 @@ def _check_fair(experiment: Experiment, compare: Compare) -> None:
             f'compare "{compare.of}" against "{compare.against}" is not fair: they differ in {"; ".join(unlike)}. '
             "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`."
         )
+
+
+def tuned(experiment: Experiment, compare: Compare) -> list[str]:
+    """Keys of [train] in which the two may differ: those that it names, and dropout where each has its usual one."""
+    stages = experiment.stage(compare.of), experiment.stage(compare.against)
+    usual = [experiment.usual_dropout(stage) for stage in stages]
+    unwritten = [experiment.training(stage).dropout for stage in stages] == usual and usual[0] != usual[1]
+    return [*compare.tuned, *(["dropout"] if unwritten and "dropout" not in compare.tuned else [])]
 
 
 def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[str]:

@@ -112,6 +112,7 @@ PEAKS: dict[str, tuple[float, int]] = {
     "base": (5e-4, 4000),
     "big": (5e-4, 4000),
 }
+LOOPS_DROPOUT = {"tiny": 0.2, "small": 0.1}  # what was best on Multi30k and on Europarl; not tried with base and big
 
 
 class Model(Section):
@@ -170,7 +171,9 @@ class Continued(Section):
     learning_rate: float | None = Field(None, gt=0, description="peak; default: that of [train], else the preset's")
     warmup: int = Field(100, ge=0, description="updates of linear warmup")
     schedule: Curve = Field("linear", description=_CURVES)
-    dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's; loops want less than bitext")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="default: that of [train], else the model's, or less where the stage has loops"
+    )
 
 
 Fuse = Literal["no", "kernels", "compile"]
@@ -210,7 +213,7 @@ class Train(Schedule):
         "minute or two at the start; no: neither, which is also what happens where triton or a C compiler is missing",
     )
     shard: bool = Field(False, description="FSDP2 under torchrun: one large shared network spread over the processes")
-    continued: Continued = Field(Continued(), description="learning rate of a stage with `from`")
+    continued: Continued = Field(Continued(), description="what differs in a stage with `from`")
     validate_every: int = Field(500, ge=1, description="updates between validations, each with a checkpoint")
     validate_sentences: int = Field(500, ge=1, description="validation rows translated for BLEU")
     validate_beam: int = Field(1, ge=1, description="beam of validation BLEU; 1: greedy")
@@ -262,6 +265,10 @@ class MixEntry(Section):
             )
         return settings
 
+    @property
+    def generates(self) -> bool:
+        return self.path.count(">") + self.path.count("<") > 1
+
 
 class Auto(Section):
     """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
@@ -301,6 +308,11 @@ class Stage(Section):
 
     def entries(self) -> list[MixEntry]:
         return [] if self.mix == "auto" else list(self.mix)
+
+    @property
+    def generates(self) -> bool:
+        """Does it learn from what translators say, or from bitext alone?"""
+        return self.mix == "auto" or any(entry.generates for entry in self.entries())
 
 
 class Compare(Section):
@@ -387,12 +399,16 @@ class Experiment(Section):
         return frozenset(imported.hop for imported in self.imported if imported.use == use)
 
     def training(self, stage: Stage) -> Train:
-        """[train] as it holds in a stage: its own keys, the continued schedule, the preset's peak."""
+        """[train] as it holds in a stage: its own keys, what differs where it continues, the preset's values."""
         base = self.train.model_dump()
-        continued = {**base["continued"], **stage.train.get("continued", {})}
+        continued = {**base["continued"], **stage.train.get("continued", {})} if stage.from_ else {}
         continued = {key: value for key, value in continued.items() if value is not None}
         peak, warmup = PEAKS[self.model.preset]
-        defaults = {"learning_rate": peak, "warmup": warmup} | (continued if stage.from_ else {})
-        replaced = continued if stage.from_ else ()
-        set_here = {key: value for key, value in base.items() if value is not None and key not in replaced}
+        defaults = {"learning_rate": peak, "warmup": warmup, "dropout": self.usual_dropout(stage), **continued}
+        set_here = {key: value for key, value in base.items() if value is not None and key not in continued}
         return Train.model_validate({**defaults, **set_here, **stage.train})
+
+    def usual_dropout(self, stage: Stage) -> float | None:
+        """What a stage has where nothing is written; None: the model's. Loops bring text, and want less than bitext."""
+        less = LOOPS_DROPOUT.get(self.model.preset, self.model.dropout)
+        return less if stage.from_ and stage.generates and less < self.model.dropout else None

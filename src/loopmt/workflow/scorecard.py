@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
-from loopmt.config import Compare, Experiment
+from loopmt.config import Compare, Experiment, tuned
 from loopmt.judge.bootstrap import Statistics, bootstrap_difference
 from loopmt.path import Hop, Path
 from loopmt.run import Json, result_bleu
@@ -202,7 +202,7 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
     """Those whose two stages are measured in every run, and translate a direction that both have."""
     measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
-    return [_comparison(compare, duels, samples) for compare in ready if (duels := _duels(compare, runs))]
+    return [_comparison(experiment, compare, duels, samples) for compare in ready if (duels := _duels(compare, runs))]
 
 
 def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
@@ -221,7 +221,7 @@ def _measured(runs: Sequence[RunMeasures]) -> set[str]:
     return set.intersection(*(set(run.stages) for run in runs))
 
 
-def _comparison(compare: Compare, duels: Sequence[Duel], samples: int) -> Json:
+def _comparison(experiment: Experiment, compare: Compare, duels: Sequence[Duel], samples: int) -> Json:
     names = dict.fromkeys(duel.test.name for duel in duels)
     paths = dict.fromkeys(duel.test.path for duel in duels)
 
@@ -231,7 +231,7 @@ def _comparison(compare: Compare, duels: Sequence[Duel], samples: int) -> Json:
     return {
         "of": compare.of,
         "against": compare.against,
-        "tuned": compare.tuned,
+        "tuned": tuned(experiment, compare),
         "joint": differences(duels),
         "sets": {
             name: {
