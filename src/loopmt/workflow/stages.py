@@ -276,21 +276,22 @@ def shapes_of(site: Site, translators: Translators, routes: Sequence[Route], tra
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
     """
-    taught = sorted({route.path.taught for route in routes})
+    taught = {route.path.taught for route in routes}
     extra = 2 if translators.shared else 1  # tags
-    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, taught, train.max_length - extra)])
+    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, routes, train.max_length + 1)])
     if not histogram.any():
         raise DataError(f"no row fits train.max_length = {train.max_length}.")
-    longest = -(-int(histogram.nonzero()[0][-1] + 2) // 4) * 4
+    longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(taught) if translators.shared else 1)
     return make_shapes(chosen, tokens, math.lcm(8, largest_group(routes)))
 
 
-def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
-    """How many rows take 0 to `longest` places, among those that the directions learn from."""
+def _places(site: Site, routes: Sequence[Route], longest: int) -> Ints:
+    """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
-    for (start, end), hops_fed in Counter(ends for hop in hops for ends in _ends(hop)).items():
+    fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
+    for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
         if site.store.has_mono(end) if start == end else site.store.has_bitext(start, end):
             lengths = site.store.longer_sides(start, end, SAMPLE) + 1
             histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
@@ -298,9 +299,10 @@ def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
     return histogram
 
 
-def _ends(hop: Hop) -> tuple[tuple[str, str], ...]:
-    """The text a direction learns from: pairs, and monolingual text of its target."""
-    return (hop.source, hop.target), (hop.target, hop.target)
+def _ends(path: Path) -> tuple[tuple[str, str], ...]:
+    """The text of a path, and what else its direction may learn from: pairs, and monolingual text of its target."""
+    hop = path.taught
+    return path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
 
 def sieve_of(site: Site, train: Train) -> Sieve:
