@@ -169,8 +169,7 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
 
 def test_a_signal_is_answered_at_once_and_once() -> None:
     stopper, said = Stopper(), list[str]()
-    with stopper.listening():
-        stopper.told_by(said.append)
+    with stopper.listening(), stopper.told_by(said.append):
         for _ in range(2):  # as a terminal and torchrun both pass it on
             os.kill(os.getpid(), signal.SIGINT)
             assert said == ["SIGINT was received"]
@@ -181,8 +180,19 @@ def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
     with stopper.listening():
         os.kill(os.getpid(), signal.SIGINT)
     for _ in range(2):  # stages
-        stopper.told_by(said.append)
-        assert said == ["SIGINT was received"]
+        with stopper.told_by(said.append):
+            assert said == ["SIGINT was received"]
+
+
+def test_a_signal_between_two_stages_is_answered_by_the_second() -> None:
+    """The first has no round left to end."""
+    stopper, first, second = Stopper(), list[str](), list[str]()
+    with stopper.listening():
+        with stopper.told_by(first.append):
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        with stopper.told_by(second.append):
+            assert (first, second) == ([], ["SIGINT was received"])
 
 
 def test_a_signal_in_the_middle_of_a_line_is_heard_all_the_same() -> None:

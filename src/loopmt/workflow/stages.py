@@ -86,10 +86,15 @@ class Stopper:
             raise KeyboardInterrupt
         self._say()
 
-    def told_by(self, tell: Callable[[str], None]) -> None:
-        """Who says that a signal was heard, also one that came before there was anyone to say it."""
+    @contextmanager
+    def told_by(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Who says for now that a signal was heard, also one that came before there was anyone to say it."""
         self.tell = tell
         self._say()
+        try:
+            yield
+        finally:
+            self.tell = None
 
     def _say(self) -> None:
         if self.tell is None or self.heard is None or self.told or self.reason is None:
@@ -177,8 +182,8 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     if folder.finished:
         return True
     train = site.experiment.training(stage)
-    stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
-    with folder.locked() if site.processes.first else nullcontext(), explained():
+    told = stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
+    with told, folder.locked() if site.processes.first else nullcontext(), explained():
         trainer = assemble(site, stage, folder, stopper, show)
         if site.processes.first:  # not before it can start: settings that were refused may be mended
             folder.begin(settings)
