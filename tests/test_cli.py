@@ -290,6 +290,8 @@ def test_show_says_who_is_training(cli: Cli, copied: Path) -> None:
 def test_dry_run_changes_nothing(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
     shutil.rmtree(copied / "stages" / "dual")
     shutil.rmtree(copied / "stages" / "vanilla-longer" / "result")
+    outlived = copied / "stages" / "vanilla" / "checkpoints"  # as after a kill while the stage finished
+    shutil.copytree(copied / "stages" / "vanilla" / "result", outlived / "00000120")
     before = contents(copied)
     done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run")
     assert done.code == 0 and contents(copied) == before

@@ -195,7 +195,7 @@ def refuse_changes(experiment: Experiment, run: Run, manifest: Manifest) -> None
     for stage in experiment.stages:
         folder = run.stage(stage.name)
         if folder.begun:
-            folder.begin(settings_of(experiment, run, fingerprint_of(manifest), stage))
+            folder.refuse_changes(settings_of(experiment, run, fingerprint_of(manifest), stage))
 
 
 def settings_of(experiment: Experiment, run: Run, fingerprint: str, stage: Stage) -> Json:
