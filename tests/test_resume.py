@@ -23,6 +23,7 @@ import torch
 from loopmt.errors import RunError, StoppedError
 from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
+from loopmt.workflow.side_by_side import _end_of
 from loopmt.workflow.stages import Stopper
 from loopmt.workflow.train import Request, train
 
@@ -390,3 +391,18 @@ def test_if_one_of_several_is_killed_it_is_named(ask_for: ASK) -> None:
     killed = 'stage "[ab]" was killed by SIGKILL, .*; the same command resumes it'
     with one_of_several_gets(signal.SIGKILL, request), pytest.raises(RunError, match=killed):
         train(request, Silent())
+
+
+@pytest.mark.parametrize(
+    ("number", "end"),
+    [
+        (signal.SIGKILL, "was killed by SIGKILL, as a machine does that runs out of memory"),
+        (signal.SIGALRM, "was killed by SIGALRM"),
+        (signal.SIGRTMIN + 1, "was killed by signal 35"),  # which has no name
+    ],
+)
+def test_only_what_a_machine_without_memory_does_is_laid_to_it(number: int, end: str) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=signal.raise_signal, args=(number,))
+    process.start()
+    process.join()
+    assert _end_of(process) == end
