@@ -368,6 +368,10 @@ def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Cal
     done = cli("train", request.file, "--run", request.run, "--dry-run")
     assert re.search(r"; at most [\d,]+ updates left: at most about \d", done.out)
     assert "\nLeft to train: at most about " in done.out
+    assert request.run is not None
+    shutil.rmtree(request.run / "stages")
+    untrained = cli("train", request.file, "--run", request.run, "--dry-run").out
+    assert re.search(r"untrained translators speak at length, so at most: about \d", untrained)
 
 
 @pytest.mark.parametrize(
