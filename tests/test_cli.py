@@ -430,6 +430,9 @@ def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copie
     assert sentence in cli(*words).out
     shown = cli("show", copied).out
     assert sentence in shown and f'next: loopmt translate {copied} "en>fr" --stage vanilla-longer' in shown
+    shutil.rmtree(copied / "stages/dual")  # to train it otherwise
+    again = cli("show", copied).out
+    assert sentence not in again and "dual against vanilla-longer" not in again, "that was another dual"
 
 
 class Typed(io.BytesIO):

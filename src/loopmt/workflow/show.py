@@ -25,7 +25,9 @@ def overview(folder: Path) -> Json:
         if stage["result"] is not None and scored.get("result") == stage["result"]:
             stage["scores"] = scored["mean"]
             stage["test_directions"] = len({hop for _, hop in tested(scored)}) or None
-    left, below = any(stage["state"] != "finished" for stage in stages), setbacks(card)
+    current = {stage["name"] for stage in stages if stage["scores"] is not None}
+    compared = [one for one in card.get("comparisons", ()) if {one["of"], one["against"]} <= current]
+    left, below = any(stage["state"] != "finished" for stage in stages), setbacks(compared)
     return {
         "run": str(folder),
         "experiment": experiment.name,
@@ -33,8 +35,7 @@ def overview(folder: Path) -> Json:
         "prepared": (folder / "manifest.json").is_file(),
         "stages": stages,
         "comparisons": [
-            {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]}
-            for one in card.get("comparisons", [])
+            {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]} for one in compared
         ],
         "setbacks": below,
         "process": run.owner(),
