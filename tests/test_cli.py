@@ -29,7 +29,7 @@ from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.progress import Lines
 from loopmt.run import Run
-from loopmt.workflow import dry_run
+from loopmt.workflow import dry_run, show
 from loopmt.workflow.train import Request
 from loopmt.world import World
 
@@ -433,6 +433,13 @@ def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copie
     shutil.rmtree(copied / "stages/dual")  # to train it otherwise
     again = cli("show", copied).out
     assert sentence not in again and "dual against vanilla-longer" not in again, "that was another dual"
+
+
+def test_nor_is_a_control_that_is_below_its_own(tiny_run: Path) -> None:
+    run = Run.open(tiny_run)
+    below = {"dual": "vanilla-longer", "vanilla-longer": "vanilla"}
+    advice = show._next(run, run.experiment(), left=False, scored=True, below=below)
+    assert advice == f'loopmt translate {tiny_run} "en>fr" --stage vanilla'
 
 
 class Typed(io.BytesIO):

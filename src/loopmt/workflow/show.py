@@ -100,7 +100,9 @@ def _next(
     folder = shlex.quote(str(run.folder))
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
-    last = run.finished()[-1]
-    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, below.get(last, last)))
-    chosen = f" --stage {shlex.quote(below[last])}" if last in below else ""
-    return f'loopmt translate {folder} "{hop}"{chosen}'
+    chosen = last = run.finished()[-1]
+    for _ in below:  # a control may be below its own
+        chosen = below.get(chosen, chosen)
+    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, chosen))
+    option = "" if chosen == last else f" --stage {shlex.quote(chosen)}"
+    return f'loopmt translate {folder} "{hop}"{option}'
