@@ -8,6 +8,7 @@ import math
 import signal
 import threading
 import time
+from _thread import start_new_thread
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -97,11 +98,16 @@ class Stopper:
             self.tell = None
 
     def _say(self) -> None:
+        """In a thread of its own: a bar has locks, and the code that the signal interrupted may hold one of them."""
         if self.tell is None or self.heard is None or self.told or self.reason is None:
             return
         self.told = True
-        with suppress(RuntimeError):  # the signal came while another line was being written
-            self.tell(self.reason)
+        start_new_thread(_tell, (self.tell, self.reason))  # `threading` has a lock of its own
+
+
+def _tell(tell: Callable[[str], None], reason: str) -> None:
+    with suppress(OSError):  # nobody reads any more
+        tell(reason)
 
 
 @dataclass(frozen=True)
