@@ -352,6 +352,8 @@ def test_the_command_prints_tables_and_json(run: FilePath) -> None:
     for words in ("Accuracy at thresholds", "Estimated parameters", "beyond the placebo vanilla-longer", "0.77"):
         assert words in shown.stdout
     assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["rules"][0] == "BLEU > 50"
+    alone = CliRunner().invoke(app, [*command, "--stage", "vanilla"]).stdout
+    assert "No finished stage here started from another one" in alone and "right before and after" not in alone
 
 
 def test_there_must_be_a_plan_to_set_against(run: FilePath) -> None:

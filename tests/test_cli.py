@@ -29,7 +29,7 @@ from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.progress import Lines
 from loopmt.run import Run
-from loopmt.workflow import dry_run
+from loopmt.workflow import dry_run, show
 from loopmt.workflow.train import Request
 from loopmt.world import World
 
@@ -290,6 +290,8 @@ def test_show_says_who_is_training(cli: Cli, copied: Path) -> None:
 def test_dry_run_changes_nothing(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
     shutil.rmtree(copied / "stages" / "dual")
     shutil.rmtree(copied / "stages" / "vanilla-longer" / "result")
+    outlived = copied / "stages" / "vanilla" / "checkpoints"  # as after a kill while the stage finished
+    shutil.copytree(copied / "stages" / "vanilla" / "result", outlived / "00000120")
     before = contents(copied)
     done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run")
     assert done.code == 0 and contents(copied) == before
@@ -366,6 +368,10 @@ def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Cal
     done = cli("train", request.file, "--run", request.run, "--dry-run")
     assert re.search(r"; at most [\d,]+ updates left: at most about \d", done.out)
     assert "\nLeft to train: at most about " in done.out
+    assert request.run is not None
+    shutil.rmtree(request.run / "stages")
+    untrained = cli("train", request.file, "--run", request.run, "--dry-run").out
+    assert re.search(r"untrained translators speak at length, so at most: about \d", untrained)
 
 
 @pytest.mark.parametrize(
@@ -424,6 +430,16 @@ def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copie
     assert sentence in cli(*words).out
     shown = cli("show", copied).out
     assert sentence in shown and f'next: loopmt translate {copied} "en>fr" --stage vanilla-longer' in shown
+    shutil.rmtree(copied / "stages/dual")  # to train it otherwise
+    again = cli("show", copied).out
+    assert sentence not in again and "dual against vanilla-longer" not in again, "that was another dual"
+
+
+def test_nor_is_a_control_that_is_below_its_own(tiny_run: Path) -> None:
+    run = Run.open(tiny_run)
+    below = {"dual": "vanilla-longer", "vanilla-longer": "vanilla"}
+    advice = show._next(run, run.experiment(), left=False, scored=True, below=below)
+    assert advice == f'loopmt translate {tiny_run} "en>fr" --stage vanilla'
 
 
 class Typed(io.BytesIO):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Side, Store, StoreWriter
 from loopmt.workflow.stages import Site, Stopper, assemble
-from loopmt.workflow.train import Request, prepare_run
+from loopmt.workflow.train import Request, prepare_run, train
 
 ASK = Callable[..., Request]
 STAGE = """
@@ -82,9 +83,15 @@ def test_a_sample_is_of_the_whole_corpus(tmp_path: Path) -> None:
     assert len(side.sample(7)) == 7
 
 
-def test_no_row_is_longer_than_it_may_be(ask_for: ASK) -> None:
-    trainer = with_lengths(ask_for(STAGE.format(mix='["X>Y"]', longest=16), parent=False), np.arange(2_000) % 30 + 1)
-    assert max(lengths_read(trainer.gatherer)) == 16
+@pytest.mark.parametrize("longest", range(15, 19))
+def test_rows_are_as_long_as_they_may_be_and_no_longer(ask_for: ASK, longest: int) -> None:
+    request = ask_for(STAGE.format(mix='["X>Y"]', longest=longest), parent=False)
+    assert max(lengths_read(with_lengths(request, np.arange(2_000) % 30 + 1).gatherer)) == longest
+
+
+def test_rows_of_the_greatest_length_are_read_where_all_others_are_short(ask_for: ASK) -> None:
+    request = ask_for(STAGE.format(mix='["X>Y"]', longest=16), parent=False)
+    assert lengths_read(with_lengths(request, np.repeat([4, 16], 100)).gatherer) == {4, 16}
 
 
 def test_two_entries_of_one_path_read_rows_of_their_own(ask_for: ASK) -> None:
@@ -106,3 +113,14 @@ def test_a_shared_network_has_the_tokens_of_what_it_is_taught(ask_for: ASK, mix:
     assert len(trainer.translators.hops) == 6
     places = [shape.rows * shape.length for shape in trainer.gatherer.shapes]
     assert (taught - 1) * 512 < max(places) <= taught * 512
+
+
+def test_pairs_at_the_ends_of_a_path_are_read_where_its_direction_has_no_text(ask_for: ASK) -> None:
+    """Pivoting: fr>es learns from pairs of en-es, and there is neither fr-es nor monolingual Spanish."""
+    request = ask_for(STAGE.format(mix='["en>fr>es", "en>es>fr"]', longest=64), parent=False)
+    star = '[[stage]]\nname = "star"\nmix = ["X>Y"]\nupdates = 4\n\n'
+    only = 'bitext = { "en-fr" = "bi.en-fr", "en-es" = "bi.en-es" }'
+    text = request.file.read_text(encoding="utf-8").replace("mix =", 'from = "star"\nmix =')
+    text = re.sub("bitext = .*\nmono = .*", only, text).replace("[[stage]]", f"{star}[[stage]]")
+    request.file.write_text(text, encoding="utf-8")
+    assert train(Request(request.file, request.file.parent / "pivot"), Silent())

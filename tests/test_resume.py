@@ -23,6 +23,7 @@ import torch
 from loopmt.errors import RunError, StoppedError
 from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
+from loopmt.workflow.side_by_side import _end_of
 from loopmt.workflow.stages import Stopper
 from loopmt.workflow.train import Request, train
 
@@ -167,13 +168,20 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
     assert stopper.reason == "the time given by --stop-after is over"
 
 
+def awaited(said: list[str]) -> list[str]:
+    """What a stopper has somebody say; it does not wait for it."""
+    until = time.monotonic() + 10
+    while not said and time.monotonic() < until:
+        time.sleep(0.01)
+    return said
+
+
 def test_a_signal_is_answered_at_once_and_once() -> None:
     stopper, said = Stopper(), list[str]()
-    with stopper.listening():
-        stopper.told_by(said.append)
+    with stopper.listening(), stopper.told_by(said.append):
         for _ in range(2):  # as a terminal and torchrun both pass it on
             os.kill(os.getpid(), signal.SIGINT)
-            assert said == ["SIGINT was received"]
+            assert awaited(said) == ["SIGINT was received"]
 
 
 def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
@@ -181,18 +189,33 @@ def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
     with stopper.listening():
         os.kill(os.getpid(), signal.SIGINT)
     for _ in range(2):  # stages
-        stopper.told_by(said.append)
-        assert said == ["SIGINT was received"]
+        with stopper.told_by(said.append):
+            assert awaited(said) == ["SIGINT was received"]
 
 
-def test_a_signal_in_the_middle_of_a_line_is_heard_all_the_same() -> None:
+def test_a_signal_between_two_stages_is_answered_by_the_second() -> None:
+    """The first has no round left to end."""
+    stopper, first, second = Stopper(), list[str](), list[str]()
+    with stopper.listening():
+        with stopper.told_by(first.append):
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        with stopper.told_by(second.append):
+            assert awaited(second) == ["SIGINT was received"] and not first
+
+
+def test_a_signal_in_the_middle_of_a_line_waits_for_its_end_and_holds_nobody_up() -> None:
+    line, said = threading.Lock(), list[str]()
+
     def tell(reason: str) -> None:
-        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+        if line.acquire(timeout=5):
+            said.append(reason)
 
     stopper = Stopper(tell=tell)
-    with stopper.listening():
+    with stopper.listening(), line:
         os.kill(os.getpid(), signal.SIGINT)
-    assert stopper.asked()
+        assert stopper.asked() and not said
+    assert awaited(said) == ["SIGINT was received"]
 
 
 def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:
@@ -380,3 +403,18 @@ def test_if_one_of_several_is_killed_it_is_named(ask_for: ASK) -> None:
     killed = 'stage "[ab]" was killed by SIGKILL, .*; the same command resumes it'
     with one_of_several_gets(signal.SIGKILL, request), pytest.raises(RunError, match=killed):
         train(request, Silent())
+
+
+@pytest.mark.parametrize(
+    ("number", "end"),
+    [
+        (signal.SIGKILL, "was killed by SIGKILL, as a machine does that runs out of memory"),
+        (signal.SIGALRM, "was killed by SIGALRM"),
+        (signal.SIGRTMIN + 1, "was killed by signal 35"),  # which has no name
+    ],
+)
+def test_only_what_a_machine_without_memory_does_is_laid_to_it(number: int, end: str) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=signal.raise_signal, args=(number,))
+    process.start()
+    process.join()
+    assert _end_of(process) == end

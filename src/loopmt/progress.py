@@ -105,8 +105,8 @@ class Bars:
                 self._bars = None
 
     def say(self, line: str) -> None:
-        if self._bars:
-            self._bars.console.print(visible(line), markup=False, highlight=False)
+        if bars := self._bars:  # which another thread may end
+            bars.console.print(visible(line), markup=False, highlight=False)
         else:
             print(visible(line), file=sys.stderr, flush=True)
 

@@ -163,18 +163,22 @@ class StageFolder:
     def begin(self, settings: Json) -> None:
         """Write down what the stage is; refuse if it was begun as something else."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = self.folder / "stage.json"
         if self.begun:
-            way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
-            if changed := _differences(read_sealed(file, way_out), json.loads(json.dumps(settings))):
-                raise RunError(
-                    f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
-                    f"Put them back, give the stage another name, choose another --run, or delete {self.folder}."
-                )
+            self.refuse_changes(settings)
         else:
-            write_json(file, seal(settings))
+            write_json(self.folder / "stage.json", seal(settings))
         if self.finished:
             self._forget_checkpoints()  # a process that was killed while it finished has left them
+
+    def refuse_changes(self, settings: Json) -> None:
+        """Refuse if the stage was begun as something else; nothing is written."""
+        way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
+        before = read_sealed(self.folder / "stage.json", way_out)
+        if changed := _differences(before, json.loads(json.dumps(settings))):
+            raise RunError(
+                f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
+                f"Put them back, give the stage another name, choose another --run, or delete {self.folder}."
+            )
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 

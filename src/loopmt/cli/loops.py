@@ -23,6 +23,10 @@ _IN_SHORT = (
     "p, p_d: right before and after; M, alpha, gamma: docs/theory.md. --all prints every pair of stages, the paper's "
     "tables and all parameters with their intervals; analysis.json holds them by every rule."
 )
+_NO_STEP = (
+    "No finished stage here started from another one, so there is no before and after to tell of; analysis.json holds "
+    "what was measured of each."
+)
 _BRIEF = ("p", "p_d", "M", "alpha", "gamma")
 _PARAMETERS = (
     *("p", "p_d", "gain", "c11", "c12", "c21", "c22", "s", "M", "breakeven"),
@@ -41,8 +45,10 @@ def print_analysis(analysis: Json, threshold: float, everything: bool = False) -
     rule = "exact" if "exact" in analysis["rules"] else f"BLEU > {threshold:g}"
     if everything:
         _print_everything(out, analysis, rule)
-    else:
+    elif analysis["pairs"]:
         _print_summary(out, analysis, rule)
+    else:
+        _say(out, _NO_STEP)
     if "predicted" in analysis:
         _print_predicted(out, analysis["predicted"])
 

@@ -39,7 +39,7 @@ def print_scorecard(card: dict[str, Any]) -> None:
     for metric in metrics:
         signatures = sorted(set(card["signatures"][metric].values()))
         out.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
-    print_setbacks(setbacks(card))
+    print_setbacks(setbacks(card["comparisons"]))
 
 
 def print_setbacks(below: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from loopmt.config.check import check
 from loopmt.config.schema import Experiment, Train
-from loopmt.errors import ConfigError, LoopmtError
+from loopmt.errors import ConfigError, LoopmtError, listed
 
 Kind = TypeVar("Kind", bound=BaseModel)
 
@@ -40,7 +40,7 @@ def _beside(file: FilePath) -> str:
     there = sorted(one.name for one in file.parent.glob("*.toml"))
     if near := difflib.get_close_matches(file.name, there, n=3):
         return f" Did you mean {' or '.join(str(file.parent / name) for name in near)}?"
-    return f" In {file.parent} there is: {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}." if there else ""
+    return f" In {file.parent} there is: {listed(there)}." if there else ""
 
 
 def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", name: str = "experiment") -> Experiment:

@@ -195,7 +195,7 @@ class StagePlan:
         return [
             size,
             f"{_moment(updating)} an update and {_moment(gathering)} to gather its rows; "
-            f"{most}{left:,} updates left{untrained}: {most}about {_clock(seconds)}",
+            f"{most}{left:,} updates left{untrained}: {'' if untrained else most}about {_clock(seconds)}",
         ], seconds
 
     def _time(

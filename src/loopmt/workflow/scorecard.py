@@ -189,10 +189,9 @@ def mean_over(scores: Mapping[Key, Json], keys: Sequence[Key]) -> dict[str, floa
     return _mean([scores[key] for key in keys if key in scores], skip=("sentences",))
 
 
-def setbacks(card: Json) -> dict[str, str]:
+def setbacks(comparisons: Iterable[Json]) -> dict[str, str]:
     """The stages that are below their control in BLEU, beyond chance, each with its control."""
-    below = [one for one in card.get("comparisons", ()) if one["joint"]["multi_bleu"]["high"] < 0]
-    return {one["of"]: one["against"] for one in below}
+    return {one["of"]: one["against"] for one in comparisons if one["joint"]["multi_bleu"]["high"] < 0}
 
 
 # -- comparisons -----------------------------------------------------------------------------------------------

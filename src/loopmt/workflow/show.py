@@ -25,7 +25,9 @@ def overview(folder: Path) -> Json:
         if stage["result"] is not None and scored.get("result") == stage["result"]:
             stage["scores"] = scored["mean"]
             stage["test_directions"] = len({hop for _, hop in tested(scored)}) or None
-    left, below = any(stage["state"] != "finished" for stage in stages), setbacks(card)
+    current = {stage["name"] for stage in stages if stage["scores"] is not None}
+    compared = [one for one in card.get("comparisons", ()) if {one["of"], one["against"]} <= current]
+    left, below = any(stage["state"] != "finished" for stage in stages), setbacks(compared)
     return {
         "run": str(folder),
         "experiment": experiment.name,
@@ -33,8 +35,7 @@ def overview(folder: Path) -> Json:
         "prepared": (folder / "manifest.json").is_file(),
         "stages": stages,
         "comparisons": [
-            {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]}
-            for one in card.get("comparisons", [])
+            {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]} for one in compared
         ],
         "setbacks": below,
         "process": run.owner(),
@@ -99,7 +100,9 @@ def _next(
     folder = shlex.quote(str(run.folder))
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
-    last = run.finished()[-1]
-    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, below.get(last, last)))
-    chosen = f" --stage {shlex.quote(below[last])}" if last in below else ""
-    return f'loopmt translate {folder} "{hop}"{chosen}'
+    chosen = last = run.finished()[-1]
+    for _ in below:  # a control may be below its own
+        chosen = below.get(chosen, chosen)
+    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, chosen))
+    option = "" if chosen == last else f" --stage {shlex.quote(chosen)}"
+    return f'loopmt translate {folder} "{hop}"{option}'

@@ -75,9 +75,12 @@ def _give_up(name: str, process: BaseProcess) -> None:
 
 def _end_of(process: BaseProcess) -> str:
     code = process.exitcode or 0
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}, as a machine does that runs out of memory"
-    return f"failed with exit code {code} (what it said is above)"
+    if code >= 0:
+        return f"failed with exit code {code} (what it said is above)"
+    number = -code
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    why = ", as a machine does that runs out of memory" if number == signal.SIGKILL else ""
+    return f"was killed by {name}{why}"
 
 
 def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, parent: int) -> None:

@@ -8,6 +8,7 @@ import math
 import signal
 import threading
 import time
+from _thread import start_new_thread
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -86,17 +87,27 @@ class Stopper:
             raise KeyboardInterrupt
         self._say()
 
-    def told_by(self, tell: Callable[[str], None]) -> None:
-        """Who says that a signal was heard, also one that came before there was anyone to say it."""
+    @contextmanager
+    def told_by(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Who says for now that a signal was heard, also one that came before there was anyone to say it."""
         self.tell = tell
         self._say()
+        try:
+            yield
+        finally:
+            self.tell = None
 
     def _say(self) -> None:
+        """In a thread of its own: a bar has locks, and the code that the signal interrupted may hold one of them."""
         if self.tell is None or self.heard is None or self.told or self.reason is None:
             return
         self.told = True
-        with suppress(RuntimeError):  # the signal came while another line was being written
-            self.tell(self.reason)
+        start_new_thread(_tell, (self.tell, self.reason))  # `threading` has a lock of its own
+
+
+def _tell(tell: Callable[[str], None], reason: str) -> None:
+    with suppress(OSError):  # nobody reads any more
+        tell(reason)
 
 
 @dataclass(frozen=True)
@@ -177,8 +188,8 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
     if folder.finished:
         return True
     train = site.experiment.training(stage)
-    stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
-    with folder.locked() if site.processes.first else nullcontext(), explained():
+    told = stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
+    with told, folder.locked() if site.processes.first else nullcontext(), explained():
         trainer = assemble(site, stage, folder, stopper, show)
         if site.processes.first:  # not before it can start: settings that were refused may be mended
             folder.begin(settings)
@@ -190,7 +201,7 @@ def refuse_changes(experiment: Experiment, run: Run, manifest: Manifest) -> None
     for stage in experiment.stages:
         folder = run.stage(stage.name)
         if folder.begun:
-            folder.begin(settings_of(experiment, run, fingerprint_of(manifest), stage))
+            folder.refuse_changes(settings_of(experiment, run, fingerprint_of(manifest), stage))
 
 
 def settings_of(experiment: Experiment, run: Run, fingerprint: str, stage: Stage) -> Json:
@@ -276,21 +287,22 @@ def shapes_of(site: Site, translators: Translators, routes: Sequence[Route], tra
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
     """
-    taught = sorted({route.path.taught for route in routes})
+    taught = {route.path.taught for route in routes}
     extra = 2 if translators.shared else 1  # tags
-    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, taught, train.max_length - extra)])
+    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, routes, train.max_length + 1)])
     if not histogram.any():
         raise DataError(f"no row fits train.max_length = {train.max_length}.")
-    longest = -(-int(histogram.nonzero()[0][-1] + 2) // 4) * 4
+    longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(taught) if translators.shared else 1)
     return make_shapes(chosen, tokens, math.lcm(8, largest_group(routes)))
 
 
-def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
-    """How many rows take 0 to `longest` places, among those that the directions learn from."""
+def _places(site: Site, routes: Sequence[Route], longest: int) -> Ints:
+    """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
-    for (start, end), hops_fed in Counter(ends for hop in hops for ends in _ends(hop)).items():
+    fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
+    for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
         if site.store.has_mono(end) if start == end else site.store.has_bitext(start, end):
             lengths = site.store.longer_sides(start, end, SAMPLE) + 1
             histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
@@ -298,9 +310,10 @@ def _places(site: Site, hops: Sequence[Hop], longest: int) -> Ints:
     return histogram
 
 
-def _ends(hop: Hop) -> tuple[tuple[str, str], ...]:
-    """The text a direction learns from: pairs, and monolingual text of its target."""
-    return (hop.source, hop.target), (hop.target, hop.target)
+def _ends(path: Path) -> tuple[tuple[str, str], ...]:
+    """The text of a path, and what else its direction may learn from: pairs, and monolingual text of its target."""
+    hop = path.taught
+    return path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
 
 def sieve_of(site: Site, train: Train) -> Sieve:
