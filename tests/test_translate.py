@@ -275,6 +275,8 @@ def test_counts_may_be_of_numpy(translator: Translator) -> None:
     [
         (SENTENCE, r"pairs\[0\] is no pair: 'T'\. Write \(source, target\) for each\."),
         ([("a", "b"), ("c",)], r"pairs\[1\] is no pair: \('c',\)"),
+        ([{"a": "b"}], r"pairs\[0\] is no pair: \{'a': 'b'\}"),
+        ([frozenset(("a", "b"))], r"pairs\[0\] is no pair: frozenset"),
         (7, r"pairs is of type int: 7\. Give a list"),
         ([7], r"pairs\[0\] is no pair: 7\."),
         ([("a", 1)], r"pairs\[0\]\[1\] is of type int"),

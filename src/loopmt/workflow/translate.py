@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path as FilePath
@@ -226,7 +226,7 @@ def _texts(texts: Iterable[str], name: str) -> list[str]:
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     found = _listed(pairs, "pairs")
     for number, pair in enumerate(found):
-        if isinstance(pair, str) or not isinstance(pair, Collection) or len(pair) != 2:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise DataError(f"pairs[{number}] is no pair: {pair!r:.60}. Write (source, target) for each.")
         _texts(pair, f"pairs[{number}]")
     return [source for source, _ in found], [target for _, target in found]
