@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from loopmt.terminal import visible
 
 _ENDLESS = 1000  # a file and a pipe have no width of their own
+_CONTINUED = " (continued)"
 _BORDER = 3  # of a column, with its padding; one more closes the table
 
 
@@ -38,11 +39,20 @@ def plain(text: str) -> str:
 
 def print_table(out: Console, table: Table, names: int = 1) -> None:
     """The table; where the terminal is narrow in parts below each other, each with the first columns, the names."""
+    title = str(table.title or "")
+    table.title = None  # a line of its own: rich would break it where the table ends
     if Measurement.get(out, out.options.update(max_width=_ENDLESS), table).maximum <= out.width:
-        out.print(table)
+        _print_titled(out, title, table)
         return
     for widths in _parts([_width(out, column) for column in table.columns], names, out.width):
-        out.print(_part(table, widths))
+        _print_titled(out, title, _part(table, widths))
+        title = title.removesuffix(_CONTINUED) + _CONTINUED
+
+
+def _print_titled(out: Console, title: str, table: Table) -> None:
+    if title:
+        out.print(title, style="bold", highlight=False)
+    out.print(table)
 
 
 def _width(out: Console, column: Column) -> int:
@@ -73,7 +83,7 @@ def _taken(widths: Mapping[int, int]) -> int:
 
 
 def _part(table: Table, widths: Mapping[int, int]) -> Table:
-    part = Table(title=table.title, title_justify="left", title_style="bold", header_style="bold")
+    part = Table(header_style="bold")
     part.caption, part.caption_justify = table.caption, table.caption_justify
     columns = [table.columns[number] for number in widths]
     for column, width in zip(columns, widths.values(), strict=True):
