@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
 
 from loopmt.terminal import visible
 
+_HYPHEN = re.compile(r"(?<=\w-)(?=\w)")
 _ENDLESS = 1000  # a file and a pipe have no width of their own
 _CONTINUED = " (continued)"
 _BORDER = 3  # of a column, with its padding; one more closes the table
@@ -56,9 +58,14 @@ def _print_titled(out: Console, title: str, table: Table) -> None:
 
 
 def _width(out: Console, column: Column) -> int:
-    """A cell keeps its line; a heading may be broken between words."""
+    """A cell keeps its line; a heading may be broken between words, and after a hyphen."""
     lines = [Measurement.get(out, out.options, cell).maximum for cell in column.cells]
-    return max([Measurement.get(out, out.options, column.header).minimum, *lines])
+    return max([Measurement.get(out, out.options, _broken(column.header)).minimum, *lines])
+
+
+def _broken(heading: RenderableType, width: int = 0) -> str:
+    """Words that are wider, with a new line after each of their hyphens."""
+    return " ".join(word if len(word) <= width else _HYPHEN.sub("\n", word) for word in str(heading).split(" "))
 
 
 def _parts(widths: Sequence[int], names: int, total: int) -> Iterator[dict[int, int]]:
@@ -87,7 +94,7 @@ def _part(table: Table, widths: Mapping[int, int]) -> Table:
     part.caption, part.caption_justify = table.caption, table.caption_justify
     columns = [table.columns[number] for number in widths]
     for column, width in zip(columns, widths.values(), strict=True):
-        part.add_column(column.header, justify=column.justify, overflow="fold", width=width)
+        part.add_column(_broken(column.header, width), justify=column.justify, overflow="fold", width=width)
     for row, *cells in zip(table.rows, *(column.cells for column in columns), strict=True):
         part.add_row(*cells, style=row.style, end_section=row.end_section)
     return part
