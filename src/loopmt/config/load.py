@@ -53,7 +53,8 @@ def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", n
     for override in overrides:
         _override(document, override)
     document.setdefault("name", name)
-    where += "".join(f" --set {override}" for override in overrides)  # either may be what is wrong
+    if overrides:  # either may be what is wrong
+        where += f" --set {overrides[0]}" if len(overrides) == 1 else " with --set"
     experiment = validated(Experiment, document, where)
     for stage in experiment.stages:
         validated(Train, stage.train, f'{where}: stage "{stage.name}", train')
