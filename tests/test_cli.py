@@ -180,6 +180,8 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     ):
         yield words, b"", "Did you forget the quotes? To a shell > is a redirection"
     yield ("translate", "RUN", "en>fr", "--sample", "--beam", "3"), b"x", "--sample and --beam 3: give one of them"
+    yield ("translate", "RUN", "en>fr", "--top-k", "5", "--seed", "2"), b"x", "--top-k, --seed: only sampling"
+    yield ("translate", "FILE", "en>fr"), b"x", "It is a file: name the folder of a run"
     yield ("export", "RUN", "--to", "hf", "--out", "o", "--type", "int8"), b"", "--type int8 is for --to ct2"
     yield ("translate", "RUN", "en>fr", "--stage", "x"), b"x", "there is no stage 'x'; there are vanilla,"
     yield ("translate", "RUN", "en>fr", "--nbest", "9"), b"x", "9 best translations need a beam of 9"
@@ -196,7 +198,7 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
     yield ("train", "FILE", "--dry-run", "--until", "x"), b"", "there is no stage 'x'"
     yield ("train", "FILE", "--dry-run", "--only", "x"), b"", "there is no stage 'x'; there are vanilla,"
     yield ("train", "FILE", "--until", "dual", "--only", "dual"), b"", "--until and --only: give one of them"
-    yield ("train", "FILE", "--set", "train.token=1"), b"", "Did you mean 'tokens'?"
+    yield ("train", "FILE", "--set", "train.token=1"), b"", " --set train.token=1: unknown key 'token' in train."
     yield ("train", "FILE", "--stop-after", "soon"), b"", "--stop-after soon: write a time"
     yield ("prepare", "FILE", "--set", "data.mono.en=nope"), b"", "there is no"
     yield ("paths", "X>Y", "--languages", "en,fr,en"), b"", "--languages en,fr,en: en is named twice. Name every"
@@ -311,6 +313,9 @@ def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, 
     words = ("--set", 'data.bitext={"en-fr"="bi.en-fr","en-es"="bi.en-es"}')
     star = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", *words)
     assert "left out: fr>es is open, so it needs bitext fr-es; the data has en-es, en-fr" in star.out
+    assert star.out.endswith(f"--run {tmp_path / 'run'} {shlex.join(words)}\n")
+    chosen = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", "--set", "stage.dual.mix=auto")
+    assert chosen.out.count('mix = "auto": these are candidates') == 1
 
 
 def test_dry_run_of_loops_alone_before_their_start_is_trained(

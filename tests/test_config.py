@@ -134,6 +134,10 @@ REFUSED = {
         ONE.replace('"en-fr"', '"en-it"'),
         ': data.bitext "en-it": write two of the languages en, fr, es, as in "en-fr".',
     ),
+    "pair of other languages": (
+        ONE.replace('["en", "fr", "es"]', '["es", "fr"]'),
+        ': data.bitext "en-fr": write two of the languages es, fr, as in "es-fr".',
+    ),
     "no pair": (
         ONE.replace('"en-fr"', '"enfr"'),
         ': data.bitext "enfr": write two of the languages en, fr, es, as in "en-fr".',
@@ -231,9 +235,10 @@ OVERRIDES = {
     "stage.vanila.updates=4": "--set stage.vanila.updates=4: there is no stage 'vanila'; there are vanilla.",
     "stage.updates=4": "--set stage.updates=4: 'stage.updates' does not lead to a key.",
     "languages.en.x=4": "--set languages.en.x=4: 'en' is not inside a section.",
-    "train.tokens=many": "exp.toml: train.tokens = 'many': it should be a valid integer, "
+    "train.tokens=many": "exp.toml --set train.tokens=many: train.tokens = 'many': it should be a valid integer, "
     "unable to parse string as an integer.",
-    "train.toknes=4": "exp.toml: unknown key 'toknes' in train. Did you mean 'tokens'? " + f"Valid keys: {TRAIN_KEYS}.",
+    "train.toknes=4": "exp.toml --set train.toknes=4: unknown key 'toknes' in train. Did you mean 'tokens'? "
+    + f"Valid keys: {TRAIN_KEYS}.",
 }
 
 

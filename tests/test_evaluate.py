@@ -159,6 +159,14 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
     assert "accuracy" not in card["signatures"]
 
 
+def test_a_run_that_cannot_be_written_is_refused_before_work(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != copied)  # root may write whatever the bits say
+    shutil.rmtree(copied / "stages/dual/translations")
+    with pytest.raises(RunError, match=rf"^{copied} cannot be written, and what is found is kept there\. Copy the run"):
+        evaluate([copied], QUICK, Silent())
+    assert not (copied / "stages/dual/translations").exists()
+
+
 def test_several_seeds(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
     experiment = read_sealed(other / "experiment.json", "")

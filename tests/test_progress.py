@@ -39,6 +39,8 @@ def test_what_is_left_early_is_not_done() -> None:
     ("done", "total", "seconds", "said"),
     [
         (30, 120, 20.0, "25% after 20 s, about 60 s left"),
+        (1, 400, 21.0, "0% after 21 s"),
+        (1, 400, 61.0, "0% after 61 s, about 6.8 h left"),
         (1, 10, 90.0, "10% after 90 s, about 14 min left"),
         (1, 10, 3600.0, "10% after 60 min, about 9.0 h left"),
         (10, 10, 9.0, "100% after 9 s"),

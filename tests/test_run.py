@@ -323,6 +323,12 @@ def test_a_folder_that_holds_runs_names_them(tmp_path: Path) -> None:
     )
 
 
+def test_a_mistyped_run_names_its_neighbour(tmp_path: Path) -> None:
+    write_json(_made(tmp_path / "experiment") / "experiment.json", {})
+    with pytest.raises(RunError, match=rf"Did you mean {tmp_path}/experiment\?$"):
+        Run.open(tmp_path / "experimnt")
+
+
 def test_a_folder_with_other_files_is_not_offered_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunError, match=rf"Make one: `loopmt train EXPERIMENT --run {tmp_path}/run`\.$"):

@@ -37,6 +37,23 @@ def test_a_wide_table_comes_in_parts_with_the_names_in_each() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_a_heading_is_broken_after_a_hyphen_before_the_table_is() -> None:
+    stages = ("vanilla", "vanilla-longer", "dual", "dual-longer", "uniform", "multi-step")
+    table = number_table("BLEU", "direction", *stages)
+    table.add_row("en>fr", *["45.1"] * 6)
+    lines = shown(table, 80)
+    assert sum("en>fr" in line for line in lines) == 1 and max(map(len, lines)) <= 80
+    assert "vanilla-" in lines[2] and "longer" in lines[3] and "vanilla-longer" in shown(table, 90)[1]
+
+
+def test_a_title_is_as_wide_as_the_terminal_and_says_what_goes_on() -> None:
+    table = number_table("A title that is wider than its table", "stage", "BLEU")
+    table.add_row("dual", "1.25")
+    assert shown(table, 80)[0] == "A title that is wider than its table"
+    titles = [line for line in shown(wide(), 80, names=2) if "Loops" in line]
+    assert titles == ["Loops", "Loops (continued)", "Loops (continued)"]
+
+
 @pytest.mark.parametrize("width", [24, 30, 50])
 def test_what_is_wider_than_the_terminal_is_folded(width: int) -> None:
     table = number_table("Stages", "stage", "BLEU")

@@ -339,6 +339,9 @@ def test_lines_of_a_stream() -> None:
     stream = io.BytesIO(b"\xef\xbb\xbfone\r\n\n\x00two\xe2\x80\xa8\x0c\nthree")
     assert list(read_stream(stream)) == ["one", "", "\x00two\u2028\x0c", "three"]
     assert list(read_stream(io.BytesIO(b""))) == []
+    unread = io.BytesIO(b"one\n")
+    read_stream(unread)  # a person is told how to type before the first line is waited for
+    assert unread.tell() == 0
     with pytest.raises(DataError, match=r"standard input, line 2 is not UTF-8 \(byte 0xff\)"):
         list(read_stream(io.BytesIO(b"one\n\xff\n")))
 

@@ -13,6 +13,7 @@ from loopmt.terminal import visible
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBars
 
+_TELLING, _LONG = 0.01, 60.0  # share of the work, and seconds, before which its pace says little
 Advance = Callable[[float], None]
 
 
@@ -73,7 +74,8 @@ class Lines:
 def _standing(done: float, total: float | None, seconds: float, before: float = 0.0) -> str:
     if not total:
         return f"{done:,.0f} after {_duration(seconds)}"
-    left = f", about {_duration(seconds * (total - done) / (done - before))} left" if before < done < total else ""
+    told = before < done < total and (done - before >= total * _TELLING or seconds >= _LONG)
+    left = f", about {_duration(seconds * (total - done) / (done - before))} left" if told else ""
     return f"{done / total:.0%} after {_duration(seconds)}{left}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from loopmt.errors import DamagedError, listed
@@ -21,10 +22,19 @@ def strangers(folder: Path) -> list[str]:
 
 def instead_of(folder: Path) -> str:
     """What to name where a run was asked for."""
-    if inside := sorted(str(file.parent) for file in folder.glob("*/experiment.json")):
-        return f"Name one of the runs in it: {listed(inside)}."
+    if folder.is_file():
+        return "It is a file: name the folder of a run, such as runs/experiment."
+    if inside := _runs_in(folder):
+        return f"Name one of the runs in it: {listed([str(run) for run in inside])}."
+    beside = [] if folder.exists() else [run.name for run in _runs_in(folder.parent)]
+    if near := difflib.get_close_matches(folder.name, beside, n=1):
+        return f"Did you mean {folder.parent / near[0]}?"
     place = folder / "run" if strangers(folder) else folder
     return f"Make one: `loopmt train EXPERIMENT --run {place}`."
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    return sorted(file.parent for file in folder.glob("*/experiment.json"))
 
 
 def _is_sealed(file: Path) -> bool:

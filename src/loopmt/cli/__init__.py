@@ -12,7 +12,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from loopmt.cli import (
     analyze,
@@ -33,7 +33,30 @@ from loopmt.cli import (
 from loopmt.errors import LoopmtError
 from loopmt.terminal import visible
 
+
+class _Verb(TyperCommand):
+    """A flag takes no value, and its help shows no type; typer would write <bool>."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_type(super().get_params(ctx))
+
+
+class _Verbs(TyperGroup):
+    """The same before the verb."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_type(super().get_params(ctx))
+
+
+def _without_type(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 app = typer.Typer(
+    cls=_Verbs,
     name="loopmt",
     help="Train translators among K languages from little parallel and much monolingual text, by closing loops.",
     no_args_is_help=True,
@@ -62,17 +85,6 @@ def _help(verb: Callable[..., None]) -> str:
     """The verb's docstring: paragraphs flow to the terminal's width, and brackets are no markup."""
     paragraphs = cleandoc(verb.__doc__ or "").split("\n\n")
     return escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
-
-
-class _Verb(TyperCommand):
-    """A flag takes no value, and its help shows no type; typer would write <bool>."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)
-        for param in params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
 
 
 _VERBS: tuple[Callable[..., None], ...] = (

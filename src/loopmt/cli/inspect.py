@@ -106,7 +106,7 @@ def doctor(as_json: JsonOption = False) -> None:
     lines = {
         "python": f"{found['python']} on {found['platform']}",
         "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
-        "cpu": f"{cpu['usable_cores']} of {cpu['cores']} cores, {cpu['threads']} threads; "
+        "cpu": f"{cpu['usable_cores']} of {cpu['cores']} cores, threads: {cpu['threads']}; "
         f"{found['memory_bytes'] / gib:.1f} GiB of memory",
         "devices": ", ".join(f"{one['name']} ({one['memory_bytes'] / gib:.0f} GiB)" for one in found["devices"])
         or "no CUDA device",

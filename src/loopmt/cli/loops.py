@@ -17,7 +17,9 @@ Json = dict[str, Any]
 _WIDE = 6  # loops side by side
 _TAUGHT_BY = (
     "A row judges the first hop of its loop. Training teaches the last hop of a path: `taught by` is the path that "
-    "teaches the row's direction, the same translators begun one hop later."
+    "teaches the row's direction, the same translators begun one hop later. p: share of translations that are right; "
+    "M: the chance that a wrong one comes home, divided by that of a right one: below 1, the loop tells them apart; "
+    "break-even: the share of lost sentences that must end right for training to pay (docs/planning.md)."
 )
 _IN_SHORT = (
     "p, p_d: right before and after; M, alpha, gamma: docs/theory.md. --all prints every pair of stages, the paper's "

@@ -37,8 +37,9 @@ def print_scorecard(card: dict[str, Any]) -> None:
     for one in card["waiting"]:
         out.print(plain(_waits(one)), highlight=False)
     for metric in metrics:
-        signatures = sorted(set(card["signatures"][metric].values()))
-        out.print(f"{METRICS[metric]}: {', '.join(signatures)}", style="dim", markup=False, highlight=False)
+        for signature in sorted(set(card["signatures"][metric].values())):  # unbroken, to be copied
+            line = f"{METRICS[metric]}: {signature}"
+            out.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
     print_setbacks(setbacks(card["comparisons"]))
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
 
 from loopmt.terminal import visible
 
+_HYPHEN = re.compile(r"(?<=\w-)(?=\w)")
 _ENDLESS = 1000  # a file and a pipe have no width of their own
+_CONTINUED = " (continued)"
 _BORDER = 3  # of a column, with its padding; one more closes the table
 
 
@@ -38,17 +41,31 @@ def plain(text: str) -> str:
 
 def print_table(out: Console, table: Table, names: int = 1) -> None:
     """The table; where the terminal is narrow in parts below each other, each with the first columns, the names."""
+    title = str(table.title or "")
+    table.title = None  # a line of its own: rich would break it where the table ends
     if Measurement.get(out, out.options.update(max_width=_ENDLESS), table).maximum <= out.width:
-        out.print(table)
+        _print_titled(out, title, table)
         return
     for widths in _parts([_width(out, column) for column in table.columns], names, out.width):
-        out.print(_part(table, widths))
+        _print_titled(out, title, _part(table, widths))
+        title = title.removesuffix(_CONTINUED) + _CONTINUED
+
+
+def _print_titled(out: Console, title: str, table: Table) -> None:
+    if title:
+        out.print(title, style="bold", highlight=False)
+    out.print(table)
 
 
 def _width(out: Console, column: Column) -> int:
-    """A cell keeps its line; a heading may be broken between words."""
+    """A cell keeps its line; a heading may be broken between words, and after a hyphen."""
     lines = [Measurement.get(out, out.options, cell).maximum for cell in column.cells]
-    return max([Measurement.get(out, out.options, column.header).minimum, *lines])
+    return max([Measurement.get(out, out.options, _broken(column.header)).minimum, *lines])
+
+
+def _broken(heading: RenderableType, width: int = 0) -> str:
+    """Words that are wider, with a new line after each of their hyphens."""
+    return " ".join(word if len(word) <= width else _HYPHEN.sub("\n", word) for word in str(heading).split(" "))
 
 
 def _parts(widths: Sequence[int], names: int, total: int) -> Iterator[dict[int, int]]:
@@ -73,11 +90,11 @@ def _taken(widths: Mapping[int, int]) -> int:
 
 
 def _part(table: Table, widths: Mapping[int, int]) -> Table:
-    part = Table(title=table.title, title_justify="left", title_style="bold", header_style="bold")
+    part = Table(header_style="bold")
     part.caption, part.caption_justify = table.caption, table.caption_justify
     columns = [table.columns[number] for number in widths]
     for column, width in zip(columns, widths.values(), strict=True):
-        part.add_column(column.header, justify=column.justify, overflow="fold", width=width)
+        part.add_column(_broken(column.header, width), justify=column.justify, overflow="fold", width=width)
     for row, *cells in zip(table.rows, *(column.cells for column in columns), strict=True):
         part.add_row(*cells, style=row.style, end_section=row.end_section)
     return part

@@ -44,6 +44,7 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of sampling.")]
 
 
 def translate(
+    context: typer.Context,
     run: RunFolder,
     path: Annotated[str, typer.Argument(help='A direction "en>fr", or several hops "en>fr>es".', callback=quoted)],
     files: Annotated[
@@ -78,6 +79,8 @@ def translate(
 
     if sample and beam is not None:
         raise ConfigError(f"--sample and --beam {beam}: give one of them. A sample is drawn, and a beam searches.")
+    if not sample and (idle := _given(context, "temperature", "top_k", "top_p", "seed")):
+        raise ConfigError(f"{idle}: only sampling heeds that, and this searches. Add --sample, or leave it out.")
     beam = beam or 4
     how = Generate(
         how="sample" if sample else "beam" if beam > 1 else "greedy",
@@ -102,6 +105,12 @@ def translate(
             stdout.flush()
             done += len(chunk)
             advance(len(chunk))
+
+
+def _given(context: typer.Context, *names: str) -> str:
+    """Those of the options that were typed."""
+    typed = [name for name in names if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in typed)
 
 
 @contextmanager

@@ -37,7 +37,8 @@ def _check_languages(experiment: Experiment) -> None:
     for where, pair in pairs:
         one, _, other = pair.partition("-")
         if one == other or one not in languages or other not in languages:
-            raise ConfigError(f'{where} "{pair}": write two of the languages {", ".join(languages)}, as in "en-fr".')
+            example = f', as in "{"-".join(languages[:2])}"' if len(languages) > 1 else ""
+            raise ConfigError(f'{where} "{pair}": write two of the languages {", ".join(languages)}{example}.')
         if (where, f"{other}-{one}") in pairs:
             raise ConfigError(f'{where} has both "{pair}" and "{other}-{one}", which are one pair: join them.')
     for language in data.monolingual():

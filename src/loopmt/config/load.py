@@ -48,10 +48,13 @@ def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", n
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
+        twice = " A list of tables has double brackets: [[stage]]." if "twice" in str(error) else ""
+        raise ConfigError(f"{where} is not valid TOML: {error}.{twice}") from None
     for override in overrides:
         _override(document, override)
     document.setdefault("name", name)
+    if overrides:  # either may be what is wrong
+        where += f" --set {overrides[0]}" if len(overrides) == 1 else " with --set"
     experiment = validated(Experiment, document, where)
     for stage in experiment.stages:
         validated(Train, stage.train, f'{where}: stage "{stage.name}", train')

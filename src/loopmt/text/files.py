@@ -145,9 +145,9 @@ def read_files(files: Iterable[Path]) -> Iterator[str]:
 
 
 def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
-    """The lines of a stream, each as soon as it is there."""
+    """The lines of a stream, each as soon as it is there, and none before it is asked for."""
     first = _first(stream.readline(), name)
-    return _decoded((line.removesuffix(b"\n") for line in itertools.chain([first] if first else [], stream)), name)
+    yield from _decoded((line.removesuffix(b"\n") for line in itertools.chain([first] if first else [], stream)), name)
 
 
 def _first(line: bytes, name: str) -> bytes:

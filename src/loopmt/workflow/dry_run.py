@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from loopmt.workflow.importing import check_imported
 from loopmt.workflow.train import Request
 
 _TIMED_UPDATES = 2
+_CHOSEN = 'mix = "auto": these are candidates; each direction learns from the loops that are found worth a share'
 _ENOUGH = 20.0  # seconds that gathering, and learning, are timed for
 _PART = 16  # of the rows is what is gathered first
 _LISTED = 60  # paths of a pattern that are named
@@ -56,7 +58,8 @@ def describe(request: Request, progress: Progress) -> None:
         lines += told
         left.append(seconds)
     if site is None:
-        next_step = f"loopmt prepare {request.file} --run {run.folder}"
+        changes = [word for one in request.overrides for word in ("--set", one)]
+        next_step = shlex.join(["loopmt", "prepare", str(request.file), "--run", str(run.folder), *changes])
         lines.append(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
     else:
         lines.append(_left(left, _open_ended(wanted, run), site.device))
@@ -129,7 +132,8 @@ class StagePlan:
     def describe(self, progress: Progress) -> tuple[list[str], float | None]:
         """What there is to say, and the seconds that are left to train; None where that cannot be known."""
         indent = "  " * self._depth(self.stage)
-        lines = [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair)]
+        lines = [_CHOSEN] if self.stage.mix == "auto" else []
+        lines += [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair)]
         seconds: float | None = 0.0
         if self.run.stage(self.stage.name).finished:
             lines.append("finished")
@@ -191,7 +195,8 @@ class StagePlan:
         left = max((self.stage.updates or self.train.max_updates) - done, 0)
         seconds = left * (gathering + updating)
         most = "at most " if self.stage.updates is None else ""  # patience may end it any time
-        untrained = "" if trained else "; where it generates, untrained translators speak at length, so at most"
+        guess = not trained and any(route.synthetic for route in routes)
+        untrained = "; measured with untrained translators, which say too much, so at most" if guess else ""
         return [
             size,
             f"{_moment(updating)} an update and {_moment(gathering)} to gather its rows; "

@@ -63,6 +63,8 @@ def evaluate(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> Jso
     """
     exams = [Exam.open(folder, wish.pivots) for folder in folders]
     _check_comparable(exams)
+    for exam in exams:
+        exam.run.check_writable()
     measured = [exam.measures(wish, progress) for exam in exams]
     cards = []
     for exam, run_measures in zip(exams, measured, strict=True):
