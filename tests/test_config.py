@@ -108,7 +108,8 @@ REFUSED = {
     ),
     "generators for other hops": (
         mixed('[{ path = "X>Y>Z>X", generate = [{ how = "greedy" }] }, "X>Y"]'),
-        ": path X>Y>Z>X generates on 2 hops, but its `generate` lists 1. Give one table for all hops or one for each.",
+        ": path X>Y>Z>X has 2 generating hops, but its `generate` lists 1. "
+        "Give one table for all hops or one for each.",
     ),
     "frozen from nothing": (
         mixed('["X>Y", { path = "X>Y>X", generate = { by = "frozen" } }]'),
@@ -169,6 +170,10 @@ REFUSED = {
     "mix without brackets": (
         BASE + '[[stage]]\nname = "a"\nmix = "X>Y>X"\nupdates = 1',
         ': stage."a".mix = \'X>Y>X\': write a list of paths, mix = ["X>Y>X"], or mix = "auto".',
+    ),
+    "mix of a word": (
+        mixed('"Auto"'),
+        ': stage."vanilla".mix = \'Auto\': write a list of paths, mix = ["X>Y"], or mix = "auto".',
     ),
     "mix of one entry without brackets": (
         BASE + '[[stage]]\nname = "a"\nmix = { path = "X>Y" }\nupdates = 1',

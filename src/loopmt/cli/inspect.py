@@ -127,7 +127,7 @@ def generate(
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows; the same folder resumes.")],
     stage: StageOption = None,
     how: Annotated[How, typer.Option("--how", help="Decoding of every generating hop.")] = How.sample,
-    temperature: Temperature = 1.0,
+    temperature: Temperature = 0.7,  # as loops do
     top_k: Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")] = 10,
     top_p: TopP = 1.0,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,

@@ -138,7 +138,8 @@ def _reason(detail: ErrorDetails, keys: Sequence[int | str]) -> str:
     if detail["type"] == "string_pattern_mismatch":
         return "write letters from a to z, digits, dots, underscores and hyphens, and begin with a letter or a digit"
     if detail["type"] in ("literal_error", "list_type") and keys[-1] == "mix":
-        path = detail["input"] if isinstance(detail["input"], str) else "X>Y"
+        given = detail["input"]
+        path = given if isinstance(given, str) and ">" in given else "X>Y"
         return f'write a list of paths, mix = ["{path}"], or mix = "auto"'
     return detail["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
 

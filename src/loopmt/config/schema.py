@@ -260,8 +260,8 @@ class MixEntry(Section):
         settings = self.generate if isinstance(self.generate, list) else [self.generate] * hops
         if len(settings) != hops:
             raise ConfigError(
-                f"path {self.path} generates on {hops} hops, but its `generate` lists {len(settings)}. "
-                "Give one table for all hops or one for each."
+                f"path {self.path} has {hops} generating hop{'s' * (hops != 1)}, but its `generate` lists "
+                f"{len(settings)}. Give one table for all hops or one for each."
             )
         return settings
 

@@ -322,7 +322,7 @@ def _moment(seconds: float) -> str:
 
 def _clock(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.0f} seconds"
+        return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
     if seconds < 7200:
         return f"{seconds / 60:.0f} minutes"
     return f"{seconds / 3600:.1f} hours" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
