@@ -303,15 +303,23 @@ def test_pilots_have_the_shares_of_a_suggested_mix(run: FilePath) -> None:
         assert max((entry.path.count(">") for entry in entries), default=0) == length
 
 
-def test_the_command_says_what_to_do(run: FilePath) -> None:
-    shown = CliRunner().invoke(app, ["plan", str(run), "--beam", "1", "--sentences", "20", "--threshold", "60"])
+def asked(run: FilePath, *more: str) -> str:
+    shown = CliRunner().invoke(app, ["plan", str(run), "--beam", "1", "--sentences", "20", "--threshold", "60", *more])
     assert shown.exit_code == 0, shown.output
-    for words in ("correct: BLEU > 60", "break-even", "Which pivot", "en>fr>es>en", "the verdict stays the same for"):
-        assert words in shown.stdout
+    assert "correct: BLEU > 60" in shown.stdout and "A row judges the first hop" in shown.stdout
     assert "A mix to paste" in shown.stdout or "No loop is worth trying" in shown.stdout
+    assert "pilot" not in shown.stdout, "none has flown"
     rows = [[cell.strip() for cell in line.split("│")] for line in shown.stdout.splitlines() if "│" in line]
     assert any(row[2:4] == ["en>fr>es>en", "fr>es>en>fr"] and row[4] in VERDICTS for row in rows), "what teaches it"
-    assert "pilot" not in shown.stdout, "none has flown"
+    return shown.stdout
+
+
+def test_the_command_says_what_to_do_and_with_all_what_it_rests_on(run: FilePath) -> None:
+    rest = ("95% intervals", "can lose", "break-even", "Which pivot", "the verdict stays the same for")
+    said = asked(run)
+    assert not [words for words in rest if words in said] and "--all prints intervals" in said
+    said = asked(run, "--all")
+    assert [words for words in rest if words in said] == list(rest) and "--all" not in said
 
 
 def test_a_plan_of_weak_translators_warns(run: FilePath, capsys: pytest.CaptureFixture[str]) -> None:

@@ -407,6 +407,7 @@ def test_which_steps_are_shown(judged: Path) -> None:
     [
         ("evaluate", ["--beam", "1", "--samples", "20"]),
         ("plan", ["--beam", "1", "--sentences", "12"]),
+        ("plan", ["--beam", "1", "--sentences", "12", "--all"]),
         ("analyze", ["--beam", "1", "--sentences", "12", "--against-plan"]),
         ("analyze", ["--beam", "1", "--sentences", "12", "--all"]),
         ("report", ["--sentences", "0"]),

@@ -88,6 +88,9 @@ def plan(
             help="Also train so long with loops and without, and predict from that.",
         ),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print intervals, bounds and what longer loops tell beyond dual ones.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Will loops help these translators, and which? Decoding only; minutes.
@@ -108,4 +111,4 @@ def plan(
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:
-        print_plan(found)
+        print_plan(found, everything)

@@ -18,8 +18,12 @@ _WIDE = 6  # loops side by side
 _TAUGHT_BY = (
     "A row judges the first hop of its loop. Training teaches the last hop of a path: `taught by` is the path that "
     "teaches the row's direction, the same translators begun one hop later. p: share of translations that are right; "
-    "M: the chance that a wrong one comes home, divided by that of a right one: below 1, the loop tells them apart; "
-    "break-even: the share of lost sentences that must end right for training to pay (docs/planning.md)."
+    "M: the chance that a wrong one comes home, divided by that of a right one: below 1, the loop tells them apart "
+    "(docs/planning.md)."
+)
+_BREAK_EVEN = "break-even: the share of lost sentences that must end right for training to pay."
+_MORE_OF_A_PLAN = (
+    "\n--all prints intervals, bounds and what a longer loop tells beyond the dual one; plan.json holds all."
 )
 _IN_SHORT = (
     "p, p_d: right before and after; M, alpha, gamma: docs/theory.md. --all prints every pair of stages, the paper's "
@@ -102,25 +106,30 @@ def _print_everything(out: Console, analysis: Json, rule: str) -> None:
         print_table(out, _threshold_table(analysis["thresholds"]), names=2)
 
 
-def print_plan(plan: Json) -> None:
+def print_plan(plan: Json, everything: bool = False) -> None:
+    """Verdicts and why, what an untaught direction could learn from, and last what to do."""
     out = console()
-    print_table(out, _loop_table(plan), names=2)
-    _say(out, _TAUGHT_BY)
+    print_table(out, _loop_table(plan, everything), names=2)
+    _say(out, f"{_TAUGHT_BY} {_BREAK_EVEN}" if everything else _TAUGHT_BY)
+    for reason, loops in _reasons(plan).items():
+        _say(out, f"{', '.join(loops)}: {reason}")
+    if weak := too_weak(plan["grid"]):
+        _say(out, f"\n{weak}")
+    if everything:
+        _print_pivots(out, plan)
+    if plan["zero_resource"]:
+        _print_zero_resource(out, plan["zero_resource"])
+    _say(out, f"\n{_turns(plan)}" if everything else _MORE_OF_A_PLAN)
+    _say(out, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
+
+
+def _reasons(plan: Json) -> dict[str, list[str]]:
+    """The loops of each verdict and its reason."""
     reasons: dict[str, list[str]] = {}
     for outlook in plan["directions"].values():
         for loop in outlook["loops"]:
             reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
-    for reason, loops in reasons.items():
-        _say(out, f"{', '.join(loops)}: {reason}")
-    if weak := too_weak(plan["grid"]):
-        _say(out, f"\n{weak}")
-    pivots = [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]
-    if pivots:
-        print_table(out, _pivot_table(pivots))
-    if plan["zero_resource"]:
-        _print_zero_resource(out, plan["zero_resource"])
-    _say(out, f"\n{_turns(plan)}")
-    _say(out, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
+    return reasons
 
 
 def _say(out: Console, text: str) -> None:
@@ -208,38 +217,36 @@ def _mean(values: Iterable[float | None]) -> str:
 # -- the plan's tables -----------------------------------------------------------------------------------------
 
 
-def _loop_table(plan: Json) -> Table:
-    """The verdict before the numbers it rests on: a narrow terminal shows the last columns in a second table."""
+def _loop_table(plan: Json, everything: bool) -> Table:
+    """The verdict before the numbers it rests on; in short it fits a narrow terminal."""
     flown = plan["pilot_updates"] is not None
+    bounds = ("can lose", "can gain", "break-even") if everything else ()
     table = number_table(
-        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}; 95% intervals",
-        *("direction", "loop", "taught by", "verdict", *(["pilot"] if flown else [])),
-        *("p", "M", "can lose", "can gain", "break-even"),
+        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}{'; 95% intervals' * everything}",
+        *("direction", "loop", "taught by", "verdict", *(["pilot"] if flown else []), "p", "M", *bounds),
     )
     for direction, outlook in plan["directions"].items():
         table.add_section()
         for number, loop in enumerate(outlook["loops"]):
-            table.add_row("" if number else direction, *_loop_cells(loop, flown))
+            pilot = [_predicted(loop["pilot"])] if flown else []
+            numbers = _all_numbers(loop) if everything else [_two(loop["values"][name][0]) for name in ("p", "M")]
+            names = loop["loop"], loop["trained_as"], loop["verdict"]
+            table.add_row("" if number else direction, *names, *pilot, *numbers)
     return table
 
 
-def _loop_cells(loop: Json, flown: bool) -> list[str]:
-    values = loop["values"]
-    return [
-        loop["loop"],
-        loop["trained_as"],
-        loop["verdict"],
-        *([_predicted(loop["pilot"])] if flown else []),
-        _shown(values["p"]),
-        _shown(values["M"]),
-        f"{loop['bracket'][0]:+.3f}",
-        f"{loop['bracket'][1]:+.3f}",
-        _two(values["breakeven"][0]),
-    ]
+def _all_numbers(loop: Json) -> list[str]:
+    measured = [_shown(loop["values"][name]) for name in ("p", "M")]
+    return [*measured, *(f"{bound:+.3f}" for bound in loop["bracket"]), _two(loop["values"]["breakeven"][0])]
 
 
 def _predicted(pilot: Json | None) -> str:
     return _shown(pilot["predicted"], True) if pilot else "-"
+
+
+def _print_pivots(out: Console, plan: Json) -> None:
+    if pivots := [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]:
+        print_table(out, _pivot_table(pivots))
 
 
 def _pivot_table(pivots: Sequence[Json]) -> Table:
