@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import itertools
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +22,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from loopmt.cli import main
 from loopmt.progress import Silent
 from loopmt.rng import numpy_generator
 from loopmt.workflow.train import Request, train
@@ -192,3 +197,37 @@ def reference(request: pytest.FixtureRequest, ask_for: AskFor, references: dict[
         references["whole"] = ask_for(request.module.STAGE)
         assert train(references["whole"], Silent())
     return references["whole"]
+
+
+# -- verbs as typed -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """The command line in this process: loading torch anew for each call would take seconds."""
+
+    def call(*words: object, stdin: str | bytes = "") -> Outcome:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["loopmt", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capfd.readouterr()
+        return Outcome(stop.value.code if isinstance(stop.value.code, int) else 0, captured.out, captured.err)
+
+    return call
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

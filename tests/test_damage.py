@@ -6,13 +6,11 @@ or can make it again. Afterwards every other file is as it was.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
 import shutil
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from loopmt.cli import main
+from conftest import Cli, Outcome
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.workflow.train import Request, train
@@ -59,27 +57,16 @@ UNSEEN = {"store/en.tokens": {"evaluate"}, "store/en-fr.fr.offsets": {"evaluate"
 WRITTEN = {"report.html", "scorecard.json", ".lock"}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Cli = Callable[[str, Path, Path], Outcome]
+Verb = Callable[[str, Path, Path], Outcome]
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+def cli(cli: Cli) -> Verb:
     def call(verb: str, file: Path, run: Path) -> Outcome:
-        words = VERBS[verb].format(file=file, run=run).split()
-        monkeypatch.setattr(sys, "argv", ["loopmt", *words])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"The small child hears the kind cat.\n")))
-        with warnings.catch_warnings(), pytest.raises(SystemExit) as stop:
+        with warnings.catch_warnings():
             warnings.simplefilter("always")
-            main()
-        said = capfd.readouterr()
-        return Outcome(stop.value.code if isinstance(stop.value.code, int) else 0, said.out, said.err)
+            words = VERBS[verb].format(file=file, run=run).split()
+            return cli(*words, stdin="The small child hears the kind cat.\n")
 
     return call
 
@@ -123,7 +110,7 @@ def unharmed(damaged: bytes, original: bytes) -> bool:
     return bool(before == after or unsealed)
 
 
-def check(cli: Cli, tiny: Path, run: Path, name: str, how: str, verb: str) -> None:
+def check(cli: Verb, tiny: Path, run: Path, name: str, how: str, verb: str) -> None:
     """Damage, call, look, and put everything back."""
     before, original = contents(run), (run / name).read_bytes()
     damage(run / name, how)
@@ -152,7 +139,7 @@ def check(cli: Cli, tiny: Path, run: Path, name: str, how: str, verb: str) -> No
 
 
 @pytest.mark.parametrize("name", REFUSED_BY)
-def test_damaged_files(cli: Cli, tiny_experiment_file: Path, judged_run: Path, name: str) -> None:
+def test_damaged_files(cli: Verb, tiny_experiment_file: Path, judged_run: Path, name: str) -> None:
     for how in ("delete", "cut", "flip"):
         for verb in VERBS if how == "cut" else ("prepare", "train", "translate", "show"):
             check(cli, tiny_experiment_file, judged_run, name, how, verb)
@@ -161,7 +148,7 @@ def test_damaged_files(cli: Cli, tiny_experiment_file: Path, judged_run: Path, n
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", REFUSED_BY)
-def test_damaged_files_at_length(cli: Cli, tiny_experiment_file: Path, judged_run: Path, name: str, verb: str) -> None:
+def test_damaged_files_at_length(cli: Verb, tiny_experiment_file: Path, judged_run: Path, name: str, verb: str) -> None:
     for how in ("delete", "cut", "empty", *(f"flip {number}" for number in range(20))):
         check(cli, tiny_experiment_file, judged_run, name, how, verb)
 
@@ -207,7 +194,7 @@ def test_damage_in_the_middle_costs_only_time(ask_for: ASK, reference: Request, 
     assert_same_weights(request, reference)
 
 
-def test_one_process_at_a_time(cli: Cli, tiny_experiment_file: Path, judged_run: Path) -> None:
+def test_one_process_at_a_time(cli: Verb, tiny_experiment_file: Path, judged_run: Path) -> None:
     with Run(judged_run).locked():
         for verb in ("prepare", "train"):
             outcome = cli(verb, tiny_experiment_file, judged_run)
@@ -247,7 +234,9 @@ def used(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("room", [4, 60, 250, 600], ids=lambda room: f"{room} KiB")
-def test_a_disk_that_fills_up_while_training(ask_for: ASK, reference: Request, disk: Disk, cli: Cli, room: int) -> None:
+def test_a_disk_that_fills_up_while_training(
+    ask_for: ASK, reference: Request, disk: Disk, cli: Verb, room: int
+) -> None:
     """In the log, in the first checkpoint or in a later one, as the room goes."""
     request = ask_for(STAGE)
     assert request.run is not None
@@ -263,7 +252,9 @@ def test_a_disk_that_fills_up_while_training(ask_for: ASK, reference: Request, d
     assert not [entry for entry in run.rglob("*") if entry.name.endswith((".draft", ".old", ".tmp"))]
 
 
-def test_a_disk_that_fills_up_while_preparing(tiny_experiment_file: Path, tiny_run: Path, disk: Disk, cli: Cli) -> None:
+def test_a_disk_that_fills_up_while_preparing(
+    tiny_experiment_file: Path, tiny_run: Path, disk: Disk, cli: Verb
+) -> None:
     run = disk.folder / "run"
     disk.remount("size=40k")
     outcome = cli("prepare", tiny_experiment_file, run)
@@ -276,7 +267,7 @@ def test_a_disk_that_fills_up_while_preparing(tiny_experiment_file: Path, tiny_r
         assert contents(run / folder) == contents(tiny_run / folder)
 
 
-def test_a_read_only_disk(tiny_experiment_file: Path, judged_run: Path, disk: Disk, cli: Cli) -> None:
+def test_a_read_only_disk(tiny_experiment_file: Path, judged_run: Path, disk: Disk, cli: Verb) -> None:
     """What only reads works; what must write says that it cannot."""
     run = Path(shutil.copytree(judged_run, disk.folder / "run"))
     before = contents(run)
@@ -286,7 +277,8 @@ def test_a_read_only_disk(tiny_experiment_file: Path, judged_run: Path, disk: Di
     for verb in ("prepare", "train", "evaluate", "report"):
         outcome = cli(verb, tiny_experiment_file, run)
         assert (outcome.code, outcome.out) == (2, ""), (verb, outcome)
-        reason = "cannot be written, and what is found" if verb == "report" else "Read-only file system"
+        kept = verb in ("evaluate", "report")
+        reason = "cannot be written, and what is found" if kept else "Read-only file system"
         assert reason in outcome.err and outcome.err.startswith("loopmt: ")
     disk.remount("rw")
     assert contents(run) == before
