@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from loopmt.config import schema
+from loopmt.config import Experiment, schema
 
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
-    ("the file", schema.Experiment),
+    ("the file", Experiment),
     ("[data]", schema.Data),
     ("[data.clean]", schema.Clean),
     ("[data.world]", schema.WorldData),

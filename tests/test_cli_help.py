@@ -41,6 +41,12 @@ def test_help_loses_no_word_and_flows(cli: Cli, monkeypatch: pytest.MonkeyPatch,
         assert " ".join(param.help.split()) in told
 
 
+@pytest.mark.parametrize("verb", ["", *sorted(commands())])
+def test_a_flag_shows_no_type(cli: Cli, verb: str) -> None:
+    said = cli(*verb.split(), "--help").out
+    assert "--help" in said and "<bool>" not in said and "BOOLEAN" not in said
+
+
 def test_version(cli: Cli) -> None:
     done = cli("--version")
     assert (done.code, done.err) == (0, "") and re.fullmatch(r"loopmt \d+\.\d+\S*\n", done.out)

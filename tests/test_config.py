@@ -25,6 +25,11 @@ def mixed(mix: str) -> str:
 
 REFUSED = {
     "not toml": ("x = = 3", " is not valid TOML: Invalid value (at line 1, column 5)."),
+    "a stage in single brackets": (
+        "[stage]\nname = 'a'\n[stage]\nname = 'b'",
+        " is not valid TOML: Cannot declare ('stage',) twice (at line 3, column 7). "
+        "A list of tables has double brackets: [[stage]].",
+    ),
     "nothing": ("", ": languages is missing. data is missing. stage is missing."),
     "no stage": (BASE, ": stage is missing."),
     "unknown key": (

@@ -24,7 +24,6 @@ from loopmt.errors import RunError, StoppedError
 from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
 from loopmt.workflow.side_by_side import _end_of
-from loopmt.workflow.stages import Stopper
 from loopmt.workflow.train import Request, train
 
 ASK = Callable[..., Request]
@@ -155,67 +154,6 @@ def test_a_paused_stage_is_not_done(ask_for: ASK) -> None:
     request, stream = ask_for(STAGE), io.StringIO()
     assert not train(Request(request.file, request.run, stop_after=0.0), Lines(stream, interval=0))
     assert "training loops: stopped after" in stream.getvalue() and "training loops: done" not in stream.getvalue()
-
-
-def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
-    stopper = Stopper(deadline=time.monotonic() - 60)
-    with stopper.listening():
-        assert stopper.asked()
-        os.kill(os.getpid(), signal.SIGTERM)  # the process that started the stages side by side has a clock too
-        stopper.heard = (stopper.heard or 0.0) - 60
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGTERM)
-    assert stopper.reason == "the time given by --stop-after is over"
-
-
-def awaited(said: list[str]) -> list[str]:
-    """What a stopper has somebody say; it does not wait for it."""
-    until = time.monotonic() + 10
-    while not said and time.monotonic() < until:
-        time.sleep(0.01)
-    return said
-
-
-def test_a_signal_is_answered_at_once_and_once() -> None:
-    stopper, said = Stopper(), list[str]()
-    with stopper.listening(), stopper.told_by(said.append):
-        for _ in range(2):  # as a terminal and torchrun both pass it on
-            os.kill(os.getpid(), signal.SIGINT)
-            assert awaited(said) == ["SIGINT was received"]
-
-
-def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
-    stopper, said = Stopper(), list[str]()
-    with stopper.listening():
-        os.kill(os.getpid(), signal.SIGINT)
-    for _ in range(2):  # stages
-        with stopper.told_by(said.append):
-            assert awaited(said) == ["SIGINT was received"]
-
-
-def test_a_signal_between_two_stages_is_answered_by_the_second() -> None:
-    """The first has no round left to end."""
-    stopper, first, second = Stopper(), list[str](), list[str]()
-    with stopper.listening():
-        with stopper.told_by(first.append):
-            pass
-        os.kill(os.getpid(), signal.SIGINT)
-        with stopper.told_by(second.append):
-            assert awaited(second) == ["SIGINT was received"] and not first
-
-
-def test_a_signal_in_the_middle_of_a_line_waits_for_its_end_and_holds_nobody_up() -> None:
-    line, said = threading.Lock(), list[str]()
-
-    def tell(reason: str) -> None:
-        if line.acquire(timeout=5):
-            said.append(reason)
-
-    stopper = Stopper(tell=tell)
-    with stopper.listening(), line:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert stopper.asked() and not said
-    assert awaited(said) == ["SIGINT was received"]
 
 
 def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:

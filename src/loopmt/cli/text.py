@@ -77,10 +77,7 @@ def translate(
     from loopmt.text.files import read_files, read_stream
     from loopmt.workflow.translate import checked_path, chunks
 
-    if sample and beam is not None:
-        raise ConfigError(f"--sample and --beam {beam}: give one of them. A sample is drawn, and a beam searches.")
-    if not sample and (idle := _given(context, "temperature", "top_k", "top_p", "seed")):
-        raise ConfigError(f"{idle}: only sampling heeds that, and this searches. Add --sample, or leave it out.")
+    _check_decoding(context, sample, beam)
     beam = beam or 4
     how = Generate(
         how="sample" if sample else "beam" if beam > 1 else "greedy",
@@ -105,6 +102,13 @@ def translate(
             stdout.flush()
             done += len(chunk)
             advance(len(chunk))
+
+
+def _check_decoding(context: typer.Context, sample: bool, beam: int | None) -> None:
+    if sample and beam is not None:
+        raise ConfigError(f"--sample and --beam {beam}: give one of them. A sample is drawn, and a beam searches.")
+    if not sample and (idle := _given(context, "temperature", "top_k", "top_p", "seed")):
+        raise ConfigError(f"{idle}: only sampling heeds that, and this searches. Add --sample, or leave it out.")
 
 
 def _given(context: typer.Context, *names: str) -> str:

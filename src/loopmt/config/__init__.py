@@ -1,13 +1,13 @@
-"""Experiment files: what may be said (`schema`), how it is read (`load`), what must agree (`check`)."""
+"""Experiment files: what may be said (`schema`, `experiment`), how it is read (`load`), what must agree (`check`)."""
 
 from loopmt.config.check import expansions, spoken_hops, supervised_shares, taught_hops, tuned
+from loopmt.config.experiment import Experiment
 from loopmt.config.load import load, loads, validated
 from loopmt.config.schema import (
     Auto,
     Clean,
     Compare,
     Data,
-    Experiment,
     Fuse,
     Generate,
     Imported,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from loopmt.config.schema import Compare, Experiment, MixEntry, Stage
+from loopmt.config.experiment import Experiment
+from loopmt.config.schema import Compare, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.path import Expansion, Hop, Path, Pattern, check_language, expand_fed
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from loopmt.config.check import check
-from loopmt.config.schema import Experiment, Train
+from loopmt.config.experiment import Experiment
+from loopmt.config.schema import Train
 from loopmt.errors import ConfigError, LoopmtError, listed
 
 Kind = TypeVar("Kind", bound=BaseModel)

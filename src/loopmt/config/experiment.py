@@ -1,0 +1,91 @@
+"""The whole of an experiment file, and what holds in each of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from loopmt.config.schema import (
+    LOOPS_DROPOUT,
+    NAME,
+    PEAKS,
+    Compare,
+    Data,
+    Imported,
+    Model,
+    Section,
+    Stage,
+    Train,
+    Vocab,
+)
+from loopmt.errors import ConfigError
+from loopmt.path import Hop
+
+
+class Experiment(Section):
+    """A small tree of stages over the same data."""
+
+    name: str = Field("experiment", pattern=NAME, description="default: the file's name")
+    languages: list[str] = Field(min_length=2, description="codes such as en, fr, zh_Hans")
+    seed: int = Field(1, ge=0, description="every random number depends on it")
+    data: Data = Field(description="text")
+    vocab: Vocab = Field(Vocab(), description="subwords")
+    model: Model = Field(default_factory=lambda: Model.model_validate({}), description="network")
+    train: Train = Field(Train(), description="training")
+    stages: list[Stage] = Field(alias="stage", min_length=1, description="the tree")
+    compare: list[Compare] = Field([], description="which stage is measured against which control")
+    imported: list[Imported] = Field([], description="pretrained translators, by direction")
+
+    def stage(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
+
+    def asked_for(self, until: str | None, only: Sequence[str]) -> list[Stage]:
+        """The stages up to `until`; or `only` some, and those that they come from."""
+        if until and only:
+            raise ConfigError("--until and --only: give one of them; --only trains a stage and those it comes from.")
+        if until:
+            return self.stages[: self.stages.index(self.stage(until)) + 1]
+        needed = {name for stage in only for name in (stage, *self.ancestors(stage))}
+        return [stage for stage in self.stages if stage.name in needed or not only]
+
+    def ancestors(self, name: str) -> list[str]:
+        """The stages that a stage descends from, nearest first."""
+        parent = self.stage(name).from_
+        return [] if parent is None else [parent, *self.ancestors(parent)]
+
+    def alike(self, other: Experiment) -> bool:
+        """May runs of both be judged together?
+
+        Seeds, names and comparisons may differ, and one may have stages that the other has not.
+        """
+        shared = {stage.name for stage in self.stages} & {stage.name for stage in other.stages}
+
+        def essence(one: Experiment) -> str:
+            stages = [stage for stage in one.stages if stage.name in shared]
+            return one.model_copy(update={"seed": 0, "name": "-", "stages": stages, "compare": []}).model_dump_json()
+
+        return essence(self) == essence(other)
+
+    def imports(self, use: Literal["start", "generator"]) -> frozenset[Hop]:
+        """Directions that have a pretrained translator for this use."""
+        return frozenset(imported.hop for imported in self.imported if imported.use == use)
+
+    def training(self, stage: Stage) -> Train:
+        """[train] as it holds in a stage: its own keys, what differs where it continues, the preset's values."""
+        base = self.train.model_dump()
+        continued = {**base["continued"], **stage.train.get("continued", {})} if stage.from_ else {}
+        continued = {key: value for key, value in continued.items() if value is not None}
+        peak, warmup = PEAKS[self.model.preset]
+        defaults = {"learning_rate": peak, "warmup": warmup, "dropout": self.usual_dropout(stage), **continued}
+        set_here = {key: value for key, value in base.items() if value is not None and key not in continued}
+        return Train.model_validate({**defaults, **set_here, **stage.train})
+
+    def usual_dropout(self, stage: Stage) -> float | None:
+        """What a stage has where nothing is written; None: the model's. Loops bring text, and want less than bitext."""
+        less = LOOPS_DROPOUT.get(self.model.preset, self.model.dropout)
+        return less if stage.from_ and stage.generates and less < self.model.dropout else None
