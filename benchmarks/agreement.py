@@ -23,9 +23,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from loopmt.config import Fuse, Generate
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import say
-from loopmt.model.limits import Limits
-from loopmt.model.translators import Translators
+from loopmt.model.decoding import generate
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.processes import device_of_this_process
 from loopmt.run import Run
@@ -102,7 +102,7 @@ def compared(
         }
 
 
-def _all(translators: Translators, texts: dict[str, list[str]], way: Way, dtype: torch.dtype, how: Generate) -> Said:
+def _all(translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype: torch.dtype, how: Generate) -> Said:
     kind = replace(translators, fuse=way.fuse)
     kind.live = translators.live
     found: Said = {}
@@ -111,7 +111,9 @@ def _all(translators: Translators, texts: dict[str, list[str]], way: Way, dtype:
             speaker = kind.speaker(hop, "live", dtype)
             sources = kind.addressed(Ragged.of(kind.vocab.encode(texts[hop.source], hop.source)), hop)
             speaker = speaker if way.captured else replace(speaker, captured=None)
-            found[hop] = [row.tolist() for row in say(speaker, sources, how, Limits.on(kind.device)).ids.rows()]
+            found[hop] = [
+                row.tolist() for row in generate(speaker, sources, how, DecodeLimits.on(kind.device)).ids.rows()
+            ]
     return found
 
 
@@ -121,7 +123,7 @@ def _same(one: Said, other: Said) -> float:
     return sum(equal) / max(1, len(equal))
 
 
-def _bleu(translators: Translators, texts: dict[str, list[str]], said: Said) -> float:
+def _bleu(translators: NetworkStack, texts: dict[str, list[str]], said: Said) -> float:
     """The mean of the directions."""
     scores = [
         sacre_bleu(translators.vocab.decode(ids, hop.target), texts[hop.target]).score for hop, ids in said.items()

@@ -11,16 +11,16 @@ from benchmarks.timing import Plan
 from loopmt.export.ct2 import Type, check_installed, write_ct2
 from loopmt.export.network import networks
 from loopmt.export.tokenizer import Subwords
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 
 
-def pieces_of(translators: Translators) -> list[str]:
+def pieces_of(translators: NetworkStack) -> list[str]:
     """Subwords in the order of their ids."""
     return Subwords(networks(translators, "bpe", 512)[0].source_model).pieces
 
 
 def greedy(
-    translators: Translators, sources: Sequence[Sequence[int]], length: int, plan: Plan, kind: Type, folder: Path
+    translators: NetworkStack, sources: Sequence[Sequence[int]], length: int, plan: Plan, kind: Type, folder: Path
 ) -> Callable[[], Any]:
     check_installed()
     import ctranslate2

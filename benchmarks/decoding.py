@@ -13,38 +13,38 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loopmt.config import spoken_hops
-from loopmt.judge.loops import loops_of, starts_of
+from loopmt.judge.loops import held_out_text, loops_of
 from loopmt.model.translators import all_hops
-from loopmt.path import Path as Walk
+from loopmt.path import LanguagePath
 from loopmt.progress import Progress, standard
 from loopmt.text.store import Store
-from loopmt.workflow.evaluate import Exam, Translations
-from loopmt.workflow.memory import Memory
-from loopmt.workflow.plan import Question, Survey
+from loopmt.workflow.evaluate import RunEvaluation, Translations
+from loopmt.workflow.memory import CachedTranslator
+from loopmt.workflow.plan import PlanInputs, PlanOptions
 
 
-def translate(folder: Path, beam: int, paths: Sequence[Walk], progress: Progress) -> None:
+def translate(folder: Path, beam: int, paths: Sequence[LanguagePath], progress: Progress) -> None:
     """Every test set, by every finished stage: what evaluate asks for."""
-    exam = Exam.open(folder, paths)
+    exam = RunEvaluation.open(folder, paths)
     for name in exam.run.finished():
         Translations(exam, name, beam).all(exam.pairs_of(name), progress)
 
 
 def survey(folder: Path, beam: int, progress: Progress) -> None:
     """The loops of the first stage on validation text: what plan asks for."""
-    asked = Survey.open(folder, Question(beam=beam))
-    memory = Memory.of(asked.run, asked.stage.name, beam)
+    asked = PlanInputs.open(folder, PlanOptions(beam=beam))
+    memory = CachedTranslator.of(asked.run, asked.stage.name, beam)
     memory.walk(asked.starts, asked.paths, progress, f"loops of {asked.stage.name}")
 
 
 def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:
     """The loops of every finished stage on every test set: what analyze asks for, and report."""
-    exam, store = Exam.open(folder), Store.open(folder / "store")
+    exam, store = RunEvaluation.open(folder), Store.open(folder / "store")
     for stage in exam.run.finished():
         hops = all_hops(exam.experiment.languages, spoken_hops(exam.experiment, stage))
-        memory = Memory.of(exam.run, stage, beam)
+        memory = CachedTranslator.of(exam.run, stage, beam)
         for name in store.tests:
-            starts = starts_of(store, name, hops, sentences, exam.experiment.data.lowercase)
+            starts = held_out_text(store, name, hops, sentences, exam.experiment.data.lowercase)
             memory.walk(starts, loops_of(hops), progress, f"loops of {stage} on {name}")
 
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--path", action="append", default=[], help='also decode through others, as in "fr>en>es"')
     options = parser.parse_args(arguments)
     progress = standard()
-    translate(options.run, options.beam, [Walk.parse(path) for path in options.path], progress)
+    translate(options.run, options.beam, [LanguagePath.parse(path) for path in options.path], progress)
     survey(options.run, options.beam, progress)
     walk(options.run, options.beam, options.sentences, progress)
 

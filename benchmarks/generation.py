@@ -11,7 +11,7 @@ from benchmarks.timing import Measurement, Plan, Systems, Work, compare
 
 from loopmt.config import Generate
 from loopmt.export.ct2 import Type
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 
 _HOP = Hop("en", "fr")
@@ -46,7 +46,7 @@ def _measure(how: Generate, name: str, rows: int, length: int, plan: Plan, folde
     return compare(measurement, systems, plan)
 
 
-def _systems(translators: Translators, how: Generate, rows: int, length: int, plan: Plan, folder: Path) -> Systems:
+def _systems(translators: NetworkStack, how: Generate, rows: int, length: int, plan: Plan, folder: Path) -> Systems:
     sources = ours.random_ids(translators.vocab, [length - 1] * rows, "sources")  # and an end
 
     def ct2(kind: Type) -> Work:

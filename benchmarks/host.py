@@ -33,13 +33,12 @@ from loopmt.config import Generate, MixEntry, Train
 from loopmt.learn import trainer as trainer_module
 from loopmt.learn.gather import Gatherer, Route
 from loopmt.learn.learner import Learner
-from loopmt.learn.trainer import Hooks, Trainer, Validation
+from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
 from loopmt.model import travel as travel_module
-from loopmt.model.limits import Limits
-from loopmt.model.sieve import LanguageFrequencies, Sieve
-from loopmt.model.translators import Translators
-from loopmt.path import Path as Walk
-from loopmt.path import Pattern
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.sieve import LanguageFrequencies, SyntheticTextFilter
+from loopmt.model.translators import NetworkStack
+from loopmt.path import LanguagePath, Pattern
 from loopmt.processes import Processes
 from loopmt.rng import numpy_generator
 from loopmt.run import StageFolder
@@ -53,7 +52,7 @@ SIZES = {"mean": 3.2, "spread": 0.6}  # of the logarithm of a sentence's subword
 PARTS: tuple[tuple[Any, str, str], ...] = (
     (Gatherer, "_read", "reading rows"),
     (Gatherer, "_mixed", "interleaving"),
-    (Sieve, "__call__", "sieve"),
+    (SyntheticTextFilter, "__call__", "sieve"),
     (travel_module, "say", "decoding"),
     (Gatherer, "_walk", "walking"),
     (trainer_module, "pack", "packing"),
@@ -109,12 +108,13 @@ def europarl_like(folder: Path, vocab: Vocab, rows: int) -> Store:
     return Store.open(folder)
 
 
-def trainer_of(translators: Translators, store: Store, paths: Sequence[str], train: Train, folder: Path) -> Trainer:
+def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], train: Train, folder: Path) -> Trainer:
     """A trainer as a stage has it, with the shapes that the lengths call for."""
     entries = [MixEntry(path=path, generate=Generate(how="greedy")) for path in paths]
     found = [(entry, walk) for entry in entries for walk in Pattern.parse(entry.path).expand(LANGUAGES)]
     routes = [
-        Route(number, Walk.parse(str(walk)), entry, entries.index(entry)) for number, (entry, walk) in enumerate(found)
+        Route(number, LanguagePath.parse(str(walk)), entry, entries.index(entry))
+        for number, (entry, walk) in enumerate(found)
     ]
     histogram = np.bincount(np.maximum(*(side.lengths() for side in store.bitext("en", "fr"))) + 1)
     shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens, 8)
@@ -122,9 +122,9 @@ def trainer_of(translators: Translators, store: Store, paths: Sequence[str], tra
     sieve = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
     key = (ours.SEED, "host")
     gatherer = Gatherer(routes, store, translators, train, shapes, sieve, Processes(), key)
-    gatherer.limits = replace(Limits.on(translators.device), growth=1.0, extra=0)  # as long as the source
+    gatherer.limits = replace(DecodeLimits.on(translators.device), growth=1.0, extra=0)  # as long as the source
     learner = Learner(translators, train, len(routes), Processes())
-    hooks = Hooks(lambda: Validation({}, {}))
+    hooks = TrainerHooks(lambda: ValidationScores({}, {}))
     stage = StageFolder(folder / "stage")
     return Trainer(
         routes, gatherer, learner, translators, stage, train, shapes, Processes(), hooks, 1_000_000, 100, key
@@ -194,7 +194,7 @@ def measure(plan: Plan, folder: Path) -> Json:
     train = Train(tokens=tokens, round=plan.pick(0, 16, 2), max_length=LONGEST, learning_rate=1e-4, warmup=1)
     supervised = trainer_of(translators, store, ["X>Y"], train, folder)
     small = setting.model(replace(plan, tiny=True))  # the host's work is the same, whoever speaks
-    speakers = Translators(small, vocab, translators.hops, plan.device)
+    speakers = NetworkStack(small, vocab, translators.hops, plan.device)
     speakers.start_fresh(ours.SEED)
     mixed = trainer_of(speakers, store, ["X>Y", "X>Y>X"], train, folder)
     return {

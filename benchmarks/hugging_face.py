@@ -19,12 +19,12 @@ from loopmt.export.names import to_hugging_face
 from loopmt.export.network import networks
 from loopmt.model.decoding import padded
 from loopmt.model.losses import shifted
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.text.batch import Batch
 from loopmt.text.ids import EOS, PAD, UNK
 
 
-def marian(translators: Translators, plan: Plan, dtype: torch.dtype) -> Any:
+def marian(translators: NetworkStack, plan: Plan, dtype: torch.dtype) -> Any:
     """The first network as `MarianMTModel`."""
     library = transformers()
     model, (first, *_) = translators.model, networks(translators, "bpe", 512)
@@ -60,7 +60,7 @@ def marian(translators: Translators, plan: Plan, dtype: torch.dtype) -> Any:
 
 
 def training(
-    translators: Translators, batch: Batch, plan: Plan, compiled: bool = False, pure: bool = False
+    translators: NetworkStack, batch: Batch, plan: Plan, compiled: bool = False, pure: bool = False
 ) -> Callable[[], None]:
     """One update as usually written: autocast over float32 weights (`pure`: all in bfloat16), fused Adam, clipping."""
     network = marian(translators, plan, plan.precision if pure else torch.float32).train()
@@ -97,7 +97,7 @@ def _loss(network: Any, source: Tensor, target: Tensor) -> Tensor:
 
 
 def generation(
-    translators: Translators,
+    translators: NetworkStack,
     sources: Sequence[Sequence[int]],
     how: Generate,
     length: int,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from benchmarks.timing import Plan
 
-from loopmt.model.translators import Translators
-from loopmt.text.batch import Shape
+from loopmt.model.translators import NetworkStack
+from loopmt.text.batch import BatchShape
 
 
-def training(translators: Translators, shape: Shape, plan: Plan) -> Callable[[], None]:
+def training(translators: NetworkStack, shape: BatchShape, plan: Plan) -> Callable[[], None]:
     """An update of the same network on a batch of the same shape."""
     assert plan.joey is not None, "a plan with JoeyNMT's Python"
     setting = {

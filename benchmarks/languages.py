@@ -26,7 +26,7 @@ from loopmt.config import load
 from loopmt.processes import Processes
 from loopmt.run import Run
 from loopmt.text.prepare import prepare
-from loopmt.workflow.stages import Site, Stopper, assemble, routes_of
+from loopmt.workflow.stages import StopSignal, TrainingContext, assemble, routes_of
 
 Json = dict[str, Any]
 
@@ -133,11 +133,15 @@ def measure(number: int, loops: str, scratch: Path) -> Json:
     prepare(experiment.data, experiment.vocab, experiment.languages, 1, folder, run.folder, jobs=1)
     run.set_up(experiment)
     watch.lap("prepare")
-    site, stage, kept = Site.open(run, torch.device("cpu"), Processes()), experiment.stages[0], run.stage("loops")
+    site, stage, kept = (
+        TrainingContext.open(run, torch.device("cpu"), Processes()),
+        experiment.stages[0],
+        run.stage("loops"),
+    )
     routes = routes_of(experiment, stage)
     watch.lap("expand the paths")
     kept.begin({})
-    trainer = assemble(site, stage, kept, Stopper(), lambda record: None)
+    trainer = assemble(site, stage, kept, StopSignal(), lambda record: None)
     watch.lap("set the stage up")
     trainer.run()
     watch.lap("one round, one update, validation, checkpoints")

@@ -7,21 +7,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path as Folder
+from pathlib import Path
 
 import numpy as np
 from benchmarks import ours
 from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
 
 from loopmt.config import Generate, MixEntry
-from loopmt.learn.gather import Gatherer, Route, Stream
+from loopmt.learn.gather import Gatherer, ReadPosition, Route
 from loopmt.learn.learner import Learner
-from loopmt.model.limits import Limits
-from loopmt.model.sieve import LanguageFrequencies, Mask, Sieve
-from loopmt.model.translators import Translators
-from loopmt.path import Hop, Path
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.sieve import LanguageFrequencies, Mask, SyntheticTextFilter
+from loopmt.model.translators import NetworkStack
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import Processes
-from loopmt.text.batch import Shape, choose_lengths, make_shapes, pack
+from loopmt.text.batch import BatchShape, choose_lengths, make_shapes, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
 
@@ -29,7 +29,7 @@ _RATE = 1e-4
 _HOW = Generate(temperature=1.0, top_k=0)  # of the whole vocabulary, as the peers sample
 
 
-class Lenient(Sieve):
+class Lenient(SyntheticTextFilter):
     """Does all its work and lets everything pass: all sentences are cut off here, and none is of any language."""
 
     def __call__(self, before: Ragged, said: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
@@ -46,7 +46,7 @@ class Rounds:
     weights: Mapping[int, float]
     plan: Plan
     number: int = 0
-    streams: dict[int, Stream] = field(default_factory=dict)
+    streams: dict[int, ReadPosition] = field(default_factory=dict)
     seconds: list[tuple[float, float]] = field(default_factory=list)  # of gathering, and of the whole round
 
     def run(self, wait: bool = True) -> int:
@@ -68,10 +68,10 @@ class Rounds:
 
 
 def rounds(
-    translators: Translators,
+    translators: NetworkStack,
     store: Store,
     paths: Sequence[str],
-    shapes: Sequence[Shape],
+    shapes: Sequence[BatchShape],
     updates: int,
     plan: Plan,
     captured: bool,
@@ -80,20 +80,20 @@ def rounds(
     tokens = max(shape.rows * shape.length for shape in shapes)
     learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
     entries = [MixEntry(path=path, generate=_HOW) for path in paths]
-    routes = [Route(number, Path.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
+    routes = [Route(number, LanguagePath.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
     sieve = Lenient(learner.train.max_length, _frequencies(translators, store))
     gatherer = Gatherer(routes, store, translators, learner.train, shapes, sieve, Processes(), ("benchmark",))
-    gatherer.limits = replace(Limits.on(plan.device), growth=1.0, extra=0)  # as long as the source
+    gatherer.limits = replace(DecodeLimits.on(plan.device), growth=1.0, extra=0)  # as long as the source
     return Rounds(gatherer, learner, dict.fromkeys(range(len(paths)), 1.0), plan)
 
 
-def _frequencies(translators: Translators, store: Store) -> LanguageFrequencies | None:
+def _frequencies(translators: NetworkStack, store: Store) -> LanguageFrequencies | None:
     languages = [one for one in translators.vocab.languages if store.has_mono(one)]
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in languages}
     return LanguageFrequencies.learn(samples, translators.layout.target_size) if samples else None
 
 
-def dual(plan: Plan, folder: Folder) -> list[Measurement]:
+def dual(plan: Plan, folder: Path) -> list[Measurement]:
     """Both directions, half of the target tokens after generated sources, against bitext alone."""
     rows, length, updates = plan.pick(512, 8, 8), 32, plan.pick(16, 2, 2)
     words = length - 3  # a gatherer leaves room for the end and two tags
@@ -112,7 +112,7 @@ def dual(plan: Plan, folder: Folder) -> list[Measurement]:
     return [measurement]
 
 
-def six_directions(plan: Plan, folder: Folder) -> list[Measurement]:
+def six_directions(plan: Plan, folder: Path) -> list[Measurement]:
     """Six small networks learn from bitext: captured graphs against eager steps."""
     setting = ours.Setting("small", 8_000, ("en", "fr", "es"))
     tokens, updates, (shortest, longest) = plan.pick(4096, 512, 256), plan.pick(32, 2, 2), (5, 40)

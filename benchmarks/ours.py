@@ -16,14 +16,14 @@ from loopmt.config import Fuse, Generate, Model, Train
 from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import say
-from loopmt.model.limits import Limits
-from loopmt.model.search import Outputs
-from loopmt.model.translators import Translators
+from loopmt.model.decoding import generate
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.search import Hypotheses
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.processes import Processes
 from loopmt.rng import numpy_generator, torch_generator
-from loopmt.text.batch import Batch, Shape
+from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.clean import Form
 from loopmt.text.ids import EOS
 from loopmt.text.ragged import Ints, Ragged
@@ -42,10 +42,12 @@ class Setting:
     vocabulary: int
     languages: tuple[str, ...] = ("en", "fr")
 
-    def build(self, folder: Path, plan: Plan, hops: Sequence[Hop] | None = None, fuse: Fuse = "kernels") -> Translators:
+    def build(
+        self, folder: Path, plan: Plan, hops: Sequence[Hop] | None = None, fuse: Fuse = "kernels"
+    ) -> NetworkStack:
         """Fresh translators of these directions, or of all; none of them ever ends a sentence by itself."""
         chosen = tuple(hops or (Hop(one, other) for one in self.languages for other in self.languages if one != other))
-        translators = Translators(self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse)
+        translators = NetworkStack(self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse)
         translators.start_fresh(SEED)
         for language in self.languages:
             translators.silent(language)[EOS] = -torch.inf  # so that every system says the same number of tokens
@@ -88,7 +90,7 @@ def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
         return ended.reshape(networks, rows, length)
 
     paths = np.zeros((networks, rows), dtype=np.int64)
-    return Batch(Shape(rows, length), table("source"), table("target"), paths, paths - 1)
+    return Batch(BatchShape(rows, length), table("source"), table("target"), paths, paths - 1)
 
 
 def random_store(place: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool = True) -> Store:
@@ -106,17 +108,17 @@ def random_store(place: Path, vocab: Vocab, rows: int, lengths: tuple[int, int],
     return Store.open(place)
 
 
-def learner(translators: Translators, plan: Plan, captured: bool, paths: int = 1, **settings: int) -> Learner:
+def learner(translators: NetworkStack, plan: Plan, captured: bool, paths: int = 1, **settings: int) -> Learner:
     train = Train.model_validate({**settings, "learning_rate": 1e-4, "warmup": 1})
     kind = CapturedLearner if captured else Learner
     return kind(translators, train, paths, Processes())
 
 
 def speak(
-    translators: Translators, hop: Hop, sources: Sequence[Sequence[int]], how: Generate, length: int, plan: Plan
-) -> Callable[[], Outputs]:
+    translators: NetworkStack, hop: Hop, sources: Sequence[Sequence[int]], how: Generate, length: int, plan: Plan
+) -> Callable[[], Hypotheses]:
     """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself; arrays in and out."""
-    limits = replace(Limits.on(plan.device), growth=0.0, extra=length)
+    limits = replace(DecodeLimits.on(plan.device), growth=0.0, extra=length)
     speaker = translators.speaker(hop, "live", plan.precision)
     generator = torch_generator(plan.device, "benchmark", "sampling")
-    return partial(say, speaker, Ragged.of(sources), how, limits, generator)
+    return partial(generate, speaker, Ragged.of(sources), how, limits, generator)

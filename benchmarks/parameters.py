@@ -27,7 +27,7 @@ from loopmt.judge.analysis import AFTER, matches
 from loopmt.judge.loops import Bools
 from loopmt.progress import Silent
 from loopmt.run import write_json
-from loopmt.workflow.analyze import Inquiry, Judged, Wish
+from loopmt.workflow.analyze import AnalyzeOptions, Judged, RunAnalysis
 
 SHARES = {"p": ("1...", "...."), **AFTER}
 """Accuracy before training too, though a stage and its placebo have the same."""
@@ -44,9 +44,9 @@ class Comparison:
     control: str
 
 
-def parameters(runs: Sequence[Path], wish: Wish, samples: int) -> list[Json]:
+def parameters(runs: Sequence[Path], wish: AnalyzeOptions, samples: int) -> list[Json]:
     """A row for each comparison, test set and rule."""
-    inquiries = [Inquiry.open(run, wish) for run in runs]
+    inquiries = [RunAnalysis.open(run, wish) for run in runs]
     seeds = [inquiry.judged(Silent()) for inquiry in inquiries]
     common = set.intersection(*(set(inquiry.stages) for inquiry in inquiries))
     return [
@@ -57,7 +57,7 @@ def parameters(runs: Sequence[Path], wish: Wish, samples: int) -> list[Json]:
     ]
 
 
-def _comparisons(inquiry: Inquiry, stages: set[str]) -> Iterator[Comparison]:
+def _comparisons(inquiry: RunAnalysis, stages: set[str]) -> Iterator[Comparison]:
     for compare in inquiry.experiment.compare:
         parents = [inquiry.experiment.ancestors(name)[:1] for name in (compare.of, compare.against)]
         if parents[0] == parents[1] != [] and {compare.of, compare.against, *parents[0]} <= stages:
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap")
     parser.add_argument("--beam", type=int, default=4)
     options = parser.parse_args(arguments)
-    wish = Wish(thresholds=(), beam=options.beam, sentences=options.sentences, longest=2)
+    wish = AnalyzeOptions(thresholds=(), beam=options.beam, sentences=options.sentences, longest=2)
     rows = parameters(options.runs, wish, options.samples)
     options.out.mkdir(parents=True, exist_ok=True)
     write_json(options.out / "parameters.json", rows)

@@ -18,15 +18,15 @@ from statistics import fmean
 from typing import Any
 
 from loopmt.cli.scorecard import print_scorecard
-from loopmt.path import Path as Walk
+from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder, read_json, write_json
-from loopmt.workflow.evaluate import Wish, evaluate
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 
 Json = dict[str, Any]
 
 
-def keep(runs: Sequence[Path], out: Path, wish: Wish) -> Json:
+def keep(runs: Sequence[Path], out: Path, wish: EvaluateOptions) -> Json:
     """Evaluate the runs, write what is kept; the scorecard of all."""
     card = evaluate(runs, wish, Silent())
     out.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap")
     parser.add_argument("--path", action="append", default=[], help='also score a way through others, "fr>en>es"')
     options = parser.parse_args(arguments)
-    wish = Wish(samples=options.samples, pivots=[Walk.parse(path) for path in options.path])
+    wish = EvaluateOptions(samples=options.samples, pivots=[LanguagePath.parse(path) for path in options.path])
     print_scorecard(keep(options.runs, options.out, wish))
 
 

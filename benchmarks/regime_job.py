@@ -27,7 +27,7 @@ from loopmt.errors import CollapseError, StoppedError
 from loopmt.progress import Lines
 from loopmt.run import Run, write_text
 from loopmt.workflow import analyze, evaluate, plan, scorecard
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
 _METRICS = ("accuracy", "multi_bleu")
 # The letter has no real pairs, and its rounds of one update leave more padding: as many updates, fewer real tokens.
@@ -72,7 +72,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
         seconds[name] = time.process_time() - cpu - sum(seconds.values())
         progress.say(f"{name}: {seconds[name]:.0f} CPU seconds")
 
-    collapsed = train_all(Request(file, run), progress)
+    collapsed = train_all(TrainOptions(file, run), progress)
     clock("train")
     plans, predicted = foresee(run, sizes, progress)
     clock("plan and analyze")
@@ -93,7 +93,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
     }
 
 
-def train_all(request: Request, progress: Lines) -> str | None:
+def train_all(request: TrainOptions, progress: Lines) -> str | None:
     """Train the tree; a stage that collapses ends it, and is a result too."""
     try:
         train(request, progress)
@@ -117,8 +117,8 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
     pilots = [None, sizes.pilot] if sizes.pilot else [None]
     plans, rows = [], []
     for stage, pilot, stages in [*(("vanilla", pilot, both) for pilot in pilots), ("dual", None, later)]:
-        made = plan.plan(run, plan.Question(stage=stage, beam=_BEAM, pilot=pilot), progress)
-        wish = analyze.Wish(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
+        made = plan.plan(run, plan.PlanOptions(stage=stage, beam=_BEAM, pilot=pilot), progress)
+        wish = analyze.AnalyzeOptions(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
         rows += analyze.analyze(run, wish, progress)["predicted"]["rows"]
         plans.append(slim_plan(made))
     return plans, rows
@@ -126,8 +126,8 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
 
 def judged(runs: Sequence[Path], progress: Lines) -> Json:
     """The scorecard of `loopmt evaluate`, with the comparisons that an experiment file rightly refuses."""
-    wish = evaluate.Wish(beam=_BEAM)
-    exams = [evaluate.Exam.open(run) for run in runs]
+    wish = evaluate.EvaluateOptions(beam=_BEAM)
+    exams = [evaluate.RunEvaluation.open(run) for run in runs]
     measures = [exam.measures(wish, progress) for exam in exams]
     experiment = exams[0].experiment
     unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if "letter" in measures[0].stages]

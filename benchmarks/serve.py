@@ -28,7 +28,7 @@ from typing import Any
 
 from loopmt.progress import Silent
 from loopmt.text.store import Store
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
 CLIENTS, REQUESTS, ALONE = 64, 640, 100
 SMALL_QUEUE = 16
@@ -60,7 +60,7 @@ updates = 120
 
 def small_run(folder: Path) -> Path:
     (folder / "serve.toml").write_text(EXPERIMENT, encoding="utf-8")
-    train(Request(folder / "serve.toml", folder / "run"), Silent())
+    train(TrainOptions(folder / "serve.toml", folder / "run"), Silent())
     return folder / "run"
 
 

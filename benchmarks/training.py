@@ -12,7 +12,7 @@ from benchmarks.machine import matrix_peak
 from benchmarks.timing import Json, Measurement, Plan, Systems, Work, compare
 
 from loopmt.config import Model
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.batch import Batch
 
@@ -42,7 +42,7 @@ def _measure(preset: str, vocabulary: int, rows: int, length: int, plan: Plan, f
     return measurement
 
 
-def _systems(translators: Translators, plain: Translators, batch: Batch, updates: int, plan: Plan) -> Systems:
+def _systems(translators: NetworkStack, plain: NetworkStack, batch: Batch, updates: int, plan: Plan) -> Systems:
     def our_work(captured: bool) -> Work:
         learner, number = ours.learner(translators if captured else plain, plan, captured), count(1)
         return _again(lambda: learner.update(batch, next(number), 1e-4), updates)
@@ -79,7 +79,7 @@ def _shares(measurement: Measurement, flops_per_token: float, plan: Plan) -> Jso
     return {"flops_per_token": flops_per_token, "matrix": peak, "shares": shares}
 
 
-def flops(translators: Translators, rows: int, length: int) -> float:
+def flops(translators: NetworkStack, rows: int, length: int) -> float:
     """Operations of the matrix products of one update; backwards is twice forwards."""
     model, tokens = translators.model, rows * length
     weights = sum(

@@ -25,7 +25,7 @@ from hypothesis import settings
 from loopmt.cli import main
 from loopmt.progress import Silent
 from loopmt.rng import numpy_generator
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
 torch.set_num_threads(1)  # matrices this small lose by more
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to Ctrl-C
@@ -158,12 +158,12 @@ def tiny_experiment_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_run(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the tiny experiment: stages vanilla, vanilla-longer and dual."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    assert train(Request(tiny_experiment_file, folder), Silent())
+    assert train(TrainOptions(tiny_experiment_file, folder), Silent())
     return folder
 
 
 class AskFor(Protocol):
-    def __call__(self, stages: str, *overrides: str, parent: bool = True) -> Request:
+    def __call__(self, stages: str, *overrides: str, parent: bool = True) -> TrainOptions:
         """A request to train `stages`, TOML; with `parent`, after the stage vanilla, which is there already."""
 
 
@@ -171,7 +171,7 @@ class AskFor(Protocol):
 def ask_for(tiny_experiment_file: Path, tiny_run: Path, tmp_path: Path) -> AskFor:
     """Other stages on the tiny experiment's prepared text, each test in a run folder of its own."""
 
-    def ask(stages: str, *overrides: str, parent: bool = True) -> Request:
+    def ask(stages: str, *overrides: str, parent: bool = True) -> TrainOptions:
         folder = tmp_path / f"asked{len(list(tmp_path.iterdir()))}"
         shutil.copytree(tiny_run, folder / "run", ignore=shutil.ignore_patterns("stages", ".lock"))
         (folder / "text").symlink_to(tiny_experiment_file.parent / "text")
@@ -180,18 +180,18 @@ def ask_for(tiny_experiment_file: Path, tiny_run: Path, tmp_path: Path) -> AskFo
             head += f"[[stage]]{vanilla}"
             shutil.copytree(tiny_run / "stages" / "vanilla", folder / "run" / "stages" / "vanilla")
         (folder / "tiny.toml").write_text(head + stages, encoding="utf-8")
-        return Request(folder / "tiny.toml", folder / "run", overrides)
+        return TrainOptions(folder / "tiny.toml", folder / "run", overrides)
 
     return ask
 
 
 @pytest.fixture(scope="module")
-def references() -> dict[str, Request]:
+def references() -> dict[str, TrainOptions]:
     return {}
 
 
 @pytest.fixture
-def reference(request: pytest.FixtureRequest, ask_for: AskFor, references: dict[str, Request]) -> Request:
+def reference(request: pytest.FixtureRequest, ask_for: AskFor, references: dict[str, TrainOptions]) -> TrainOptions:
     """The STAGE of a module trained in one go, once for all its tests."""
     if "whole" not in references:
         references["whole"] = ask_for(request.module.STAGE)

@@ -13,18 +13,17 @@ from typing import Any
 
 import httpx
 
-from loopmt.path import Hop
-from loopmt.path import Path as Walk
+from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.serve.app import Service
-from loopmt.serve.limits import Limits
+from loopmt.serve.limits import RequestLimits
 from loopmt.serve.server import address, listen, make_server
 from loopmt.serve.watch import Watcher
 from loopmt.workflow.samples import Samples
 from loopmt.workflow.translate import Candidate
 
 SENTENCE = "The small child hears the kind cat often."
-SMALL = Limits(characters=60, texts=4, looped=2, hops=3, queue=40, seconds=20, reading=3)
+SMALL = RequestLimits(characters=60, texts=4, looped=2, hops=3, queue=40, seconds=20, reading=3)
 
 
 @contextlib.contextmanager
@@ -44,7 +43,7 @@ def running(service: Service, host: str = "127.0.0.1") -> Iterator[httpx.Client]
         assert not thread.is_alive(), "it does not stop"
 
 
-def service_of(run: Path, engine: Any, limits: Limits = SMALL) -> Service:
+def service_of(run: Path, engine: Any, limits: RequestLimits = SMALL) -> Service:
     return Service("tiny", ["en", "fr", "es"], engine, lambda: None, Watcher(Run(run), Samples(Run(run))), limits)
 
 
@@ -62,8 +61,8 @@ class Slow:
     stage: str = "none"
     hops: Sequence[Hop] = (Hop("en", "fr"), Hop("fr", "en"))
 
-    def walk(self, path: str) -> Walk:
-        return Walk.parse(path)
+    def walk(self, path: str) -> LanguagePath:
+        return LanguagePath.parse(path)
 
     def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
         self.asked.append((hop, len(texts)))

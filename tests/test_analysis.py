@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path as FilePath
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,21 +28,32 @@ from loopmt.judge.analysis import (
     paired,
     threshold_errors,
 )
-from loopmt.judge.loops import Bools, Exact, Start, Threshold, Trip, Verdicts, loops_of, starts_of, tally, walk_loops
+from loopmt.judge.loops import (
+    Bools,
+    ExactRule,
+    HeldOutText,
+    RoundTrip,
+    ThresholdRule,
+    Verdicts,
+    count_verdicts,
+    held_out_text,
+    loops_of,
+    translate_round_trips,
+)
 from loopmt.judge.paper import accuracy_table, parameter_table
 from loopmt.judge.score import sentence_bleu
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.moses import tokenize
 from loopmt.text.store import Store
-from loopmt.workflow.analyze import Wish, analyze, control_of, stage_pairs
-from loopmt.workflow.memory import Memory
+from loopmt.workflow.analyze import AnalyzeOptions, analyze, control_of, stage_pairs
+from loopmt.workflow.memory import CachedTranslator
 
 MEANINGS = draw_meanings(60)
 READ = {language: {say(meaning, language): meaning for meaning in draw_meanings(1728)} for language in ORDERS}
 ALL = [Hop(one, other) for one, other in product(ORDERS, ORDERS) if one != other]
-DUAL = Path(("en", "fr", "en"))
+DUAL = LanguagePath(("en", "fr", "en"))
 
 
 def agree(source: str, language: str, text: str, other: str) -> bool:
@@ -69,9 +80,9 @@ def test_loops_are_closed_and_visit_no_language_twice() -> None:
     assert len(three) == 12
     assert [str(loop) for loop in loops_of(ALL, 2)] == [f"{one}>{other}>{one}" for one, other in map(str_of, ALL)]
     assert loops_of([Hop("en", "fr"), Hop("fr", "es"), Hop("es", "en")]) == [
-        Path.parse("en>fr>es>en"),
-        Path.parse("fr>es>en>fr"),
-        Path.parse("es>en>fr>es"),
+        LanguagePath.parse("en>fr>es>en"),
+        LanguagePath.parse("fr>es>en>fr"),
+        LanguagePath.parse("es>en>fr>es"),
     ]
 
 
@@ -83,9 +94,9 @@ def perfect(hop: Hop, texts: Sequence[str]) -> list[str]:
     return [say(READ[hop.source][text], hop.target) for text in texts]
 
 
-def start(hop: Hop, count: int = 20) -> Start:
+def start(hop: Hop, count: int = 20) -> HeldOutText:
     references = {language: [say(meaning, language) for meaning in MEANINGS[:count]] for language in ORDERS}
-    return Start(hop, references[hop.source], references)
+    return HeldOutText(hop, references[hop.source], references)
 
 
 def test_every_text_is_asked_for_once_a_step() -> None:
@@ -95,15 +106,15 @@ def test_every_text_is_asked_for_once_a_step() -> None:
         asked.append((hop, len(texts)))
         return perfect(hop, texts)
 
-    trips = walk_loops(count, [start(hop) for hop in ALL], loops_of(ALL))
+    trips = translate_round_trips(count, [start(hop) for hop in ALL], loops_of(ALL))
     assert all(trip.texts[-1] == trip.start.sources and len(trip.texts) == len(trip.loop.languages) for trip in trips)
     assert len(asked) == 18  # six directions, three steps, each shared by all loops that need it
     assert {number for _, number in asked} == {20}
 
 
 def test_a_perfect_loop_is_right_and_home() -> None:
-    (trip,) = walk_loops(perfect, [start(Hop("en", "fr"))], [Path.parse("en>fr>es>en")])
-    for rule in (Exact(agree), Threshold(90), Threshold(99.9, smooth=False)):
+    (trip,) = translate_round_trips(perfect, [start(Hop("en", "fr"))], [LanguagePath.parse("en>fr>es>en")])
+    for rule in (ExactRule(agree), ThresholdRule(90), ThresholdRule(99.9, smooth=False)):
         verdicts = rule.judge(trip)
         assert verdicts.right.all() and verdicts.home.all()
         assert verdicts.source is not None and verdicts.source.all()
@@ -115,9 +126,9 @@ def test_a_perfect_loop_is_right_and_home() -> None:
 def test_an_exact_judge_takes_each_hop_by_the_input_it_received() -> None:
     one, other = MEANINGS[0], MEANINGS[1]
     en, wrong, back = say(one, "en"), say(other, "fr"), say(other, "en")
-    origin = Start(Hop("en", "fr"), [en] * 3, {"en": [en] * 3, "fr": [say(one, "fr")] * 3})
-    trip = Trip(DUAL, origin, [[en] * 3, [say(one, "fr"), wrong, wrong], [en, back, en]])
-    verdicts = Exact(agree).judge(trip)
+    origin = HeldOutText(Hop("en", "fr"), [en] * 3, {"en": [en] * 3, "fr": [say(one, "fr")] * 3})
+    trip = RoundTrip(DUAL, origin, [[en] * 3, [say(one, "fr"), wrong, wrong], [en, back, en]])
+    verdicts = ExactRule(agree).judge(trip)
     assert verdicts.right.tolist() == [True, False, False]
     assert verdicts.home.tolist() == [True, False, True]
     assert verdicts.steps is not None
@@ -127,28 +138,30 @@ def test_an_exact_judge_takes_each_hop_by_the_input_it_received() -> None:
 def test_a_threshold_is_strict_on_moses_tokens_and_an_exact_match_always_counts() -> None:
     said, reference = "Le chat dort ici ce soir.", "Le chat dort là ce soir."
     score = float(sentence_bleu(["Le chat dort ici ce soir ."], ["Le chat dort là ce soir ."])[0])
-    origin = Start(Hop("en", "fr"), ["x", "y"], {"en": ["x", "y"], "fr": [reference, "Oui."]})
-    trip = Trip(DUAL, origin, [["x", "y"], [said, "Oui."], ["x", "z"]])
+    origin = HeldOutText(Hop("en", "fr"), ["x", "y"], {"en": ["x", "y"], "fr": [reference, "Oui."]})
+    trip = RoundTrip(DUAL, origin, [["x", "y"], [said, "Oui."], ["x", "z"]])
     assert 0 < score < 100
-    assert Threshold(score).judge(trip).right.tolist() == [False, True]
-    assert Threshold(score - 1e-6).judge(trip).right.tolist() == [True, True]
-    unsmoothed = Threshold(10, smooth=False).judge(trip)  # "Oui." has no 4-gram at all
+    assert ThresholdRule(score).judge(trip).right.tolist() == [False, True]
+    assert ThresholdRule(score - 1e-6).judge(trip).right.tolist() == [True, True]
+    unsmoothed = ThresholdRule(10, smooth=False).judge(trip)  # "Oui." has no 4-gram at all
     assert unsmoothed.right.tolist() == [False, True] and unsmoothed.home.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 100.0])
 def test_a_threshold_lies_below_a_hundred(threshold: float) -> None:
     with pytest.raises(TheoryError, match="0 or more and below 100"):
-        Threshold(threshold)
+        ThresholdRule(threshold)
 
 
-def test_a_set_by_pairs_knows_two_languages_and_a_multiway_set_all(tiny_run: FilePath) -> None:
-    (first, *_) = starts_of(Store.open(tiny_run / "store"), "test", ALL, 7, lowercase=True)
+def test_a_set_by_pairs_knows_two_languages_and_a_multiway_set_all(tiny_run: Path) -> None:
+    (first, *_) = held_out_text(Store.open(tiny_run / "store"), "test", ALL, 7, lowercase=True)
     assert first.hop == ALL[0] and len(first.sources) == 7
     assert set(first.references) == {"en", "fr", "es"}
     assert first.references["en"] == [text.lower() for text in first.sources] != first.sources
-    trip = Trip(Path.parse("en>fr>es>en"), Start(Hop("en", "fr"), ["a"], {"en": ["a"], "fr": ["b"]}), [["a"]] * 4)
-    assert Threshold(20).judge(trip).source is None
+    trip = RoundTrip(
+        LanguagePath.parse("en>fr>es>en"), HeldOutText(Hop("en", "fr"), ["a"], {"en": ["a"], "fr": ["b"]}), [["a"]] * 4
+    )
+    assert ThresholdRule(20).judge(trip).source is None
 
 
 # -- estimating ------------------------------------------------------------------------------------------------
@@ -178,7 +191,7 @@ def test_parameters_of_counts_made_by_hand() -> None:
 def test_shares_agree_with_the_theory_module(counts: list[int]) -> None:
     patterns = ["".join(row) for row in product("01", repeat=4)]
     columns = bits(*zip(patterns, counts, strict=True))
-    values, out = observed(dual(*columns[:2]), dual(*columns[2:])), theory.estimate_observed(tally(*columns))
+    values, out = observed(dual(*columns[:2]), dual(*columns[2:])), theory.estimate_observed(count_verdicts(*columns))
     for name in ("p", "p_d", "s", "alpha", "beta", "gamma", "eta", "kappa", "u11", "u12", "c11", "c12", "c21", "c22"):
         assert values[name][0] == pytest.approx(out[name])
         if f"{name}_ci" in out:
@@ -206,7 +219,7 @@ def test_ratio_has_an_honest_interval(cells: tuple[int, ...], value: float, tell
     assert low is not None and high is not None and low <= value <= high and low < high
     assert (high < 1) == tells
     if all(cells):
-        assert [low, high] == pytest.approx(theory.estimate_observed(tally(right, home, right, home))["M_ci"])
+        assert [low, high] == pytest.approx(theory.estimate_observed(count_verdicts(right, home, right, home))["M_ci"])
 
 
 def test_a_placebo_that_does_the_same_leaves_nothing() -> None:
@@ -249,8 +262,8 @@ def test_latent_quantities_of_a_dual_loop_and_a_triangle() -> None:
     assert values["lost_without_error"][0] == 0 and values["home_with_one_error"][0] == 0
     assert values["error_odds"][0] == pytest.approx(18 / 42) and values["odds_limit"][0] == pytest.approx(4)
     steps = bits(("1111", 30), ("0110", 10), ("1010", 8), ("0001", 3), ("0000", 9), ("1100", 5))
-    triangle = latent(Verdicts(Path.parse("en>fr>es>en"), steps[0], steps[3], None, tuple(steps[:3])))
-    out = theory.estimate_triangle(tally(*steps))
+    triangle = latent(Verdicts(LanguagePath.parse("en>fr>es>en"), steps[0], steps[3], None, tuple(steps[:3])))
+    out = theory.estimate_triangle(count_verdicts(*steps))
     for name, key in {"q1": "q12", "q2": "q23", "q3": "q31", "lambda1": "lambda1", "lambda2": "lambda2"}.items():
         assert triangle[name][0] == pytest.approx(out[key])
     assert triangle["delta"][:1] == [pytest.approx(3 / 12)]
@@ -279,7 +292,7 @@ def test_how_wrong_a_threshold_is() -> None:
 
 def test_tables_in_the_shape_of_the_paper() -> None:
     values: Values = {name: [0.5, 0.4, 0.6] for name in ("p", "p_d", "eta", "alpha", "beta", "gamma")}
-    loops = [Path.parse(text) for text in ("de>en>de", "en>de>en")]
+    loops = [LanguagePath.parse(text) for text in ("de>en>de", "en>de>en")]
     measured = {(loop, f"unsmoothed BLEU > {threshold}"): values for loop in loops for threshold in (10, 20)}
     accuracy = accuracy_table(measured, ["de", "en"])
     by_name = {row["quantity"]: row["paper"] for row in accuracy if row["pair"] == "de-en"}
@@ -294,12 +307,12 @@ def test_tables_in_the_shape_of_the_paper() -> None:
 
 
 @pytest.fixture(scope="module")
-def run(tiny_run: FilePath, tmp_path_factory: pytest.TempPathFactory) -> FilePath:
-    return FilePath(shutil.copytree(tiny_run, tmp_path_factory.mktemp("analysis") / "run"))
+def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path_factory.mktemp("analysis") / "run"))
 
 
-def test_a_run_is_analysed_and_a_second_call_decodes_nothing(run: FilePath) -> None:
-    wish = Wish(thresholds=(10.0, 50.0), beam=1, sentences=12)
+def test_a_run_is_analysed_and_a_second_call_decodes_nothing(run: Path) -> None:
+    wish = AnalyzeOptions(thresholds=(10.0, 50.0), beam=1, sentences=12)
     first = analyze(run, wish, Silent())
     assert {(row["before"], row["after"]) for row in first["pairs"]} == {
         ("vanilla", "vanilla-longer"),
@@ -314,13 +327,13 @@ def test_a_run_is_analysed_and_a_second_call_decodes_nothing(run: FilePath) -> N
     (run / "hidden").rename(run / "vocab")
 
 
-def test_the_numbers_are_those_of_the_translations(run: FilePath) -> None:
-    memory = Memory.of(Run.open(run), "dual", 1)
-    (origin,) = starts_of(Store.open(run / "store"), "test", [Hop("en", "fr")], 12)
-    (trip,) = walk_loops(memory.say, [origin], [DUAL])
+def test_the_numbers_are_those_of_the_translations(run: Path) -> None:
+    memory = CachedTranslator.of(Run.open(run), "dual", 1)
+    (origin,) = held_out_text(Store.open(run / "store"), "test", [Hop("en", "fr")], 12)
+    (trip,) = translate_round_trips(memory.say, [origin], [DUAL])
     said, wanted = ([tokenize(text, "fr") for text in side] for side in (trip.texts[1], origin.references["fr"]))
     there = (sentence_bleu(said, wanted) > 50).mean()
-    analysis = analyze(run, Wish(thresholds=(50.0,), beam=1, sentences=12), Silent())
+    analysis = analyze(run, AnalyzeOptions(thresholds=(50.0,), beam=1, sentences=12), Silent())
     (row,) = [
         row
         for row in analysis["pairs"]
@@ -329,18 +342,18 @@ def test_the_numbers_are_those_of_the_translations(run: FilePath) -> None:
     assert row["values"]["p_d"][0] == pytest.approx(there)
 
 
-def test_a_stage_brings_its_parents_and_its_control(run: FilePath) -> None:
+def test_a_stage_brings_its_parents_and_its_control(run: Path) -> None:
     experiment = Run.open(run).experiment()
     assert control_of(experiment, "dual") == "vanilla-longer"
     lone = experiment.model_copy(update={"compare": []})
     assert control_of(lone, "dual") == "vanilla-longer", "a sibling that only trained longer"
     assert control_of(lone, "vanilla") is None
     assert stage_pairs(experiment, ["vanilla", "dual"]) == [("vanilla", "dual")]
-    analysis = analyze(run, Wish(stages=["dual"], thresholds=(50.0,), beam=1, sentences=6), Silent())
+    analysis = analyze(run, AnalyzeOptions(stages=["dual"], thresholds=(50.0,), beam=1, sentences=6), Silent())
     assert list(analysis["stages"]) == ["vanilla", "vanilla-longer", "dual"]
 
 
-def test_the_command_prints_tables_and_json(run: FilePath) -> None:
+def test_the_command_prints_tables_and_json(run: Path) -> None:
     command = ["analyze", str(run), "--beam", "1", "--sentences", "12", "--threshold", "50"]
     done = CliRunner().invoke(app, command, env={"COLUMNS": "80"})
     assert done.exit_code == 0, done.exception
@@ -356,6 +369,6 @@ def test_the_command_prints_tables_and_json(run: FilePath) -> None:
     assert "No finished stage here started from another one" in alone and "right before and after" not in alone
 
 
-def test_there_must_be_a_plan_to_set_against(run: FilePath) -> None:
+def test_there_must_be_a_plan_to_set_against(run: Path) -> None:
     with pytest.raises(RunError, match="loopmt plan"):
-        analyze(run, Wish(beam=1, sentences=6, against_plan=True), Silent())
+        analyze(run, AnalyzeOptions(beam=1, sentences=6, against_plan=True), Silent())

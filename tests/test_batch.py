@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopmt.text.batch import Batch, Rows, Shape, choose_lengths, interleave, make_shapes, pack
+from loopmt.text.batch import Batch, BatchShape, Rows, choose_lengths, interleave, make_shapes, pack
 from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ints, Ragged
 
@@ -70,12 +70,12 @@ def test_chosen_lengths_waste_the_least(counts: list[int], number: int) -> None:
 def test_shapes_split_evenly_and_come_near_the_tokens() -> None:
     shapes = make_shapes([32, 8, 16], 1000, 24)
     assert [(shape.rows, shape.length) for shape in shapes] == [(120, 8), (48, 16), (24, 32)]
-    assert make_shapes([512], 1000, 8) == [Shape(8, 512)], "a shape holds at least one row of each part"
+    assert make_shapes([512], 1000, 8) == [BatchShape(8, 512)], "a shape holds at least one row of each part"
 
 
 # -- packing -----------------------------------------------------------------------------------------------------
 
-SHAPES = [Shape(8, 8), Shape(4, 16)]
+SHAPES = [BatchShape(8, 8), BatchShape(4, 16)]
 
 
 def rows_of(lengths: list[tuple[int, int]], groups: list[int] | None = None, path: int = 0) -> Rows:
@@ -172,18 +172,18 @@ def test_groups_stay_together(groups: list[list[int]], alone: list[tuple[int, in
 
 
 def test_parts_of_a_batch_are_the_batch() -> None:
-    (batch,) = pack([rows_of([(3, 2)] * 7)], [Shape(8, 8)], 1, "key")
+    (batch,) = pack([rows_of([(3, 2)] * 7)], [BatchShape(8, 8)], 1, "key")
     parts = [batch.part(number, 4) for number in range(4)]
     assert np.concatenate([part.source_NBL for part in parts], 1).tolist() == batch.source_NBL.tolist()
     assert np.sum([part.target_tokens for part in parts], axis=0).tolist() == batch.target_tokens.tolist()
-    assert {part.shape for part in parts} == {Shape(2, 8)}
+    assert {part.shape for part in parts} == {BatchShape(2, 8)}
 
 
 def test_a_batch_grows_by_places_without_a_row() -> None:
-    (batch,) = pack([rows_of([(3, 2)] * 7)], [Shape(8, 8)], 1, "key")
+    (batch,) = pack([rows_of([(3, 2)] * 7)], [BatchShape(8, 8)], 1, "key")
     assert batch.padded(4) is batch
     grown = batch.padded(3)
-    assert grown.shape == Shape(9, 8)
+    assert grown.shape == BatchShape(9, 8)
     assert grown.target_tokens.tolist() == batch.target_tokens.tolist()
     assert grown.source_tokens == batch.source_tokens
     assert np.concatenate([grown.part(number, 3).paths_NB for number in range(3)], 1).tolist() == [[0] * 7 + [-1] * 2]

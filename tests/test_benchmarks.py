@@ -14,9 +14,9 @@ from benchmarks.timing import Json, Measurement, Plan, Work, compare, summary
 from torch.utils.flop_counter import FlopCounterMode
 
 from loopmt.config import Generate
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
-from loopmt.text.batch import Shape
+from loopmt.text.batch import BatchShape
 
 PLAN = Plan(torch.device("cpu"), repeats=1, tiny=True)
 HOP = Hop("en", "fr")
@@ -28,25 +28,25 @@ GREEDY, SAMPLE, BEAM = (
 
 
 @pytest.fixture(scope="module")
-def translators(tmp_path_factory: pytest.TempPathFactory) -> Translators:
+def translators(tmp_path_factory: pytest.TempPathFactory) -> NetworkStack:
     return ours.Setting("base", 32_000).build(tmp_path_factory.mktemp("bench"), PLAN, [HOP])
 
 
 @pytest.fixture(scope="module")
-def sources(translators: Translators) -> list[list[int]]:
+def sources(translators: NetworkStack) -> list[list[int]]:
     return ours.random_ids(translators.vocab, [3, 9, 5], "test")
 
 
 @pytest.mark.parametrize("how", [GREEDY, SAMPLE, BEAM], ids=lambda how: how.how)
 def test_every_sentence_gets_the_stated_number_of_tokens(
-    translators: Translators, sources: list[list[int]], how: Generate
+    translators: NetworkStack, sources: list[list[int]], how: Generate
 ) -> None:
     said = ours.speak(translators, HOP, sources, how, 7, PLAN)().each()
     assert [len(output.ids) for output in said] == [7, 7, 7]
 
 
 @pytest.mark.parametrize("how", [GREEDY, BEAM], ids=lambda how: how.how)
-def test_hugging_face_says_what_we_say(translators: Translators, sources: list[list[int]], how: Generate) -> None:
+def test_hugging_face_says_what_we_say(translators: NetworkStack, sources: list[list[int]], how: Generate) -> None:
     pytest.importorskip("transformers")
     from benchmarks import hugging_face
 
@@ -55,7 +55,7 @@ def test_hugging_face_says_what_we_say(translators: Translators, sources: list[l
     assert found[:, 1:].tolist() == said
 
 
-def test_ctranslate2_says_what_we_say(translators: Translators, sources: list[list[int]], tmp_path: Path) -> None:
+def test_ctranslate2_says_what_we_say(translators: NetworkStack, sources: list[list[int]], tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     from benchmarks import ctranslate
 
@@ -76,7 +76,7 @@ def test_dual_learning_learns_the_stated_tokens(tmp_path: Path) -> None:
 def test_a_round_is_full(tmp_path: Path, paths: tuple[str, ...]) -> None:
     both = ours.Setting("base", 32_000).build(tmp_path, PLAN)
     store = ours.random_store(tmp_path / "store", both.vocab, 50, (29, 29))
-    ready = rounds(both, store, paths, [Shape(8, 32)], 2, PLAN, captured=False)
+    ready = rounds(both, store, paths, [BatchShape(8, 32)], 2, PLAN, captured=False)
     assert [ready.run(), ready.run()] == [2 * 2 * 8 * 30] * 2
     per_path = ready.learner.tally.tokens.sum(0)
     assert per_path.tolist() == pytest.approx([2 * 2 * 2 * 8 * 30 / len(paths)] * len(paths), rel=0.05)
@@ -87,7 +87,7 @@ def test_six_directions_run(tmp_path: Path) -> None:
     assert measurement.systems["loopmt, eager"]["rate"] > 0
 
 
-def test_operations_are_those_that_torch_counts(translators: Translators) -> None:
+def test_operations_are_those_that_torch_counts(translators: NetworkStack) -> None:
     batch = ours.random_batch(translators.vocab, 1, 4, 8)
     learner = ours.learner(translators, PLAN, captured=False)
     with FlopCounterMode(display=False) as counter:

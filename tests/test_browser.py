@@ -26,11 +26,11 @@ import loopmt  # noqa: E402
 from loopmt.progress import Silent  # noqa: E402
 from loopmt.run import Run  # noqa: E402
 from loopmt.serve.app import Service  # noqa: E402
-from loopmt.serve.limits import Limits  # noqa: E402
+from loopmt.serve.limits import RequestLimits  # noqa: E402
 from loopmt.serve.server import address, listen, make_server  # noqa: E402
 from loopmt.serve.watch import Watcher  # noqa: E402
 from loopmt.workflow.samples import Samples  # noqa: E402
-from loopmt.workflow.serving import Order, load_engine  # noqa: E402
+from loopmt.workflow.serving import ServeOptions, load_engine  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -50,9 +50,9 @@ def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def served(run: Path) -> Iterator[str]:
-    engine = load_engine(Order(run, backend="loopmt"), run, Silent())
+    engine = load_engine(ServeOptions(run, backend="loopmt"), run, Silent())
     watcher = Watcher(Run(run), Samples(Run(run)))
-    service = Service("tiny", ["en", "fr", "es"], engine, lambda: engine, watcher, Limits(characters=80))
+    service = Service("tiny", ["en", "fr", "es"], engine, lambda: engine, watcher, RequestLimits(characters=80))
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     server = make_server(service, "127.0.0.1")

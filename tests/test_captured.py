@@ -12,8 +12,8 @@ import torch
 from loopmt.config import Generate, Model
 from loopmt.model import captured
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Speaker, decode, decode_nbest
-from loopmt.model.limits import Limits
+from loopmt.model.decoding import Decoder, generate_each, generate_nbest
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.rng import torch_generator
@@ -23,14 +23,14 @@ SIZE = 60
 GREEDY = Generate(how="greedy")
 
 
-def speakers(norm: str = "post") -> tuple[Speaker, Speaker, CapturedDecoder]:
+def speakers(norm: str = "post") -> tuple[Decoder, Decoder, CapturedDecoder]:
     """One that speaks step by step, the same in fixed shapes, and what holds the shapes."""
     model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})
     layout = Layout(model, SIZE, SIZE, True)
     silent = torch.zeros(SIZE)
     silent[[0, 2]] = -torch.inf
     transformer = Transformer(model, True)
-    slow = Speaker(transformer, layout, layout.initial((1, "x")).double() * 2, silent, torch.float64)
+    slow = Decoder(transformer, layout, layout.initial((1, "x")).double() * 2, silent, torch.float64)
     fixed = CapturedDecoder(transformer, layout, torch.float64, torch.device("cpu"), recorder)
     return slow, dataclasses.replace(slow, captured=fixed), fixed
 
@@ -41,20 +41,20 @@ def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
     slow, fast, _ = speakers(norm)
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(0, 14, size=30)]
-    for limits in (Limits(longest=20), Limits(longest=20, batch_rows=8)):
-        slowly = decode_nbest(slow, sources, how, limits, nbest=4)
-        quickly = decode_nbest(fast, sources, how, limits, nbest=4)
+    for limits in (DecodeLimits(longest=20), DecodeLimits(longest=20, batch_rows=8)):
+        slowly = generate_nbest(slow, sources, how, limits, nbest=4)
+        quickly = generate_nbest(fast, sources, how, limits, nbest=4)
         assert [[one.ids for one in row] for row in slowly] == [[one.ids for one in row] for row in quickly]
         for one, other in zip(slowly, quickly, strict=True):
             np.testing.assert_allclose([x.score for x in one], [x.score for x in other], rtol=1e-5)
-        (best,) = zip(*decode_nbest(fast, sources, how, limits, nbest=1), strict=True)
+        (best,) = zip(*generate_nbest(fast, sources, how, limits, nbest=1), strict=True)
         assert [one.ids for one in best] == [row[0].ids for row in quickly], "the first of the best is the best"
 
 
 def test_sources_of_like_length_share_a_shape() -> None:
     _, fast, fixed = speakers()
     for length in (17, 20, 25, 31):
-        decode(fast, [[5] * length] * 3, GREEDY, Limits())
+        generate_each(fast, [[5] * length] * 3, GREEDY, DecodeLimits())
     assert [key[:3] for key in fixed.shapes] == [(8, 32, 96)]
 
 
@@ -62,7 +62,7 @@ def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(captured, "_MOST_SHAPES", 2)
     _, fast, fixed = speakers()
     for length in (40, 20, 40, 3):
-        decode(fast, [[5] * length], GREEDY, Limits())
+        generate_each(fast, [[5] * length], GREEDY, DecodeLimits())
     assert [key[1] for key in fixed.shapes] == [48, 16], "of 48, 32 and 16 places; 48 was used again"
 
 
@@ -70,8 +70,8 @@ def test_all_shapes_keep_their_caches_in_one_place() -> None:
     slow, fast, fixed = speakers()
     sources = [[[5 + length] * length] * rows for length, rows in ((3, 2), (20, 9), (40, 40), (20, 40), (3, 9))]
     for how in (Generate(how="beam"), GREEDY):
-        assert [decode(fast, source, how, Limits()) for source in sources] == [
-            decode(slow, source, how, Limits()) for source in sources
+        assert [generate_each(fast, source, how, DecodeLimits()) for source in sources] == [
+            generate_each(slow, source, how, DecodeLimits()) for source in sources
         ]
     tensors = [tensor for shape in fixed.shapes.values() for tensor in (*shape.memory.keys, *shape.cache.values)]
     assert len(fixed.shapes) > 4 and {tensor.data_ptr() for tensor in tensors} > {fixed.caches.data_ptr()}
@@ -85,10 +85,12 @@ def test_all_shapes_keep_their_caches_in_one_place() -> None:
 def test_every_batch_of_a_call_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "manual_seed", torch.manual_seed)  # graphs on CUDA draw from what it seeds
     _, fast, _ = speakers()
-    how, limits = Generate(temperature=1.0, top_k=0), Limits(longest=20, batch_rows=8)
+    how, limits = Generate(temperature=1.0, top_k=0), DecodeLimits(longest=20, batch_rows=8)
 
     def drawn(key: int) -> list[list[int]]:
-        return [output.ids for output in decode(fast, [[5, 6, 7]] * 24, how, limits, torch_generator("cpu", key))]
+        return [
+            output.ids for output in generate_each(fast, [[5, 6, 7]] * 24, how, limits, torch_generator("cpu", key))
+        ]
 
     first = drawn(1)
     batches = [first[start : start + 8] for start in range(0, 24, 8)]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from loopmt.judge.choose import FAR_BELOW, Contender, Worth, _ratio, choose, share_out
-from loopmt.path import Path as Walk
+from loopmt.judge.choose import FAR_BELOW, CandidatePath, RouteQuality, _ratio, choose_loop_weights, share_out
+from loopmt.path import LanguagePath
 from loopmt.progress import Silent
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 from test_loops import assembled, records, stage
 from test_resume import assert_same, folder_of, started, wait_for
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 Routes = dict[int, tuple[float, float | None]]
 """Quality and the ratio M by number."""
 CHOSEN = stage(
@@ -41,8 +41,8 @@ SHARED_OUT: dict[str, tuple[Routes, dict[int, float]]] = {
 }
 
 
-def worth(routes: Routes) -> dict[int, Worth]:
-    return {number: Worth(*one) for number, one in routes.items()}
+def worth(routes: Routes) -> dict[int, RouteQuality]:
+    return {number: RouteQuality(*one) for number, one in routes.items()}
 
 
 @pytest.mark.parametrize("case", SHARED_OUT)
@@ -83,8 +83,12 @@ def test_a_round_s_weights_are_what_was_chosen(ask_for: ASK) -> None:
     assert set(logged) == set(loops.values())
     for route in trainer.routes:
         if not route.synthetic:
-            mine = {number: path for number, path in loops.items() if Walk.parse(path).taught == route.path.taught}
-            known = {number: Worth(logged[path]["quality"], logged[path]["ratio"]) for number, path in mine.items()}
+            mine = {
+                number: path for number, path in loops.items() if LanguagePath.parse(path).taught == route.path.taught
+            }
+            known = {
+                number: RouteQuality(logged[path]["quality"], logged[path]["ratio"]) for number, path in mine.items()
+            }
             direct = next(number for number, path in mine.items() if path.count(">") == 2)
             shares = share_out(known, direct, must=False)
             assert {number: logged[path]["share"] for number, path in mine.items() if number in shares} == shares
@@ -97,10 +101,14 @@ def test_a_round_s_weights_are_what_was_chosen(ask_for: ASK) -> None:
 def test_unmeasured_loops_feed_what_nothing_else_feeds(ask_for: ASK) -> None:
     """No text is held out, so nothing is known of any loop: of six directions the one with pairs does without."""
     trainer = assembled(ask_for(CHOSEN))
-    candidates = [Contender(route.number, route.path, route.settings) for route in trainer.routes if route.synthetic]
+    candidates = [
+        CandidatePath(route.number, route.path, route.settings) for route in trainer.routes if route.synthetic
+    ]
     paired = trainer.routes[0]
     supervised = {paired.path.taught: (paired.number, 0.3)}
-    weights = choose(trainer.translators, [], candidates, supervised, torch.float32, ("test",), None).weights
+    weights = choose_loop_weights(
+        trainer.translators, [], candidates, supervised, torch.float32, ("test",), None
+    ).weights
     assert weights.pop(paired.number) == 0.3 and list(weights.values()) == [1.0] * 5
     fed = {route.path.taught for route in trainer.routes if route.number in weights}
     assert len(fed) == 5 and paired.path.taught not in fed

@@ -15,7 +15,7 @@ from conftest import Cli, contents
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.workflow import dry_run
-from loopmt.workflow.train import Request
+from loopmt.workflow.train import TrainOptions
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_dry_run_of_a_slow_machine_times_a_part_and_one_update(
     assert tokens[2:] == tokens[:1] and updates[-1] == 1 and updates.count(1) == 3
 
 
-def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Callable[[str], Request]) -> None:
+def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Callable[[str], TrainOptions]) -> None:
     open_ended = '[[stage]]\nname = "open"\nfrom = "vanilla"\nmix = {}\nuntil = "patience"\n'
     request = ask_for(open_ended.format('["X>Y"]'))
     done = cli("train", request.file, "--run", request.run, "--dry-run")

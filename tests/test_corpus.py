@@ -20,7 +20,7 @@ from loopmt.config import Clean
 from loopmt.errors import DataError, MissingExtraError
 from loopmt.text import files
 from loopmt.text.clean import Cleaner, Form, text_hash
-from loopmt.text.corpus import Block, Reading, blocks, resolve, resolve_set
+from loopmt.text.corpus import CorpusReader, LineBlock, blocks, resolve, resolve_set
 from loopmt.text.duplicates import Partitions
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -32,7 +32,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def read(root: Path, reference: str, *languages: str) -> list[tuple[str, ...]]:
-    with Reading(resolve(reference, root, languages)) as reading:
+    with CorpusReader(resolve(reference, root, languages)) as reading:
         return [row for block in blocks(reading, 0) for row in zip(*block.texts(), strict=True)]
 
 
@@ -49,7 +49,7 @@ def refusal(root: Path, reference: str, *languages: str) -> str:
 def test_reads_every_compression_and_hashes_the_file_as_it_lies(tmp_path: Path, ending: str) -> None:
     content = "".join(f"línea {number}\n" for number in range(9000)).encode()
     (tmp_path / f"mono.es{ending}").write_bytes(COMPRESS[ending](content))
-    with Reading(resolve("mono[8999:]", tmp_path, ["es"])) as reading:
+    with CorpusReader(resolve("mono[8999:]", tmp_path, ["es"])) as reading:
         assert list(reading) == [("línea 8999".encode(),)]
         (path, sha256), *_ = reading.hashes().items()
     assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -125,7 +125,7 @@ def test_a_multi_way_set_has_the_languages_that_have_files(tmp_path: Path) -> No
 def test_blocks_are_bounded_by_rows_and_by_bytes(tmp_path: Path) -> None:
     lines = ["short\n"] * 5000 + ["x" * 2**21 + "\n"] * 6
     (tmp_path / "mono.en").write_text("".join(lines))
-    with Reading(resolve("mono", tmp_path, ["en"])) as reading:
+    with CorpusReader(resolve("mono", tmp_path, ["en"])) as reading:
         sizes = [(block.first, len(block.texts()[0])) for block in blocks(reading, 0)]
     assert sizes == [(0, 4096), (4096, 906), (5002, 2), (5004, 2)]
 
@@ -295,7 +295,7 @@ def test_each_rule_drops_and_counts_and_can_be_switched_off(
     rule: str, value: object, row: tuple[str, ...], dropped: bool
 ) -> None:
     held = {"en": frozenset([text_hash("held out")]), "fr": frozenset([text_hash("retenu")])}
-    block = Block(0, ("en", "fr")[: len(row)], tuple(text.encode() for text in row), 0, ("a", "b"))
+    block = LineBlock(0, ("en", "fr")[: len(row)], tuple(text.encode() for text in row), 0, ("a", "b"))
     on = Cleaner(Form(), OFF.model_copy(update={rule: value}), held)(block)
     assert (on.rows, on.removed, len(on.hashes)) == (1, {rule: int(dropped)}, 1 - dropped)
     off = Cleaner(Form(), OFF, held)(block)

@@ -22,9 +22,9 @@ import torch
 from conftest import Cli, Outcome
 from loopmt.progress import Silent
 from loopmt.run import Run
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 VERBS = {
     "prepare": "prepare {file} --run {run}",
     "train": "train {file} --run {run}",
@@ -74,10 +74,10 @@ def cli(cli: Cli) -> Verb:
 @pytest.fixture(scope="module")
 def judged_run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was also evaluated, so that judging it again decodes nothing."""
-    from loopmt.workflow.evaluate import Wish, evaluate
+    from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 
     folder = Path(shutil.copytree(tiny_run, tmp_path_factory.mktemp("damage") / "run"))
-    evaluate([folder], Wish(beam=1, samples=10), Silent())
+    evaluate([folder], EvaluateOptions(beam=1, samples=10), Silent())
     return folder
 
 
@@ -165,12 +165,12 @@ train = { tokens = 96, round = 2, validate_every = 4, validate_sentences = 2, lo
 """
 
 
-def weights(request: Request) -> dict[str, torch.Tensor]:
+def weights(request: TrainOptions) -> dict[str, torch.Tensor]:
     assert request.run is not None
     return dict(Run(request.run).stage("loops").result().tensors["weights"])
 
 
-def assert_same_weights(request: Request, other: Request) -> None:
+def assert_same_weights(request: TrainOptions, other: TrainOptions) -> None:
     ours, theirs = weights(request), weights(other)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -183,11 +183,11 @@ def assert_same_weights(request: Request, other: Request) -> None:
         ("vocab/joint.model", "is not the file that was written"),
     ],
 )
-def test_damage_in_the_middle_costs_only_time(ask_for: ASK, reference: Request, name: str, warning: str) -> None:
+def test_damage_in_the_middle_costs_only_time(ask_for: ASK, reference: TrainOptions, name: str, warning: str) -> None:
     request = ask_for(STAGE)
     assert request.run is not None
     for _ in range(2):
-        assert not train(Request(request.file, request.run, stop_after=1e-6), Silent())
+        assert not train(TrainOptions(request.file, request.run, stop_after=1e-6), Silent())
     damage(request.run / name, "cut" if name.endswith("jsonl") else "flip")
     with pytest.warns(UserWarning, match=warning):
         assert train(request, Silent())
@@ -235,7 +235,7 @@ def used(folder: Path) -> int:
 
 @pytest.mark.parametrize("room", [4, 60, 250, 600], ids=lambda room: f"{room} KiB")
 def test_a_disk_that_fills_up_while_training(
-    ask_for: ASK, reference: Request, disk: Disk, cli: Verb, room: int
+    ask_for: ASK, reference: TrainOptions, disk: Disk, cli: Verb, room: int
 ) -> None:
     """In the log, in the first checkpoint or in a later one, as the room goes."""
     request = ask_for(STAGE)
@@ -248,7 +248,7 @@ def test_a_disk_that_fills_up_while_training(
     assert "the same command goes on" in outcome.err
     disk.remount("size=64m")
     assert cli("train", request.file, run).code == 0
-    assert_same_weights(Request(request.file, run), reference)
+    assert_same_weights(TrainOptions(request.file, run), reference)
     assert not [entry for entry in run.rglob("*") if entry.name.endswith((".draft", ".old", ".tmp"))]
 
 

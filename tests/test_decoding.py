@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate, Model
-from loopmt.model.decoding import Speaker, decode, decode_nbest
-from loopmt.model.limits import Limits
+from loopmt.model.decoding import Decoder, generate_each, generate_nbest
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.text.ids import EOS, PAD, UNK
@@ -26,14 +26,14 @@ GREEDY = Generate(how="greedy")
 
 
 @cache
-def speaker() -> Speaker:
+def speaker() -> Decoder:
     """A network that half learnt to say most of the source's words in any order: it knows what to say, not surely."""
     settings = Model(layers=1, width=16, feed_forward=24, heads=2, dropout=0.0)
     layout = Layout(settings, SIZE, SIZE, True)
     flat = layout.initial((1, "speaker")).requires_grad_()
     silent = torch.zeros(SIZE)
     silent[SILENT] = -math.inf
-    one = Speaker(Transformer(settings, True), layout, flat, silent, torch.float32)
+    one = Decoder(Transformer(settings, True), layout, flat, silent, torch.float32)
     optimizer = torch.optim.Adam([flat], 0.02)
     for step in range(60):
         (flat.grad,) = torch.autograd.grad(-_likelihood(one, *_lesson(step)), flat)
@@ -50,7 +50,7 @@ def _lesson(step: int) -> tuple[Tensor, Tensor]:
     return F.pad(words, (0, 1), value=EOS), F.pad(said, (0, 1), value=EOS)
 
 
-def _likelihood(one: Speaker, source: Tensor, target: Tensor) -> Tensor:
+def _likelihood(one: Decoder, source: Tensor, target: Tensor) -> Tensor:
     weights = one.layout.unpack(one.flat)
     memory = one.transformer.memory(weights, one.transformer.encode(weights, source[None]), source[None])
     states = one.transformer.decode(weights, memory, F.pad(target[:, :-1], (1, 0), value=PAD)[None])
@@ -65,7 +65,7 @@ def sources(count: int, longest: int = 9, seed: int = 2) -> list[list[int]]:
 
 
 @torch.no_grad()
-def scores(one: Speaker, source: list[int], targets: Tensor) -> Tensor:
+def scores(one: Decoder, source: list[int], targets: Tensor) -> Tensor:
     """Log-probability of every prefix's next token when whole targets are given: (targets, length)."""
     weights = one.layout.unpack(one.flat)
     table = torch.tensor([[*source, EOS]])[None].expand(1, len(targets), -1)
@@ -75,12 +75,12 @@ def scores(one: Speaker, source: list[int], targets: Tensor) -> Tensor:
     return logprobs.gather(-1, targets[..., None])[..., 0]
 
 
-def score(one: Speaker, source: list[int], ids: list[int], ended: bool = True) -> float:
+def score(one: Decoder, source: list[int], ids: list[int], ended: bool = True) -> float:
     targets = torch.tensor([[*ids, EOS] if ended else ids])
     return float(scores(one, source, targets).sum())
 
 
-def everything(one: Speaker, source: list[int], length: int) -> dict[tuple[int, ...], float]:
+def everything(one: Decoder, source: list[int], length: int) -> dict[tuple[int, ...], float]:
     """Log-probability of every translation that ends within `length` tokens, its end included."""
     found = {}
     for size in range(length):
@@ -94,8 +94,8 @@ def everything(one: Speaker, source: list[int], length: int) -> dict[tuple[int, 
 
 
 def test_greedy_takes_the_likeliest_token_each_time() -> None:
-    one, limits = speaker(), Limits(growth=0, extra=6)
-    for source, output in zip(sources(20), decode(one, sources(20), GREEDY, limits), strict=True):
+    one, limits = speaker(), DecodeLimits(growth=0, extra=6)
+    for source, output in zip(sources(20), generate_each(one, sources(20), GREEDY, limits), strict=True):
         ids = [*output.ids, EOS] if output.ended else output.ids
         given = scores(one, source, torch.tensor([ids]))[0]
         for place, value in enumerate(given.tolist()):
@@ -105,8 +105,10 @@ def test_greedy_takes_the_likeliest_token_each_time() -> None:
 
 
 def test_a_beam_of_one_is_greedy() -> None:
-    one, limits = speaker(), Limits()
-    assert decode(one, sources(30), Generate(how="beam", beam=1), limits) == decode(one, sources(30), GREEDY, limits)
+    one, limits = speaker(), DecodeLimits()
+    assert generate_each(one, sources(30), Generate(how="beam", beam=1), limits) == generate_each(
+        one, sources(30), GREEDY, limits
+    )
 
 
 # -- beam --------------------------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ def test_a_beam_of_one_is_greedy() -> None:
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(penalty: float, source: list[int]) -> None:
     one, length = speaker(), 4
     how = Generate(how="beam", beam=len(TEXT) ** (length - 1), length_penalty=penalty)
-    (found,) = decode_nbest(one, [source], how, Limits(growth=0, extra=length), nbest=20)
+    (found,) = generate_nbest(one, [source], how, DecodeLimits(growth=0, extra=length), nbest=20)
     truth = everything(one, source, length)
     ranked = sorted(truth, key=lambda ids: -truth[ids] / (len(ids) + 1) ** penalty)
     assert [tuple(output.ids) for output in found] == ranked[:20]
@@ -126,18 +128,18 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(penalty: float, sourc
 
 
 def test_a_wider_beam_finds_likelier_translations() -> None:
-    one, limits = speaker(), Limits(growth=0, extra=12)
+    one, limits = speaker(), DecodeLimits(growth=0, extra=12)
     means = []
     for beam in (1, 4, 16):
-        outputs = decode(one, sources(40), Generate(how="beam", beam=beam, length_penalty=0), limits)
+        outputs = generate_each(one, sources(40), Generate(how="beam", beam=beam, length_penalty=0), limits)
         means.append(sum(output.score for output in outputs) / len(outputs))
     assert means[0] < means[1] < means[2]
 
 
 def test_a_larger_length_penalty_makes_longer_translations() -> None:
-    one, limits = speaker(), Limits(growth=0, extra=12)
+    one, limits = speaker(), DecodeLimits(growth=0, extra=12)
     lengths = [
-        sum(len(output.ids) for output in decode(one, sources(40), how, limits))
+        sum(len(output.ids) for output in generate_each(one, sources(40), how, limits))
         for how in (Generate(how="beam", beam=6, length_penalty=penalty) for penalty in (0.0, 1.0, 3.0))
     ]
     assert lengths[0] < lengths[1] < lengths[2]
@@ -145,7 +147,9 @@ def test_a_larger_length_penalty_makes_longer_translations() -> None:
 
 def test_the_n_best_are_sorted_and_differ() -> None:
     how = Generate(how="beam", beam=6, length_penalty=1.0)
-    for source, found in zip(sources(20), decode_nbest(speaker(), sources(20), how, Limits(), nbest=5), strict=True):
+    for source, found in zip(
+        sources(20), generate_nbest(speaker(), sources(20), how, DecodeLimits(), nbest=5), strict=True
+    ):
         values = [output.score / (len(output.ids) + 1) for output in found if output.ended]
         assert values == sorted(values, reverse=True)
         assert len({tuple(output.ids) for output in found}) == len(found) <= 5
@@ -161,7 +165,7 @@ def first_tokens(how: Generate, count: int = 4000) -> tuple[Tensor, Tensor]:
     """Counts of the first token of many samples, and the network's probabilities for it."""
     one, source = speaker(), sources(1)[0]
     generator = torch.Generator().manual_seed(7)
-    outputs = decode(one, [source] * count, how, Limits(growth=0, extra=1), generator)
+    outputs = generate_each(one, [source] * count, how, DecodeLimits(growth=0, extra=1), generator)
     counts = torch.bincount(torch.tensor([(output.ids or [EOS])[0] for output in outputs]), minlength=SIZE)
     probabilities = scores(one, source, torch.arange(SIZE)[:, None])[:, 0].exp()
     return counts, probabilities
@@ -195,7 +199,7 @@ def test_top_k_and_top_p_restrict() -> None:
 def test_samples_repeat_with_their_generator_and_differ_without() -> None:
     how, texts = Generate(how="sample", temperature=1.0, top_k=0), sources(30)
     once, again, other = (
-        decode(speaker(), texts, how, Limits(), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+        generate_each(speaker(), texts, how, DecodeLimits(), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
     )
     assert once == again
     assert once != other
@@ -205,7 +209,9 @@ def test_the_score_of_a_sample_is_its_probability_under_the_network() -> None:
     """Whatever restricts or flattens the sampler."""
     one, texts = speaker(), sources(10)
     how = Generate(how="sample", temperature=0.7, top_k=4)
-    for source, output in zip(texts, decode(one, texts, how, Limits(), torch.Generator().manual_seed(1)), strict=True):
+    for source, output in zip(
+        texts, generate_each(one, texts, how, DecodeLimits(), torch.Generator().manual_seed(1)), strict=True
+    ):
         assert output.score == pytest.approx(score(one, source, output.ids, output.ended), abs=1e-3)
 
 
@@ -217,10 +223,10 @@ ALL = [GREEDY, Generate(how="beam", beam=4), Generate(how="beam", beam=3, length
 @pytest.mark.parametrize("how", ALL, ids=lambda how: f"{how.how}{how.beam}")
 def test_company_does_not_change_a_translation(how: Generate) -> None:
     one, texts = speaker(), sources(10, longest=12)
-    limits, small = Limits(growth=1), Limits(growth=1, batch_rows=3, batch_tokens=40)
-    together = decode(one, texts, how, limits)
-    alone = [decode(one, [source], how, limits)[0] for source in texts]
-    for other in (alone, decode(one, texts, how, small)):
+    limits, small = DecodeLimits(growth=1), DecodeLimits(growth=1, batch_rows=3, batch_tokens=40)
+    together = generate_each(one, texts, how, limits)
+    alone = [generate_each(one, [source], how, limits)[0] for source in texts]
+    for other in (alone, generate_each(one, texts, how, small)):
         assert [output.ids for output in together] == [output.ids for output in other]
         assert [output.score for output in together] == pytest.approx([output.score for output in other], abs=1e-3)
 
@@ -230,8 +236,8 @@ def test_company_does_not_change_a_translation(how: Generate) -> None:
 )
 def test_limits_and_silence(how: Generate) -> None:
     texts = sources(60, longest=12)
-    limits = Limits(growth=0.5, extra=2, longest=6)
-    outputs = decode(speaker(), texts, how, limits, torch.Generator().manual_seed(1))
+    limits = DecodeLimits(growth=0.5, extra=2, longest=6)
+    outputs = generate_each(speaker(), texts, how, limits, torch.Generator().manual_seed(1))
     for source, output in zip(texts, outputs, strict=True):
         length = min(6, math.ceil(len(source) / 2) + 2)
         assert len(output.ids) + output.ended <= length
@@ -243,13 +249,13 @@ def test_limits_and_silence(how: Generate) -> None:
 
 @pytest.mark.parametrize("how", ALL, ids=lambda how: f"{how.how}{how.beam}")
 def test_an_empty_source_and_no_source(how: Generate) -> None:
-    assert decode(speaker(), [], how, Limits()) == []
-    (output,) = decode(speaker(), [[]], how, Limits())
+    assert generate_each(speaker(), [], how, DecodeLimits()) == []
+    (output,) = generate_each(speaker(), [[]], how, DecodeLimits())
     assert output.score == pytest.approx(score(speaker(), [], output.ids, output.ended), abs=1e-4)
 
 
 def test_progress_counts_every_source() -> None:
     seen: list[int] = []
-    decode(speaker(), sources(10), GREEDY, Limits(batch_rows=3), advance=seen.append)
+    generate_each(speaker(), sources(10), GREEDY, DecodeLimits(batch_rows=3), advance=seen.append)
     assert sum(seen) == 10
     assert max(seen) <= 3

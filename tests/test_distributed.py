@@ -20,9 +20,9 @@ from loopmt.errors import ConfigError
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 # Sums in another order: losses differ by 1e-7, until on some processor a ReLU falls on its other side (4e-5 was seen).
 # Other batches make it 0.05 or more.
 ROUNDING = 1e-4
@@ -79,22 +79,22 @@ main()
 """  # checkpoints are written in the background
 
 
-def folder_of(request: Request, name: str) -> StageFolder:
+def folder_of(request: TrainOptions, name: str) -> StageFolder:
     assert request.run is not None
     return Run(request.run).stage(name)
 
 
-def command(request: Request) -> list[str]:
+def command(request: TrainOptions) -> list[str]:
     return ["loopmt", *arguments(request)]
 
 
-def arguments(request: Request) -> list[str]:
+def arguments(request: TrainOptions) -> list[str]:
     overrides = [part for override in request.overrides for part in ("--set", override)]
     return ["train", str(request.file), "--run", str(request.run), *overrides]
 
 
 @contextmanager
-def two(request: Request, script: str | None = None) -> Iterator[list[subprocess.Popen[str]]]:
+def two(request: TrainOptions, script: str | None = None) -> Iterator[list[subprocess.Popen[str]]]:
     """Two processes as torchrun would start them, of loopmt or of a script around it."""
     what = ["-m", *command(request)] if script is None else ["-c", script, *arguments(request)]
     with socket.socket() as free:
@@ -119,7 +119,7 @@ def two(request: Request, script: str | None = None) -> Iterator[list[subprocess
             process.communicate()
 
 
-def finish(request: Request, script: str | None = None) -> None:
+def finish(request: TrainOptions, script: str | None = None) -> None:
     with two(request, script) as processes:
         said = [process.communicate(timeout=300) for process in processes]
         assert [process.returncode for process in processes] == [0, 0], said
@@ -134,18 +134,18 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
-def kill_halfway(request: Request, name: str) -> None:
+def kill_halfway(request: TrainOptions, name: str) -> None:
     folder = folder_of(request, name)
     with two(request) as processes:
         wait_for(lambda: folder.begun and len(folder.records()) >= 3, processes[0])
     assert not folder.finished
 
 
-def losses(request: Request, name: str) -> list[dict[str, float]]:
+def losses(request: TrainOptions, name: str) -> list[dict[str, float]]:
     return [record["loss"] for record in folder_of(request, name).records() if record["kind"] == "train"]
 
 
-def assert_close(one: Request, other: Request, name: str) -> None:
+def assert_close(one: TrainOptions, other: TrainOptions, name: str) -> None:
     ours, theirs = losses(one, name), losses(other, name)
     assert len(ours) == len(theirs) > 0
     for mine, yours in zip(ours, theirs, strict=True):
@@ -163,7 +163,7 @@ def _counts(record: dict[str, Any]) -> list[Any]:
     return [record[key] for key in ("update", "tokens", "generated_tokens", "padding")] + guards
 
 
-def same_weights(one: Request, other: Request, name: str) -> bool:
+def same_weights(one: TrainOptions, other: TrainOptions, name: str) -> bool:
     mine, yours = (folder_of(request, name).result().tensors["weights"] for request in (one, other))
     return all(torch.equal(mine[key], yours[key]) for key in mine)
 
@@ -235,7 +235,7 @@ def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK, norm: str) -> Non
     assert not folder.finished
     assert folder.updates()[-1] > 0
     assert sharded.run is not None
-    twin = Request(sharded.file, sharded.run.with_name("twin"), settings)
+    twin = TrainOptions(sharded.file, sharded.run.with_name("twin"), settings)
     shutil.copytree(sharded.run, sharded.run.with_name("twin"))
     assert train(twin, Silent())
     assert_close(whole, twin, "shared")

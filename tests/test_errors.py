@@ -20,12 +20,12 @@ from loopmt.errors import (
     PathError,
     RunError,
 )
-from loopmt.path import Path as Walk
+from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
 ALL = [kind for _, kind in inspect.getmembers(loopmt.errors, inspect.isclass) if kind.__module__ == "loopmt.errors"]
 
@@ -52,7 +52,7 @@ def training(text: str | None, until: str | None = None) -> Callable[[Path], obj
     def work(folder: Path) -> object:
         if text is not None:
             (folder / "exp.toml").write_text(text, encoding="utf-8")
-        return train(Request(folder / "exp.toml", folder / "run", until=until), Silent())
+        return train(TrainOptions(folder / "exp.toml", folder / "run", until=until), Silent())
 
     return work
 
@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Callable[[Path], object], type[LoopmtError], str]] = {
         "Close it (en>fr>es>en) or add data.bitext.en-es.",
     ),
     "a pattern where a path is wanted": (
-        lambda folder: Walk.parse("X>en"),
+        lambda folder: LanguagePath.parse("X>en"),
         PathError,
         "'X>en' is a pattern, not a path: X is not a language. Write languages joined by '>', such as en>fr or "
         "en>fr>es>en; capitals stand for any language, as in X>Y>X.",

@@ -11,18 +11,18 @@ from loopmt.cli.scorecard import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.judge.bootstrap import mean_statistics
 from loopmt.judge.score import chrf_statistics, multi_bleu_statistics
-from loopmt.path import Path as Walk
+from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json
-from loopmt.sealed import read_sealed
-from loopmt.workflow.evaluate import Exam, Wish, evaluate, folder_name
+from loopmt.sealed import read_checked
+from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate, folder_name
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
-from loopmt.workflow.scorecard import Test as OneTest
+from loopmt.workflow.scorecard import TestPath as OneTest
 from loopmt.workflow.show import overview
 from loopmt.workflow.translate import Translator, load
 
-QUICK = Wish(beam=1, samples=50)
+QUICK = EvaluateOptions(beam=1, samples=50)
 STAGES = ["vanilla", "vanilla-longer", "dual"]
 METRICS = ["multi_bleu", "sacrebleu", "chrf"]
 STATE: Json = {"update": 1, "best_bleu": 0.0, "average_bleu": None, "seconds": {}, "spent": {}}
@@ -64,7 +64,7 @@ def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> N
 def test_validation_is_of_the_weights_that_were_chosen(copied: Path, average: float | None, bleu: float) -> None:
     """The average of the last checkpoints is the result where validation says that it is better than the best."""
     file = copied / "stages/dual/result/state.json"
-    sealed = read_sealed(file, "")
+    sealed = read_checked(file, "")
     write_json(file, sealed | {"state": sealed["state"] | {"best_bleu": 30.0, "average_bleu": average}})
     shown = {stage["name"]: stage["best_valid_bleu"] for stage in overview(copied)["stages"]}
     card = evaluate([copied], QUICK, Silent())
@@ -99,7 +99,7 @@ def test_translations_are_reused_until_something_changes(copied: Path) -> None:
     shutil.copy(copied / "store/set1.fr.txt", copied / "stages/dual/translations/test/en-fr.txt")
     (copied / "stages/dual/translations/test/en-es.txt").unlink()
 
-    def scores(wish: Wish) -> tuple[float, float]:
+    def scores(wish: EvaluateOptions) -> tuple[float, float]:
         directions = evaluate([copied], wish, Silent())["stages"]["dual"]["sets"]["test"]["directions"]
         return directions["en>fr"]["chrf"], directions["en>es"]["chrf"]
 
@@ -134,7 +134,7 @@ def test_what_was_not_asked_for_is_not_decoded(copied: Path, monkeypatch: pytest
     monkeypatch.setattr("loopmt.workflow.evaluate.load", watched)
     (copied / "stages/vanilla-longer/translations/test/en-es.txt").unlink()
     before = read_json(copied / "scorecard.json")["stages"]
-    evaluate([copied], dataclasses.replace(QUICK, stages=["dual"], pivots=[Walk.parse("fr>en>es")]), Silent())
+    evaluate([copied], dataclasses.replace(QUICK, stages=["dual"], pivots=[LanguagePath.parse("fr>en>es")]), Silent())
     assert loaded == ["dual"]
     after = read_json(copied / "scorecard.json")["stages"]
     assert list(after) == ["vanilla", "dual"], "a stage that lacks a direction is not half scored"
@@ -149,7 +149,7 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
     def agree(source: str, language: str, said: str, other: str) -> bool:
         return said == texts[other][texts[language].index(source)]
 
-    exam = dataclasses.replace(Exam.open(folder), agree=agree)
+    exam = dataclasses.replace(RunEvaluation.open(folder), agree=agree)
     measures = exam.measures(QUICK, Silent()).stages["vanilla"].tests
     for test, measured in measures.items():
         said = lines(folder / f"stages/vanilla/translations/test/{test.ends.pair}.txt")
@@ -169,7 +169,7 @@ def test_a_run_that_cannot_be_written_is_refused_before_work(copied: Path, monke
 
 def test_several_seeds(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    experiment = read_sealed(other / "experiment.json", "")
+    experiment = read_checked(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "name": "again"})
     for direction in ("en-fr", "es-fr"):
         shutil.copy(other / "store/set1.fr.txt", other / f"stages/dual/translations/test/{direction}.txt")
@@ -187,8 +187,8 @@ def test_several_seeds(copied: Path, tmp_path: Path) -> None:
 def test_several_seeds_of_one_stage(copied: Path, tmp_path: Path) -> None:
     """A way that only one of the runs has of a stage that was not asked for does no harm."""
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
-    through = dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")])
+    write_json(other / "experiment.json", read_checked(other / "experiment.json", "") | {"seed": 2})
+    through = dataclasses.replace(QUICK, pivots=[LanguagePath.parse("fr>en>es")])
     evaluate([copied], through, Silent())
     card = evaluate([copied, other], dataclasses.replace(through, stages=["dual"]), Silent())
     assert list(card["stages"]) == ["dual"] and card["comparisons"] == card["waiting"] == []
@@ -199,7 +199,7 @@ def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
     with pytest.raises(RunError, match=rf"{copied} and {other} both have seed 1: .* --set seed=2`\). Evaluate others"):
         evaluate([copied, other], QUICK, Silent())
-    experiment = read_sealed(other / "experiment.json", "")
+    experiment = read_checked(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "train": {**experiment["train"], "tokens": 99}})
     with pytest.raises(RunError, match="different experiments: only seed, name, comparisons, and stages that one does"):
         evaluate([copied, other], QUICK, Silent())
@@ -218,8 +218,8 @@ def test_processes_find_the_same_scores(
 
 def test_what_cannot_be_evaluated(copied: Path) -> None:
     with pytest.raises(ConfigError, match="there is no stage 'duel'"):
-        evaluate([copied], Wish(["duel"]), Silent())
-    manifest = read_sealed(copied / "manifest.json", "")
+        evaluate([copied], EvaluateOptions(["duel"]), Silent())
+    manifest = read_checked(copied / "manifest.json", "")
     write_json(copied / "manifest.json", manifest | {"sets": manifest["sets"][:1]})
     with pytest.raises(DataError, match=r"has no test set\. Add data\.test"):
         evaluate([copied], QUICK, Silent())
@@ -230,7 +230,7 @@ def test_what_cannot_be_evaluated(copied: Path) -> None:
 
 def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
     before = read_json(copied / "scorecard.json")
-    card = evaluate([copied], dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")]), Silent())
+    card = evaluate([copied], dataclasses.replace(QUICK, pivots=[LanguagePath.parse("fr>en>es")]), Silent())
     found = card["stages"]["dual"]["sets"]["test"]
     pivot = found.pop("pivots")["fr>en>es"]
     sources, references = (lines(copied / f"store/set1.{language}.txt") for language in ("fr", "es"))
@@ -245,8 +245,8 @@ def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
 
 def test_a_pivot_over_seeds(copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
-    card = evaluate([copied, other], dataclasses.replace(QUICK, pivots=[Walk.parse("fr>en>es")]), Silent())
+    write_json(other / "experiment.json", read_checked(other / "experiment.json", "") | {"seed": 2})
+    card = evaluate([copied, other], dataclasses.replace(QUICK, pivots=[LanguagePath.parse("fr>en>es")]), Silent())
     alone = read_json(copied / "scorecard.json")["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
     both = card["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
     scores = {key: value for key, value in both.items() if key != "over_direct"}
@@ -278,7 +278,9 @@ def pivoting(group: str, direct: float, through: float) -> StageMeasures:
     """A stage that translates fr>es both ways, right in these shares of ten sentences."""
     shares = {"fr>es": direct, "fr>en>es": through}
     tests = {
-        OneTest("test", Walk.parse(path), group): {"chrf": mean_statistics([row < 10 * share for row in range(10)])}
+        OneTest("test", LanguagePath.parse(path), group): {
+            "chrf": mean_statistics([row < 10 * share for row in range(10)])
+        }
         for path, share in shares.items()
     }
     return StageMeasures(tests, "0", STATE)
@@ -286,7 +288,7 @@ def pivoting(group: str, direct: float, through: float) -> StageMeasures:
 
 def test_a_stage_that_one_seed_lacks_is_waited_for(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    write_json(other / "experiment.json", read_sealed(other / "experiment.json", "") | {"seed": 2})
+    write_json(other / "experiment.json", read_checked(other / "experiment.json", "") | {"seed": 2})
     shutil.rmtree(other / "stages/vanilla-longer")
     card = evaluate([copied, other], QUICK, Silent())
     assert "vanilla-longer" not in card["stages"] and card["comparisons"] == []
@@ -295,7 +297,7 @@ def test_a_stage_that_one_seed_lacks_is_waited_for(copied: Path, tmp_path: Path)
 
 def test_a_stage_that_was_added_to_one_seed(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
-    experiment = read_sealed(other / "experiment.json", "")
+    experiment = read_checked(other / "experiment.json", "")
     added = [*experiment["stage"], {**experiment["stage"][-1], "name": "later"}]
     write_json(other / "experiment.json", experiment | {"seed": 2, "stage": added})
     assert set(evaluate([copied, other], QUICK, Silent())["stages"]) == set(
@@ -311,7 +313,7 @@ def measured(name: str, direction: str) -> StageMeasures:
     """A stage that speaks one direction, which one test set has."""
     texts = ["le chat dort", "la nuit"]
     measures = {"multi_bleu": multi_bleu_statistics(texts, texts), "chrf": chrf_statistics(texts, texts)}
-    return StageMeasures({OneTest(name, Walk.parse(direction), name): measures}, "0", STATE)
+    return StageMeasures({OneTest(name, LanguagePath.parse(direction), name): measures}, "0", STATE)
 
 
 def test_stages_that_share_no_direction_are_not_compared(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -346,7 +348,7 @@ def test_test_sets_of_every_stage_are_printed(judged: tuple[Path, Json], capsys:
 )
 def test_what_is_no_pivot(tiny_run: Path, path: str, sentence: str) -> None:
     with pytest.raises(PathError, match=sentence):
-        evaluate([tiny_run], dataclasses.replace(QUICK, pivots=[Walk.parse(path)]), Silent())
+        evaluate([tiny_run], dataclasses.replace(QUICK, pivots=[LanguagePath.parse(path)]), Silent())
 
 
 def test_folder_names() -> None:
@@ -370,7 +372,7 @@ def test_every_test_set_has_its_mean_in_a_comparison(capsys: pytest.CaptureFixtu
 
 def test_a_comparison_says_what_was_tuned_for_each(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copied / "experiment.json"
-    experiment = read_sealed(file, "")
+    experiment = read_checked(file, "")
     write_json(file, experiment | {"compare": [experiment["compare"][0] | {"tuned": ["dropout"]}]})
     print_scorecard(evaluate([copied], QUICK, Silent()))
     assert "dual against vanilla-longer, each with its own dropout: difference" in capsys.readouterr().out
@@ -380,7 +382,7 @@ def test_a_comparison_says_what_was_tuned_for_each(copied: Path, capsys: pytest.
 def scored(**bleu: float) -> StageMeasures:
     """A stage that scores so much in each of its directions, written en_fr."""
     tests = {
-        OneTest("news", Walk.parse(hop.replace("_", ">")), "rows"): {
+        OneTest("news", LanguagePath.parse(hop.replace("_", ">")), "rows"): {
             "multi_bleu": mean_statistics([share]),
             "chrf": mean_statistics([share]),
         }

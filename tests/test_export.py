@@ -23,15 +23,15 @@ from loopmt.export.folder import appearing
 from loopmt.export.huggingface import write_hugging_face
 from loopmt.export.network import networks
 from loopmt.export.parity import Parity
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run
 from loopmt.text.vocab import Vocab
 from loopmt.workflow import export as workflow
-from loopmt.workflow.export import Wish, export
-from loopmt.workflow.stages import Site
-from loopmt.workflow.train import Request, prepare_run
+from loopmt.workflow.export import ExportOptions, export
+from loopmt.workflow.stages import TrainingContext
+from loopmt.workflow.train import TrainOptions, prepare_run
 from loopmt.workflow.translate import choose_stage, load_translators
 
 
@@ -69,8 +69,8 @@ def run_of(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory)
     def make(variant: str) -> Path:
         place = folder / variant
         if not place.exists():
-            run, _ = prepare_run(Request(file, place, VARIANTS[variant]), Silent())
-            site = Site.open(run, torch.device("cpu"), Processes())
+            run, _ = prepare_run(TrainOptions(file, place, VARIANTS[variant]), Silent())
+            site = TrainingContext.open(run, torch.device("cpu"), Processes())
             translators = site.translators(site.experiment.stages[0])
             translators.start_fresh(1)
             translators.live += 0.15 * torch.randn(translators.live.shape, generator=torch.Generator().manual_seed(3))
@@ -92,7 +92,7 @@ def two_languages(tiny: Path) -> str:
     )  # fmt: skip
 
 
-def translators_of(folder: Path) -> Translators:
+def translators_of(folder: Path) -> NetworkStack:
     run = Run.open(folder)
     experiment = run.experiment()
     return load_translators(run, experiment, choose_stage(run, experiment, "vanilla"), torch.device("cpu"))
@@ -100,7 +100,7 @@ def translators_of(folder: Path) -> Translators:
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_trained_run_is_the_same_everywhere(to: Any, tiny_run: Path, tmp_path: Path) -> None:
-    parities = export(tiny_run, Wish(to, tmp_path / to, "vanilla", sentences=8), Silent())
+    parities = export(tiny_run, ExportOptions(to, tmp_path / to, "vanilla", sentences=8), Silent())
     assert [parity.direction for parity in parities] == ["en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"]
     assert all(parity.same == parity.sentences == 8 for parity in parities)
     assert all(parity.bleu and parity.bleu > 5 for parity in parities), "parity of nonsense shows little"
@@ -123,7 +123,7 @@ def test_every_variant_is_the_same_at_ctranslate2(variant: str, run_of: Make, tm
 
 
 def check_variant(to: Any, variant: str, run: Path, out: Path) -> None:
-    parities = export(run, Wish(to, out / to, sentences=6), Silent())
+    parities = export(run, ExportOptions(to, out / to, sentences=6), Silent())
     assert [parity.failures() for parity in parities] == [[], []]
     found = {path.name for path in (out / to).iterdir() if path.is_dir()}
     assert found == ({"all"} if variant == "shared" else {"en-fr", "fr-en"})
@@ -156,7 +156,7 @@ def test_the_readme_runs_as_it_stands(
 @needs("ctranslate2")
 @pytest.mark.parametrize("kind", ["int8", "int8_float16"])
 def test_rounded_networks_are_smaller_and_say_nearly_the_same(kind: Any, tiny_run: Path, tmp_path: Path) -> None:
-    parities = export(tiny_run, Wish("ct2", tmp_path / kind, "vanilla", kind, 20), Silent())
+    parities = export(tiny_run, ExportOptions("ct2", tmp_path / kind, "vanilla", kind, 20), Silent())
     assert sum(parity.agreement for parity in parities) / 6 > 0.7
     assert all(parity.bleu_difference is not None and abs(parity.bleu_difference) < 8 for parity in parities)
     write_ct2(networks(translators_of(tiny_run), "bpe", 40)[0], tmp_path / "full", "float32")
@@ -178,7 +178,7 @@ def test_the_live_networks_are_untouched(run_of: Make, tmp_path: Path) -> None:
         assert all(torch.equal(weight, network.weights[name]) for name, weight in weights.items())
     assert torch.equal(translators.live, before)
     result = (folder / "stages" / "vanilla" / "result" / "weights.safetensors").read_bytes()
-    export(folder, Wish("ct2", tmp_path / "out", kind="int8", sentences=2), Silent())
+    export(folder, ExportOptions("ct2", tmp_path / "out", kind="int8", sentences=2), Silent())
     assert (folder / "stages" / "vanilla" / "result" / "weights.safetensors").read_bytes() == result
     assert hashlib.sha256(result).hexdigest() == Run.open(folder).stage("vanilla").result_digest()
 
@@ -189,7 +189,7 @@ def test_the_live_networks_are_untouched(run_of: Make, tmp_path: Path) -> None:
 @needs("transformers")
 @pytest.mark.parametrize("variant", ["post", "shared", "lower case", "no bytes"])
 def test_the_tokenizer_has_our_ids(variant: str, run_of: Make, tmp_path: Path) -> None:
-    export(run_of(variant), Wish("hf", tmp_path / "out", sentences=1), Silent())
+    export(run_of(variant), ExportOptions("hf", tmp_path / "out", sentences=1), Silent())
     folder = next(path for path in (tmp_path / "out").iterdir() if path.is_dir())
     from transformers import AutoTokenizer
 
@@ -211,7 +211,7 @@ def test_the_tokenizer_has_our_ids(variant: str, run_of: Make, tmp_path: Path) -
 
 @needs("transformers")
 def test_generate_never_says_what_is_no_text(run_of: Make, tmp_path: Path) -> None:
-    export(run_of("shared"), Wish("hf", tmp_path / "hf", sentences=1), Silent())
+    export(run_of("shared"), ExportOptions("hf", tmp_path / "hf", sentences=1), Silent())
     folder = str(tmp_path / "hf" / "all")
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -241,7 +241,7 @@ def test_an_export_that_differs_does_not_appear(run_of: Make, tmp_path: Path, mo
     write = write_hugging_face
     monkeypatch.setattr(workflow, "write_hugging_face", write_wrongly)
     with pytest.raises(RunError, match=r"is not ours: en>fr: logits differ by .* Nothing was written"):
-        export(run_of("post"), Wish("hf", tmp_path / "out", sentences=4), Silent())
+        export(run_of("post"), ExportOptions("hf", tmp_path / "out", sentences=4), Silent())
     assert not list(tmp_path.iterdir())
 
 
@@ -281,9 +281,9 @@ def test_what_cannot_be_exported_is_said(run_of: Make, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(RunError, match=r"full is there already\. Choose another place, or delete it\."):
-        export(run_of("post"), Wish("hf", tmp_path / "full"), Silent())
+        export(run_of("post"), ExportOptions("hf", tmp_path / "full"), Silent())
     with pytest.raises(ConfigError, match=r"Pegasus has one table of embeddings\. Export with --to ct2"):
-        export(run_of(REFUSED), Wish("hf", tmp_path / "out"), Silent())
+        export(run_of(REFUSED), ExportOptions("hf", tmp_path / "out"), Silent())
 
 
 @pytest.mark.parametrize(("to", "package"), [("hf", "transformers"), ("ct2", "ctranslate2")])
@@ -294,4 +294,4 @@ def test_what_is_not_installed_is_said(
     with pytest.raises(
         MissingExtraError, match=rf"need the package {package}\. Install it: pip install 'loopmt\[export\]'"
     ):
-        export(run_of("post"), Wish(to, tmp_path / "out"), Silent())
+        export(run_of("post"), ExportOptions(to, tmp_path / "out"), Silent())

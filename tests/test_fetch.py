@@ -19,15 +19,15 @@ from loopmt.cli import main
 from loopmt.config import load
 from loopmt.errors import DataError
 from loopmt.progress import Silent
-from loopmt.text.fetching import Patience, download, local_name, mirrored
-from loopmt.text.sources import RECIPES, Part, Recipe, Remote, Side, recipe
-from loopmt.workflow.evaluate import Wish, evaluate
-from loopmt.workflow.fetch import Order, fetch
-from loopmt.workflow.train import Request, prepare_run, train
+from loopmt.text.fetching import RetryPolicy, download, local_name, mirrored
+from loopmt.text.sources import RECIPES, Recipe, RecipePart, RecipeSide, Remote, recipe
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
+from loopmt.workflow.fetch import FetchOptions, fetch
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 from packed import tar_of, zip_of
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-HASTY = Patience(timeout=1.0, tries=3, wait=0.01)
+HASTY = RetryPolicy(timeout=1.0, tries=3, wait=0.01)
 BODY = bytes(range(256)) * 400
 REMOTE = Remote("https://host.example/some/data.bin")
 
@@ -260,7 +260,7 @@ def sgm_of(text: bytes) -> bytes:
     return "\n".join(["<srcset>", "<doc>", "<p>", *rows, "</p>", "</doc>", "</srcset>"]).encode()
 
 
-def sample(side: Side, language: str, first: int, rows: int) -> bytes:
+def sample(side: RecipeSide, language: str, first: int, rows: int) -> bytes:
     text = lines_of(language, first, rows)
     return sgm_of(text) if side.member and side.member.endswith(".sgm") else text
 
@@ -285,7 +285,7 @@ def served(site: Site, wanted: Recipe, rows: int) -> Recipe:
     return replace(wanted, parts=tuple(_with(part, checked) for part in wanted.parts))
 
 
-def _with(part: Part, checked: dict[Remote, Remote]) -> Part:
+def _with(part: RecipePart, checked: dict[Remote, Remote]) -> RecipePart:
     pieces = [
         {language: replace(side, remote=checked[side.remote]) for language, side in piece.items()}
         for piece in part.pieces
@@ -294,7 +294,7 @@ def _with(part: Part, checked: dict[Remote, Remote]) -> Part:
 
 
 def fetched(site: Site, name: str, folder: Path, rows: int, scale: float) -> dict[str, int]:
-    done = fetch(Order(served(site, recipe(name), rows), folder, 1, scale, site.url, HASTY), Silent())
+    done = fetch(FetchOptions(served(site, recipe(name), rows), folder, 1, scale, site.url, HASTY), Silent())
     assert done.fresh
     for file, count in done.rows.items():
         assert len((folder / file).read_text().splitlines()) == count
@@ -308,10 +308,10 @@ def followed(example: str, corpora: Path, run: Path, *overrides: str) -> dict[st
     stages = load(file).stages
     only = [stage.name for stage in stages if stage.name == "dual"]
     updates = [f"stage.{stage.name}.updates=1" for stage in stages if stage.updates]
-    request = Request(file, run, [f"data.root={corpora}", *TINY, *updates, *overrides], only=only)
+    request = TrainOptions(file, run, [f"data.root={corpora}", *TINY, *updates, *overrides], only=only)
     _, manifest = prepare_run(request, Silent())
     assert train(request, Silent())
-    card = evaluate([run], Wish(beam=2, samples=10), Silent())
+    card = evaluate([run], EvaluateOptions(beam=2, samples=10), Silent())
     assert list(card["stages"]) == ["vanilla", *only]
     for stage in card["stages"].values():
         assert all(scores["mean"]["multi_bleu"] >= 0 for scores in stage["sets"].values())
@@ -399,7 +399,7 @@ def test_multi30k(site: Site, tmp_path: Path) -> None:
 def test_a_recipe_that_has_grown_is_fetched_again(site: Site, tmp_path: Path) -> None:
     wanted = served(site, recipe("multi30k"), 20)
     small = replace(wanted, parts=wanted.parts[:3])
-    orders = [Order(one, tmp_path, 1, 1.0, site.url, HASTY) for one in (small, small, wanted, wanted)]
+    orders = [FetchOptions(one, tmp_path, 1, 1.0, site.url, HASTY) for one in (small, small, wanted, wanted)]
     assert [fetch(order, Silent()).fresh for order in orders] == [True, False, True, False]
     assert (tmp_path / "mono.de").is_file()
 
@@ -419,7 +419,7 @@ def test_every_recipe_is_served_over_https_and_known() -> None:
 
 
 def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: Path) -> None:
-    order = Order(served(site, recipe("multi30k"), 20), tmp_path, 1, 1.0, site.url, HASTY)
+    order = FetchOptions(served(site, recipe("multi30k"), 20), tmp_path, 1, 1.0, site.url, HASTY)
     first = fetch(order, Silent())
     asked = len(site.seen)
     again = fetch(order, Silent())
@@ -437,7 +437,7 @@ def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: 
 def test_a_folder_of_somebody_s_own_files_is_left_alone(site: Site, tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("mine\n")
     with pytest.raises(DataError, match=r"holds files that were not fetched: train\.en\. Name another folder"):
-        fetch(Order(served(site, recipe("tatoeba"), 20), tmp_path, 1, 1.0, site.url, HASTY), Silent())
+        fetch(FetchOptions(served(site, recipe("tatoeba"), 20), tmp_path, 1, 1.0, site.url, HASTY), Silent())
     assert [file.name for file in tmp_path.iterdir()] == ["train.en"]
 
 
@@ -446,7 +446,7 @@ def test_without_network_all_that_is_missing_is_named(site: Site, tmp_path: Path
     first, second, *others = wanted.remotes()
     download(second, tmp_path / "downloads", Silent(), site.url, HASTY)
     with pytest.raises(DataError, match="cannot be fetched: Connection refused") as caught:
-        fetch(Order(wanted, tmp_path, 1, 1.0, "http://127.0.0.1:1", HASTY), Silent())
+        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, "http://127.0.0.1:1", HASTY), Silent())
     said, _, listed = str(caught.value).partition("\n")
     assert said.endswith(f"{len(others) + 1} of {len(others) + 2} files are missing:")
     assert listed.split("\n") == [
@@ -458,7 +458,7 @@ def test_sides_of_different_length(site: Site, tmp_path: Path) -> None:
     wanted = served(site, recipe("multi30k"), 20)
     site.put(wanted.remotes()[0], gzip.compress(lines_of("en", 0, 19)))
     with pytest.raises(DataError, match="line 20 has no counterpart"):
-        fetch(Order(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
+        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
     assert {path.name for path in tmp_path.iterdir()} == {"downloads"}, "half a corpus is none"
 
 
@@ -466,7 +466,7 @@ def test_a_download_that_is_no_text(site: Site, tmp_path: Path) -> None:
     wanted = served(site, recipe("multi30k"), 20)
     site.put(wanted.remotes()[0], gzip.compress(b"\x7fELF\0\0"))
     with pytest.raises(DataError, match=r"train\.en\.gz is not plain text: it is refused"):
-        fetch(Order(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
+        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
 
 
 def test_as_typed(

@@ -10,9 +10,9 @@ import torch
 
 from loopmt.config import Generate, Model
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Speaker, decode
+from loopmt.model.decoding import Decoder, generate_each
 from loopmt.model.fused import Fused
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
@@ -57,8 +57,8 @@ def greedy(transformer: Transformer, layout: Layout, flat: torch.Tensor) -> list
     fixed = CapturedDecoder(transformer, layout, torch.float32, torch.device("cpu"), recorder)
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 14, size=30)]
-    speaker = Speaker(transformer, layout, flat, silent, torch.float32, fixed)
-    return [output.ids for output in decode(speaker, sources, Generate(how="greedy"), Limits(longest=20))]
+    speaker = Decoder(transformer, layout, flat, silent, torch.float32, fixed)
+    return [output.ids for output in generate_each(speaker, sources, Generate(how="greedy"), DecodeLimits(longest=20))]
 
 
 def test_compiled_layers_say_what_eager_ones_say() -> None:

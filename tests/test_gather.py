@@ -18,10 +18,10 @@ from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Side, Store, StoreWriter
-from loopmt.workflow.stages import Site, Stopper, assemble
-from loopmt.workflow.train import Request, prepare_run, train
+from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 STAGE = """
 [[stage]]
 name = "own"
@@ -31,15 +31,15 @@ train = {{ tokens = 512, round = 2, max_length = {longest} }}
 """
 
 
-def assembled(request: Request) -> Trainer:
+def assembled(request: TrainOptions) -> Trainer:
     prepare_run(request, Silent())
     assert request.run is not None
     return assembled_in(Run(request.run))
 
 
 def assembled_in(run: Run) -> Trainer:
-    site = Site.open(run, torch.device("cpu"), Processes())
-    return assemble(site, site.experiment.stage("own"), run.stage("own"), Stopper(), lambda record: None)
+    site = TrainingContext.open(run, torch.device("cpu"), Processes())
+    return assemble(site, site.experiment.stage("own"), run.stage("own"), StopSignal(), lambda record: None)
 
 
 def write_store(folder: Path, pairs: dict[str, npt.NDArray[np.int64]]) -> None:
@@ -52,7 +52,7 @@ def write_store(folder: Path, pairs: dict[str, npt.NDArray[np.int64]]) -> None:
     writer.close()
 
 
-def with_lengths(request: Request, lengths: npt.NDArray[np.int64]) -> Trainer:
+def with_lengths(request: TrainOptions, lengths: npt.NDArray[np.int64]) -> Trainer:
     """The stage on pairs of such lengths, all languages alike."""
     run, _ = prepare_run(request, Silent())
     shutil.rmtree(run.folder / "store")
@@ -123,4 +123,4 @@ def test_pairs_at_the_ends_of_a_path_are_read_where_its_direction_has_no_text(as
     text = request.file.read_text(encoding="utf-8").replace("mix =", 'from = "star"\nmix =')
     text = re.sub("bitext = .*\nmono = .*", only, text).replace("[[stage]]", f"{star}[[stage]]")
     request.file.write_text(text, encoding="utf-8")
-    assert train(Request(request.file, request.file.parent / "pivot"), Silent())
+    assert train(TrainOptions(request.file, request.file.parent / "pivot"), Silent())

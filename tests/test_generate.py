@@ -11,14 +11,14 @@ import torch
 from loopmt.config import Generate
 from loopmt.errors import DamagedError, PathError, RunError
 from loopmt.progress import Silent
-from loopmt.workflow.generate import Order, Press, Yield, generate
+from loopmt.workflow.generate import GenerateOptions, GenerationJob, GenerationResult, generate
 from loopmt.workflow.translate import load
 
 GREEDY = Generate(how="greedy")
 SAMPLED = Generate(how="sample", top_k=10, temperature=1.0)
 
 
-def made(order: Order) -> Yield:
+def made(order: GenerateOptions) -> GenerationResult:
     found = generate(order, Silent())
     assert found is not None
     return found
@@ -29,7 +29,7 @@ def rows(out: Path, *endings: str) -> list[tuple[str, ...]]:
 
 
 def test_a_closed_path_gives_generated_sources_and_real_targets(tiny_run: Path, tmp_path: Path) -> None:
-    found = made(Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=50, chunk=20))
+    found = made(GenerateOptions(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=50, chunk=20))
     pairs = rows(tmp_path / "out", "fr", "en")
     assert found.kept == len(pairs) and found.rows == 50 and found.kept + sum(found.dropped.values()) == 50
     assert found.chunks_done == found.chunks == 3 and not (tmp_path / "out" / "chunks").exists()
@@ -40,14 +40,14 @@ def test_a_closed_path_gives_generated_sources_and_real_targets(tiny_run: Path, 
 
 
 def test_an_open_path_starts_from_bitext(tiny_run: Path, tiny_experiment_file: Path, tmp_path: Path) -> None:
-    generate(Order(tiny_run, "en>fr>es", tmp_path / "out", "vanilla", GREEDY, limit=30), Silent())
+    generate(GenerateOptions(tiny_run, "en>fr>es", tmp_path / "out", "vanilla", GREEDY, limit=30), Silent())
     real = (tiny_experiment_file.parent / "text" / "bi.en-es.es").read_text().splitlines()[:30]
     pairs = rows(tmp_path / "out", "fr", "es")
     assert 20 < len(pairs) <= 30 and {target for _, target in pairs} <= set(real)
 
 
 def test_shards_make_the_same_rows_as_one_process(tiny_run: Path, tmp_path: Path) -> None:
-    order = Order(tiny_run, "es>fr>en>es", tmp_path / "one", how=SAMPLED, limit=50, chunk=10)
+    order = GenerateOptions(tiny_run, "es>fr>en>es", tmp_path / "one", how=SAMPLED, limit=50, chunk=10)
     generate(order, Silent())
     for number in (1, 0):
         found = made(replace(order, out=tmp_path / "two", shard=(number, 2)))
@@ -57,29 +57,34 @@ def test_shards_make_the_same_rows_as_one_process(tiny_run: Path, tmp_path: Path
 
 
 @pytest.fixture
-def shards(tiny_run: Path, tmp_path: Path) -> tuple[Press, Press]:
+def shards(tiny_run: Path, tmp_path: Path) -> tuple[GenerationJob, GenerationJob]:
     """Two processes, each with one chunk to make."""
-    orders = [Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=8, shard=(i, 2), chunk=4) for i in (0, 1)]
-    one, other = (Press.open(order, torch.device("cpu")) for order in orders)
+    orders = [
+        GenerateOptions(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=8, shard=(i, 2), chunk=4)
+        for i in (0, 1)
+    ]
+    one, other = (GenerationJob.open(order, torch.device("cpu")) for order in orders)
     one.set_up()
     one.make(0, 2, Silent())
     return one, other
 
 
-def after_a_look(monkeypatch: pytest.MonkeyPatch, press: Press, happens: Callable[[], None]) -> None:
+def after_a_look(monkeypatch: pytest.MonkeyPatch, press: GenerationJob, happens: Callable[[], None]) -> None:
     """Something that other processes do just after this one has looked which chunks are there, once."""
-    look, events = Press._done, [happens]
+    look, events = GenerationJob._done, [happens]
 
-    def looked(self: Press) -> list[int]:
+    def looked(self: GenerationJob) -> list[int]:
         found = look(self)
         if self is press and events:
             events.pop()()
         return found
 
-    monkeypatch.setattr(Press, "_done", looked)
+    monkeypatch.setattr(GenerationJob, "_done", looked)
 
 
-def test_chunks_that_go_while_they_are_counted(shards: tuple[Press, Press], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_that_go_while_they_are_counted(
+    shards: tuple[GenerationJob, GenerationJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = shards
     other.make(1, 2, Silent())
     after_a_look(monkeypatch, other, one.assemble)
@@ -87,14 +92,14 @@ def test_chunks_that_go_while_they_are_counted(shards: tuple[Press, Press], monk
     assert found == one.result() and found.chunks_done == 2 and found.rows == 8 and found.files == one.files
 
 
-def test_a_damaged_chunk_is_an_error_all_the_same(shards: tuple[Press, Press]) -> None:
+def test_a_damaged_chunk_is_an_error_all_the_same(shards: tuple[GenerationJob, GenerationJob]) -> None:
     shards[0].file(0).write_text("damaged")
     with pytest.raises(DamagedError, match=r"000000.json cannot be read"):
         shards[0].result()
 
 
 def test_of_two_shards_that_end_together_one_assembles(
-    shards: tuple[Press, Press], monkeypatch: pytest.MonkeyPatch
+    shards: tuple[GenerationJob, GenerationJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last chunk is made just after the first process has found that it is missing."""
     one, other = shards
@@ -109,7 +114,7 @@ def test_of_two_shards_that_end_together_one_assembles(
 
 
 def test_finished_chunks_are_not_made_again(tiny_run: Path, tmp_path: Path) -> None:
-    order = Order(tiny_run, "en>fr>en", tmp_path / "out", how=SAMPLED, limit=30, chunk=10)
+    order = GenerateOptions(tiny_run, "en>fr>en", tmp_path / "out", how=SAMPLED, limit=30, chunk=10)
     generate(replace(order, shard=(0, 3)), Silent())
     chunk = order.out / "chunks" / "000000.json"
     chunk.write_text(chunk.read_text().replace("Le ", "LE "))
@@ -122,7 +127,7 @@ def test_finished_chunks_are_not_made_again(tiny_run: Path, tmp_path: Path) -> N
 
 
 def test_other_sampling_seeds_give_other_rows(tiny_run: Path, tmp_path: Path) -> None:
-    order = Order(tiny_run, "en>fr>en", tmp_path / "one", how=SAMPLED, limit=20)
+    order = GenerateOptions(tiny_run, "en>fr>en", tmp_path / "one", how=SAMPLED, limit=20)
     generate(order, Silent())
     generate(replace(order, out=tmp_path / "two", seed=2), Silent())
     assert rows(tmp_path / "one", "fr") != rows(tmp_path / "two", "fr")
@@ -134,7 +139,7 @@ def test_a_folder_of_somebody_else_is_not_written_into(name: str, tiny_run: Path
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("mine", encoding="utf-8")
     with pytest.raises(RunError) as caught:
-        made(Order(tiny_run, "en>fr>en", tmp_path, limit=2))
+        made(GenerateOptions(tiny_run, "en>fr>en", tmp_path, limit=2))
     assert str(caught.value) == (
         f"{tmp_path} is there already, and `loopmt generate` did not begin it: it holds {mine.name}. "
         "Nothing in it was touched. Choose another --out."
@@ -143,7 +148,7 @@ def test_a_folder_of_somebody_else_is_not_written_into(name: str, tiny_run: Path
 
 
 def test_what_cannot_be_generated(tiny_run: Path, tmp_path: Path) -> None:
-    order = Order(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=4)
+    order = GenerateOptions(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=4)
     with pytest.raises(PathError, match=r"path en>fr generates nothing: its last hop learns. Close it \(en>fr>en\)"):
         generate(replace(order, path="en>fr"), Silent())
     with pytest.raises(PathError, match="there is no translator en>de; there are en>fr, en>es"):

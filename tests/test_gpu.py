@@ -15,16 +15,16 @@ from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Speaker, decode
-from loopmt.model.limits import Limits
+from loopmt.model.decoding import Decoder, generate_each
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
-from loopmt.text.batch import Batch, Shape
-from loopmt.workflow.train import Request, train
+from loopmt.text.batch import Batch, BatchShape
+from loopmt.workflow.train import TrainOptions, train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 DEVICE = torch.device("cuda")
@@ -56,7 +56,7 @@ def stack(networks: int, kind: type[Transformer] = Transformer, **model: object)
     return Stack(settings, layout, kind(settings, True), flat)
 
 
-def batch(shape: Shape, networks: int, seed: int) -> Batch:
+def batch(shape: BatchShape, networks: int, seed: int) -> Batch:
     draw = np.random.default_rng(seed)
     tables = draw.integers(3, SIZE, (2, networks, shape.rows, shape.length))
     tables[..., -1] = 1
@@ -77,7 +77,7 @@ def losses(
     learner = kind(networks, train, 1, Processes())  # type: ignore[arg-type]
     found = []
     for number in range(updates):
-        learner.update(batch((Shape(16, 12), Shape(8, 24))[number % 2], 3, number % 4), number + 1, 1e-3)
+        learner.update(batch((BatchShape(16, 12), BatchShape(8, 24))[number % 2], 3, number % 4), number + 1, 1e-3)
         found.append(float(learner.tally.loss.sum() / learner.tally.tokens.sum()))
         learner.tally.clear()
     return found
@@ -108,7 +108,7 @@ def test_dropout_of_kernels_is_drawn_anew_in_every_replay() -> None:
     learner = CapturedLearner(networks, train, 1, Processes())  # type: ignore[arg-type]
     found = set()
     for number in range(4):
-        learner.update(batch(Shape(16, 12), 2, 1), number + 1, 0.0)
+        learner.update(batch(BatchShape(16, 12), 2, 1), number + 1, 0.0)
         found.add(float(learner.tally.loss.sum()))
         learner.tally.clear()
     assert len(found) == 4
@@ -122,7 +122,7 @@ def test_gradients_of_kernels(dtype: torch.dtype, networks: int, rows: int, leng
     gradients = []
     for kind, precision in ((Transformer, torch.float64), (Transformer, dtype), (accelerated, dtype)):
         models = stack(networks, kind, activation=activation)
-        work = batch(Shape(rows, length), networks, 1)
+        work = batch(BatchShape(rows, length), networks, 1)
         flat = models.live.to(precision).requires_grad_()
         source, target = (torch.from_numpy(table).to(DEVICE) for table in (work.source_NBL, work.target_NBL))
         found, _ = row_losses(models, flat, source, target, 0.1, NO_DROPOUT, precision)  # type: ignore[arg-type]
@@ -200,10 +200,10 @@ def test_hypotheses_attend_to_their_source_together(source: int) -> None:
 @pytest.mark.parametrize("width", [2, 4, 5, 16])
 def test_beams_grow_in_place(width: int) -> None:
     kernels, draw = pytest.importorskip("loopmt.model.kernels.remember"), torch.Generator(DEVICE).manual_seed(1)
-    beams = search.start([96] * 300, Generate(how="beam", beam=width), DEVICE)
+    beams = search.start_search([96] * 300, Generate(how="beam", beam=width), DEVICE)
     assert isinstance(beams, search.Beams)
     for number in range(80):
-        fast = search.part(beams, torch.arange(300, device=DEVICE))
+        fast = search.subset(beams, torch.arange(300, device=DEVICE))
         fast.fuse = lambda function: getattr(kernels, function.__name__, function)
         logits = torch.randn(300 * width, 50, device=DEVICE, generator=draw) * 2
         position = torch.tensor(number, device=DEVICE)
@@ -226,10 +226,10 @@ def test_kernels_decode_alike(how: Generate, norm: str) -> None:
     said = []
     for kind in (Transformer, accelerated):
         captured = CapturedDecoder(kind(networks.model, True), networks.layout, torch.float32, DEVICE)
-        speaker = Speaker(
+        speaker = Decoder(
             networks.transformer, networks.layout, networks.live * 2, silent, torch.float32, captured=captured
         )
-        said.append([output.ids for output in decode(speaker, sources, how, Limits(longest=40))])
+        said.append([output.ids for output in generate_each(speaker, sources, how, DecodeLimits(longest=40))])
     assert np.mean([one == other for one, other in zip(*said, strict=True)]) > 0.95  # ties are broken by rounding
 
 
@@ -240,12 +240,12 @@ def test_captured_decoding_says_what_eager_decoding_says(how: Generate) -> None:
     silent[0] = -torch.inf
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=100)]
-    speaker = Speaker(networks.transformer, networks.layout, networks.live * 2, silent, torch.float64)
+    speaker = Decoder(networks.transformer, networks.layout, networks.live * 2, silent, torch.float64)
     captured = CapturedDecoder(networks.transformer, networks.layout, torch.float64, DEVICE)
     fast = dataclasses.replace(speaker, captured=captured)
-    limits = Limits(longest=40)
-    slowly = [output.ids for output in decode(speaker, sources, how, limits)]
-    quickly = [output.ids for output in decode(fast, sources, how, limits)]
+    limits = DecodeLimits(longest=40)
+    slowly = [output.ids for output in generate_each(speaker, sources, how, limits)]
+    quickly = [output.ids for output in generate_each(fast, sources, how, limits)]
     assert np.mean([one == other for one, other in zip(slowly, quickly, strict=True)]) > 0.98
 
 
@@ -254,7 +254,7 @@ def test_captured_updates_are_faster() -> None:
     for kind in (Learner, CapturedLearner):
         networks = stack(6, dropout=0.1)
         learner = kind(networks, Train(), 1, Processes())  # type: ignore[arg-type]
-        work = batch(Shape(128, 32), 6, 1)
+        work = batch(BatchShape(128, 32), 6, 1)
         for timed in (False, True):
             torch.cuda.synchronize()
             started = time.perf_counter()
@@ -302,9 +302,9 @@ def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_weights(tmp_pa
     """Checkpoints are written in the background here, and graphs recorded anew after every stop."""
     file = tmp_path / "experiment.toml"
     file.write_text(EXPERIMENT)
-    assert train(Request(file, tmp_path / "whole"), Silent())
+    assert train(TrainOptions(file, tmp_path / "whole"), Silent())
     stops = 0
-    while not train(Request(file, tmp_path / "cut", stop_after=2.0), Silent()):
+    while not train(TrainOptions(file, tmp_path / "cut", stop_after=2.0), Silent()):
         stops += 1
     assert stops
     for stage in ("vanilla", "dual"):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.gradients import Adding, Writing
+from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
 from loopmt.model.losses import losses_with
 from loopmt.model.smoothed import smoothed_losses
 from loopmt.model.transformer import Dropout, Transformer
@@ -39,7 +39,7 @@ def test_gradients_are_written_as_autograd_would_add_them(networks: int, joint: 
     added, written = torch.zeros_like(flat), torch.zeros_like(flat)
     for place in layout.unpack(written).values():
         place.fill_(torch.nan)  # as a failed attempt may have left it
-    for kind, gradient in ((Adding, added), (Writing, written)):
+    for kind, gradient in ((AccumulatedGradient, added), (WrittenGradient, written)):
         torch.manual_seed(1)
         weights = kind(layout, flat, gradient)
         source, target = ids(networks, 1), ids(networks, 2)

@@ -19,33 +19,32 @@ from loopmt.cli import app
 from loopmt.config import Generate, loads
 from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError
 from loopmt.export.generator import HuggingFaceGenerator
-from loopmt.export.imported import Imported, Wish
+from loopmt.export.imported import Imported, ImportOptions
 from loopmt.export.names import from_hugging_face
 from loopmt.export.start import check_fits, starting_weights
 from loopmt.judge.validate import held_out, loss_by_hop
-from loopmt.model.limits import Limits
-from loopmt.model.translators import Translators
-from loopmt.model.travel import Walk, travel
-from loopmt.path import Hop
-from loopmt.path import Path as Route
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.translators import NetworkStack
+from loopmt.model.travel import Rollout, generate_along
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.workflow.dry_run import describe
-from loopmt.workflow.export import Wish as ExportWish
+from loopmt.workflow.export import ExportOptions as ExportWish
 from loopmt.workflow.export import export
 from loopmt.workflow.importing import direction, import_translator
-from loopmt.workflow.plan import Question, plan
-from loopmt.workflow.stages import Site
-from loopmt.workflow.train import Request, prepare_run, train
+from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.stages import TrainingContext
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 transformers = pytest.importorskip("transformers", reason="imported translators need `transformers`")
 
 EN_FR = Hop("en", "fr")
 TEXTS = ["The red cat sees the old dog today.", "Never.", "The small bird likes the kind king often."]
-LIMITS = Limits(growth=0, extra=20)
+LIMITS = DecodeLimits(growth=0, extra=20)
 GREEDY = Generate(how="greedy", by="frozen")
 SHAPE = {"layers": 1, "decoder_layers": 1, "width": 32, "feed_forward": 64, "heads": 2}
 
@@ -69,20 +68,20 @@ def m2m(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str], Request]:
-    def write(content: str) -> Request:
+def write(tmp_path: Path) -> Callable[[str], TrainOptions]:
+    def write(content: str) -> TrainOptions:
         (tmp_path / "exp.toml").write_text(content, encoding="utf-8")
-        return Request(tmp_path / "exp.toml", tmp_path / "run")
+        return TrainOptions(tmp_path / "exp.toml", tmp_path / "run")
 
     return write
 
 
-def site_of(request: Request) -> Site:
+def site_of(request: TrainOptions) -> TrainingContext:
     run, _ = prepare_run(request, Silent())
-    return Site.open(run, torch.device("cpu"), Processes())
+    return TrainingContext.open(run, torch.device("cpu"), Processes())
 
 
-def fresh(site: Site) -> Translators:
+def fresh(site: TrainingContext) -> NetworkStack:
     translators = site.translators(site.experiment.stages[0])
     translators.start_fresh(1)
     return translators
@@ -93,7 +92,7 @@ def fresh(site: Site) -> Translators:
 
 @pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)], ids=["greedy", "beam"])
 def test_a_generator_says_what_the_checkpoint_says(how: Generate, opus: Path, tmp_path: Path) -> None:
-    imported = import_translator(opus, tmp_path / "run", Wish(EN_FR))
+    imported = import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
     said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, how, LIMITS, seed=1)
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(opus), local_files_only=True)
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(str(opus), local_files_only=True)
@@ -108,7 +107,7 @@ def test_a_generator_says_what_the_checkpoint_says(how: Generate, opus: Path, tm
 
 
 def test_sampling_is_keyed_and_leaves_the_global_generator_alone(opus: Path, tmp_path: Path) -> None:
-    generator = HuggingFaceGenerator(import_translator(opus, tmp_path / "run", Wish(EN_FR)), "cpu")
+    generator = HuggingFaceGenerator(import_translator(opus, tmp_path / "run", ImportOptions(EN_FR)), "cpu")
     how = Generate(how="sample", top_k=8, temperature=1.0)
     before = torch.random.get_rng_state()
     first, again, other = (generator.say(TEXTS, how, LIMITS, seed) for seed in (1, 1, 2))
@@ -117,32 +116,34 @@ def test_sampling_is_keyed_and_leaves_the_global_generator_alone(opus: Path, tmp
     assert generator.say([], how, LIMITS, 1) == []
 
 
-def test_a_hop_with_another_vocabulary_passes_text(opus: Path, text: Path, write: Callable[[str], Request]) -> None:
+def test_a_hop_with_another_vocabulary_passes_text(
+    opus: Path, text: Path, write: Callable[[str], TrainOptions]
+) -> None:
     mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }'
     site = site_of(write(experiment_text(text, imported=imported_as("generator"), mix=mix)))
-    imported = import_translator(opus, site.run.folder, Wish(EN_FR))
+    imported = import_translator(opus, site.run.folder, ImportOptions(EN_FR))
     translators = fresh(site)
     assert translators.hops == (Hop("fr", "en"),)
     ids = Ragged.of(site.vocab.encode(TEXTS, "en"))
-    walk = Walk(Route.parse("en>fr>en"), [GREEDY], ids)
-    travel(translators, [walk], LIMITS, torch.float32, (1,))
+    walk = Rollout(LanguagePath.parse("en>fr>en"), [GREEDY], ids)
+    generate_along(translators, [walk], LIMITS, torch.float32, (1,))
     said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, GREEDY, LIMITS, 0)
     expected = site.vocab.encode([one.text for one in said], "fr")
     assert [row.tolist() for row in walk.trace[1].rows()] == expected
     with pytest.raises(PathError, match="there is no translator en>fr"):
-        travel(translators, [Walk(walk.path, [Generate()], ids)], LIMITS, torch.float32, (1,))
+        generate_along(translators, [Rollout(walk.path, [Generate()], ids)], LIMITS, torch.float32, (1,))
 
 
 def test_a_loop_is_trained_on_a_frozen_generator(
-    exported: Path, text: Path, write: Callable[[str], Request], tmp_path: Path
+    exported: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
 ) -> None:
     """fr>en learns from monolingual English through a translator that no stage trains; twice the same, bit for bit."""
     mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "sample", top_k = 8 } }'
     request = write(experiment_text(text, imported=imported_as("generator"), mix=mix))
     weights = []
     for name in ("one", "two"):
-        here = Request(request.file, tmp_path / name)
-        import_translator(exported / "en-fr", tmp_path / name, Wish(EN_FR))
+        here = TrainOptions(request.file, tmp_path / name)
+        import_translator(exported / "en-fr", tmp_path / name, ImportOptions(EN_FR))
         assert train(here, Silent())
         weights.append(Run.open(tmp_path / name).stage("first").result_digest())
     assert weights[0] == weights[1]
@@ -151,7 +152,7 @@ def test_a_loop_is_trained_on_a_frozen_generator(
 
 
 def test_a_multilingual_model_is_told_its_languages(m2m: Path, tmp_path: Path) -> None:
-    wish = Wish(EN_FR, source_code="en", target_code="fr")
+    wish = ImportOptions(EN_FR, source_code="en", target_code="fr")
     imported = import_translator(m2m, tmp_path / "run", wish)
     assert imported.wish == wish and not imported.model and "m2m_100 is another network" in imported.unfit
     generator = HuggingFaceGenerator(imported, "cpu")
@@ -160,7 +161,7 @@ def test_a_multilingual_model_is_told_its_languages(m2m: Path, tmp_path: Path) -
     assert generator._target == {"forced_bos_token_id": tokenizer.get_lang_id("fr")}
     assert tokenizer("a").input_ids[0] == tokenizer.get_lang_id("en")
     with pytest.raises(LoopmtError, match="does not know the language code xx"):
-        import_translator(m2m, tmp_path / "other", Wish(EN_FR, source_code="en", target_code="xx"))
+        import_translator(m2m, tmp_path / "other", ImportOptions(EN_FR, source_code="en", target_code="xx"))
 
 
 # -- starts ------------------------------------------------------------------------------------------------------
@@ -176,9 +177,9 @@ def exported(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_our_own_export_comes_back_weight_for_weight(exported: Path, tiny_run: Path, tmp_path: Path) -> None:
     run = Run.open(tiny_run)
     experiment = run.experiment()
-    translators = Translators(experiment.model, Vocab.load(tiny_run / "vocab"), (EN_FR,), torch.device("cpu"))
+    translators = NetworkStack(experiment.model, Vocab.load(tiny_run / "vocab"), (EN_FR,), torch.device("cpu"))
     translators.start_fresh(5)
-    imported = import_translator(exported / "en-fr", tmp_path / "run", Wish(EN_FR))
+    imported = import_translator(exported / "en-fr", tmp_path / "run", ImportOptions(EN_FR))
     assert imported.model == {"norm": "post", "activation": "relu", **SHAPE}
     assert translators.load(starting_weights(imported, translators, EN_FR), strict=False) == []
     result = run.stage("vanilla").result().tensors["weights"]
@@ -189,11 +190,11 @@ def test_our_own_export_comes_back_weight_for_weight(exported: Path, tiny_run: P
         assert same.all(), name
 
 
-def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: Callable[[str], Request]) -> None:
+def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: Callable[[str], TrainOptions]) -> None:
     """Not all subwords are the same, yet a validation loss far below that of fresh weights is left."""
     site = site_of(write(experiment_text(text, vocab=330)))
     translators = fresh(site)
-    imported = import_translator(exported / "en-fr", site.run.folder, Wish(EN_FR))
+    imported = import_translator(exported / "en-fr", site.run.folder, ImportOptions(EN_FR))
     sets = held_out(site.store, translators, "valid", 40)
     before = loss_by_hop(translators, sets, torch.float32)["en>fr"]
     translators.load(starting_weights(imported, translators, EN_FR), strict=False)
@@ -202,19 +203,19 @@ def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: 
 
 
 def test_a_pilot_has_the_imports_of_its_run(
-    exported: Path, text: Path, write: Callable[[str], Request], tmp_path: Path
+    exported: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
 ) -> None:
     request = write(experiment_text(text, imported=imported_as("start")))
-    import_translator(exported / "en-fr", tmp_path / "run", Wish(EN_FR))
+    import_translator(exported / "en-fr", tmp_path / "run", ImportOptions(EN_FR))
     assert train(request, Silent())
-    made = plan(tmp_path / "run", Question(beam=1, sentences=4, pilot=2), Silent())
+    made = plan(tmp_path / "run", PlanOptions(beam=1, sentences=4, pilot=2), Silent())
     assert all(one["pilot"] for outlook in made["directions"].values() for one in outlook["loops"])
 
 
-def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[str], Request]) -> None:
+def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[str], TrainOptions]) -> None:
     request = write(experiment_text(text, model='activation = "swish"', imported=imported_as("start")))
     site = site_of(request)
-    imported = import_translator(opus, site.run.folder, Wish(EN_FR))
+    imported = import_translator(opus, site.run.folder, ImportOptions(EN_FR))
     translators = fresh(site)
     found = starting_weights(imported, translators, EN_FR)
     theirs = load_file(opus / "model.safetensors")
@@ -233,11 +234,11 @@ def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[
     assert train(request, Silent())
 
 
-def test_a_pegasus_shape_is_a_start(text: Path, write: Callable[[str], Request], tmp_path: Path) -> None:
+def test_a_pegasus_shape_is_a_start(text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:
     request = write(experiment_text(text, model='norm = "pre"'))
     assert train(request, Silent())
     export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
-    imported = import_translator(tmp_path / "out" / "en-fr", tmp_path / "other", Wish(EN_FR))
+    imported = import_translator(tmp_path / "out" / "en-fr", tmp_path / "other", ImportOptions(EN_FR))
     assert imported.model == {"norm": "pre", "activation": "relu", **SHAPE}
     translators = fresh(site_of(request))
     found = starting_weights(imported, translators, EN_FR)
@@ -265,7 +266,7 @@ def test_a_pickle_is_refused_with_the_way_out(opus: Path, tmp_path: Path, name: 
     (tmp_path / "copy" / name).write_bytes(pickle.dumps(Bomb(tmp_path / "run code")))
     for source in (tmp_path / "copy", tmp_path / "copy" / name):
         with pytest.raises(DataError, match=rf"only as a pickle \({name}\).* can run code.*save_pretrained"):
-            import_translator(source, tmp_path / "run", Wish(EN_FR))
+            import_translator(source, tmp_path / "run", ImportOptions(EN_FR))
     assert not (tmp_path / "run" / "imported" / "en-fr").exists()
     assert not (tmp_path / "run code").exists()
 
@@ -277,7 +278,7 @@ def test_a_ctranslate2_model_is_called_by_its_name(tmp_path: Path, vocabulary: s
     for name in ("config.json", "model.bin", vocabulary):
         (folder / name).write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"is a CTranslate2 model.* Import the Hugging Face checkpoint"):
-        import_translator(folder, tmp_path / "run", Wish(EN_FR))
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
 
 
 def test_a_pickle_under_another_name_is_not_read(opus: Path, tmp_path: Path) -> None:
@@ -285,7 +286,7 @@ def test_a_pickle_under_another_name_is_not_read(opus: Path, tmp_path: Path) -> 
         folder = shutil.copytree(opus, tmp_path / f"as {name}")
         (folder / name).write_bytes(pickle.dumps(Bomb(tmp_path / "run code")))
         with pytest.raises(DataError):
-            import_translator(folder, tmp_path / "run", Wish(EN_FR))
+            import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
     assert {file.name for file in tmp_path.iterdir() if file.name == "run code"} == set()
 
 
@@ -293,7 +294,7 @@ def test_only_what_cannot_run_code_is_copied(opus: Path, tmp_path: Path) -> None
     shutil.copytree(opus, tmp_path / "copy")
     for name in ("pytorch_model.bin", "modeling.py", "training_args.pt"):
         (tmp_path / "copy" / name).write_bytes(b"no")
-    imported = import_translator(tmp_path / "copy", tmp_path / "run", Wish(EN_FR))
+    imported = import_translator(tmp_path / "copy", tmp_path / "run", ImportOptions(EN_FR))
     kept = {file.name for file in imported.folder.iterdir()}
     assert kept == {file.name for file in opus.iterdir()} | {"imported.json"}
     (imported.folder / "model.safetensors").write_bytes(b"damaged")
@@ -326,16 +327,16 @@ def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path
     else:
         (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:200])
     with pytest.raises(DataError) as caught:
-        import_translator(folder, tmp_path / "run", Wish(EN_FR))
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
     assert sentence in str(caught.value)
 
 
 def test_a_checkpoint_in_another_place_is_pointed_at(opus: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"there is no .*nowhere\. Name the folder"):
-        import_translator(tmp_path / "nowhere", tmp_path / "run", Wish(EN_FR))
+        import_translator(tmp_path / "nowhere", tmp_path / "run", ImportOptions(EN_FR))
     shutil.copytree(opus, tmp_path / "exported" / "en-fr")
     with pytest.raises(DataError, match=r"no config\.json\. It holds some: en-fr; name one of them\."):
-        import_translator(tmp_path / "exported", tmp_path / "run", Wish(EN_FR))
+        import_translator(tmp_path / "exported", tmp_path / "run", ImportOptions(EN_FR))
 
 
 @pytest.mark.parametrize(
@@ -358,28 +359,30 @@ def test_experiments_that_cannot_be(settings: dict[str, str], sentence: str, tex
     assert sentence in str(caught.value)
 
 
-def test_a_start_must_fit(opus: Path, m2m: Path, text: Path, write: Callable[[str], Request], tmp_path: Path) -> None:
+def test_a_start_must_fit(
+    opus: Path, m2m: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
+) -> None:
     request = write(experiment_text(text, imported=imported_as("start")))
     nothing = r'imported "en>fr": there is nothing in .*loopmt import --from hf DIR'
     for refused in (train, describe):
         with pytest.raises(ConfigError, match=nothing):
             refused(request, Silent())
     assert not (tmp_path / "run" / "manifest.json").exists(), "known before the text is prepared"
-    import_translator(opus, tmp_path / "run", Wish(EN_FR))
+    import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
     with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
         train(request, Silent())
     shutil.rmtree(tmp_path / "run" / "imported")
-    import_translator(m2m, tmp_path / "run", Wish(EN_FR, source_code="en", target_code="fr"))
+    import_translator(m2m, tmp_path / "run", ImportOptions(EN_FR, source_code="en", target_code="fr"))
     with pytest.raises(ConfigError, match="cannot be a start: m2m_100 is another network"):
         train(request, Silent())
 
 
 def test_a_start_that_was_refused_may_be_mended(
-    opus: Path, text: Path, write: Callable[[str], Request], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opus: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is refused while a stage is put together: the stage was not begun."""
     request = write(experiment_text(text, imported=imported_as("start")))
-    import_translator(opus, tmp_path / "run", Wish(EN_FR))
+    import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
     monkeypatch.setattr("loopmt.workflow.train.check_imported", lambda experiment, run: None)
     with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
         train(request, Silent())
@@ -387,10 +390,10 @@ def test_a_start_that_was_refused_may_be_mended(
 
 
 def test_the_dry_run_says_what_starts_from_imports(
-    exported: Path, text: Path, write: Callable[[str], Request], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    exported: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     request = write(experiment_text(text, imported=imported_as("start")))
-    import_translator(exported / "en-fr", tmp_path / "run", Wish(EN_FR))
+    import_translator(exported / "en-fr", tmp_path / "run", ImportOptions(EN_FR))
     describe(request, Silent())
     assert "en>fr from imported weights, the others from fresh weights, 4 updates" in capsys.readouterr().out
 
@@ -407,16 +410,16 @@ def test_the_verb_says_what_to_write_into_the_experiment(opus: Path, m2m: Path, 
 
 
 def test_a_shared_export_is_told_its_target_by_a_prefix(
-    text: Path, write: Callable[[str], Request], tmp_path: Path
+    text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
 ) -> None:
     request = write(experiment_text(text, model='sharing = "all"'))
     assert train(request, Silent())
     export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
     with pytest.raises(DataError, match=r'is one network for several directions.* Give --prefix "<2fr>"\.'):
-        import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(EN_FR))
+        import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(EN_FR))
     with pytest.raises(DataError, match=r"Give --prefix and one of its tags: <2en>, <2fr>\."):
-        import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(Hop("en", "es"), prefix="<2es>"))
-    imported = import_translator(tmp_path / "out" / "all", tmp_path / "other", Wish(EN_FR, prefix="<2fr>"))
+        import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(Hop("en", "es"), prefix="<2es>"))
+    imported = import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(EN_FR, prefix="<2fr>"))
     with pytest.raises(ConfigError, match="cannot be a start: it is one network for several directions"):
         check_fits(imported, Run.open(tmp_path / "run").experiment().model)
     vocab = Vocab.load(tmp_path / "run" / "vocab")

@@ -25,9 +25,9 @@ from loopmt.config import Generate, Model
 from loopmt.learn import learner
 from loopmt.model import search
 from loopmt.model.accelerated import Accelerated
-from loopmt.model.adam import Adam, Step
+from loopmt.model.adam import Adam, AdamStep
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Speaker, decode_nbest
+from loopmt.model.decoding import Decoder, generate_nbest
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
 from loopmt.model.kernels.attend import attend_cross, attend_self
@@ -37,7 +37,7 @@ from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
 from loopmt.model.kernels.remember import grown, move, spoken
 from loopmt.model.kernels.residual import residual_norm
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.losses import shifted
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
@@ -255,13 +255,13 @@ def test_decoding_with_kernels_says_the_same(how: Generate, norm: str) -> None:
     draw = np.random.default_rng(1)
     lengths = (12, 2, 1, 3, 2, 11, 2, 1, 2, 3)  # most end early, and the others move to a smaller shape
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in lengths]
-    slow = Speaker(Transformer(model, True), layout, layout.initial((1, "x")) * 2, silent, torch.float32)
+    slow = Decoder(Transformer(model, True), layout, layout.initial((1, "x")) * 2, silent, torch.float32)
     fixed = CapturedDecoder(Accelerated(model, True), layout, torch.float32, torch.device("cpu"), recorder)
     fast = dataclasses.replace(slow, captured=fixed)
-    limits = Limits(growth=1.0, extra=2)
+    limits = DecodeLimits(growth=1.0, extra=2)
     for one, other in zip(
-        decode_nbest(slow, sources, how, limits, nbest=3),
-        decode_nbest(fast, sources, how, limits, nbest=3),
+        generate_nbest(slow, sources, how, limits, nbest=3),
+        generate_nbest(fast, sources, how, limits, nbest=3),
         strict=True,
     ):
         assert [output.ids for output in one] == [output.ids for output in other]
@@ -328,13 +328,13 @@ def test_one_more_token(rows: int) -> None:
     said = torch.randint(3, 9, (rows, length), generator=draw)
     ended, longest = torch.arange(rows) % 3 == 1, torch.arange(rows) % 2 + 4
     now = longest, position, torch.randint(1, 4, (rows,), generator=draw), normal(2, rows)
-    expected = search.spoken((said, normal(1, rows), ended, said[:, 2].clone()), *now)
+    expected = search.extended((said, normal(1, rows), ended, said[:, 2].clone()), *now)
     found = spoken((said.clone(), normal(1, rows), ended.clone(), said[:, 2].clone()), *now)
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
 
 
-def beams(rows: int, width: int, length: int, position: int) -> search.Kept:
+def beams(rows: int, width: int, length: int, position: int) -> search.BeamState:
     """Some hypotheses of each sentence have ended, of some sentences none and of some all."""
     said = torch.zeros(2, rows, width, length, dtype=torch.long)
     said[..., :position] = torch.randint(3, 50, (2, rows, width, position), generator=torch.Generator().manual_seed(1))
@@ -360,8 +360,8 @@ def test_beams_grow(width: int, choices: int, length: int, position: int, penalt
     longest[2] = position  # at its limit
     logprobs = normal(4, rows * width, choices).abs().neg().sort(-1, descending=True).values
     tokens = torch.stack([torch.randperm(12, generator=draw)[:choices] for _ in range(rows * width)])
-    now = search.Growth(longest, place, (place + 1) ** penalty, logprobs, tokens)
-    expected, parents = search.grown(kept, now)
+    now = search.BeamStep(longest, place, (place + 1) ** penalty, logprobs, tokens)
+    expected, parents = search.extended_beams(kept, now)
     found, rows_found = grown(tuple(tensor.clone() for tensor in kept), now)  # type: ignore[arg-type]
     for number in (1, 3):
         assert torch.equal(found[number], expected[number])
@@ -392,6 +392,6 @@ def test_adam(decay: float) -> None:
     good, steps = torch.tensor([True, False, True]), torch.tensor([1.0, 4.0, 900.0])
     for state, step in zip(states, (learner.adam_step, adam_step), strict=True):
         state[3][1] = torch.nan  # what a network that is left out has come to
-        step(Step(*state, torch.tensor([0.5, 1.0, 2.0]), good, steps, torch.tensor(1e-2), adam))  # type: ignore[arg-type,call-arg]
+        step(AdamStep(*state, torch.tensor([0.5, 1.0, 2.0]), good, steps, torch.tensor(1e-2), adam))  # type: ignore[arg-type,call-arg]
     for one, other in zip(*states, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

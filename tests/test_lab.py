@@ -12,16 +12,16 @@ import pytest
 
 from loopmt.errors import MissingExtraError, TheoryError
 from loopmt.judge import theory
-from loopmt.judge.lab import Settings, draw, run_lab
+from loopmt.judge.lab import LabSettings, draw, run_lab
 from loopmt.judge.lab.experiments import dual_record, length_curve, predict, theorem1_finding, triangle_finding
-from loopmt.judge.lab.languages import Array, Start, vanilla
+from loopmt.judge.lab.languages import Array, LabStart, vanilla
 from loopmt.judge.lab.learning import DUAL, TRIANGLE, loops_of, softmax, train, train_every_hop
-from loopmt.judge.lab.measuring import Journey, conditional_likelihood, decode, dual_truth, likelihood, tally
+from loopmt.judge.lab.measuring import LabRoundTrip, conditional_likelihood, decode, dual_truth, likelihood, tally
 
-SMALL = Settings(meanings=12, sentences=2, worlds=2, steps=8)
+SMALL = LabSettings(meanings=12, sentences=2, worlds=2, steps=8)
 
 
-def dual_journeys(settings: Settings, start: Start, world: int) -> tuple[Journey, Journey]:
+def dual_journeys(settings: LabSettings, start: LabStart, world: int) -> tuple[LabRoundTrip, LabRoundTrip]:
     translators = vanilla(settings, start, world)
     trained = train(translators, DUAL, settings)
     return decode(translators, (1, 2, 1), settings), decode(trained, (1, 2, 1), settings)
@@ -29,29 +29,29 @@ def dual_journeys(settings: Settings, start: Start, world: int) -> tuple[Journey
 
 @pytest.mark.parametrize("accuracy", [0.0, 0.25, 0.5, 1.0])
 def test_translators_start_at_the_accuracy_asked_for(accuracy: float) -> None:
-    start = Start(forward=accuracy, back=1 - accuracy, pivots=0.75)
+    start = LabStart(forward=accuracy, back=1 - accuracy, pivots=0.75)
     translators = vanilla(SMALL, start, 0)
     for hop, want in (((1, 2), accuracy), ((2, 1), 1 - accuracy), ((3, 1), 0.75)):
         assert decode(translators, hop, SMALL).right[0].mean() == want
 
 
 def test_dependence_is_controlled() -> None:
-    settings = Settings(meanings=40)
+    settings = LabSettings(meanings=40)
 
-    def mean(name: str, start: Start) -> float:
+    def mean(name: str, start: LabStart) -> float:
         truths = [dual_truth(*dual_journeys(settings, start, world)) for world in range(6)]
         return float(np.mean([truth[name] for truth in truths if truth[name] is not None]))
 
-    assert mean("delta", Start(twins=1.0, languages=2)) == 1.0
-    assert mean("delta", Start(twins=0.0, languages=2)) < 0.15
-    shared, apart = (Start(forward=0.5, back=0.5, shared=share, twins=0.5, languages=2) for share in (0.9, 0.0))
+    assert mean("delta", LabStart(twins=1.0, languages=2)) == 1.0
+    assert mean("delta", LabStart(twins=0.0, languages=2)) < 0.15
+    shared, apart = (LabStart(forward=0.5, back=0.5, shared=share, twins=0.5, languages=2) for share in (0.9, 0.0))
     assert mean("lam", shared) > mean("lam", apart) + 0.05
 
 
 @pytest.mark.parametrize("twins", [0.0, 0.5, 1.0])
 def test_oracles_are_bijective_and_formulas_exact(twins: float) -> None:
     for world in range(4):
-        before, after = dual_journeys(SMALL, Start(twins=twins, languages=2), world)
+        before, after = dual_journeys(SMALL, LabStart(twins=twins, languages=2), world)
         latent = theory.estimate_latent(tally(*before.right, before.returned))
         assert latent["violation_all_correct_not_reconstructed"] in (0, None)
         assert latent["violation_one_error_reconstructed"] in (0, None)
@@ -73,12 +73,12 @@ def numeric_gradient(objective: object, table: Array) -> Array:
     return slope
 
 
-TINY = Settings(meanings=4, sentences=1, steps=1, parallel=0.0)
+TINY = LabSettings(meanings=4, sentences=1, steps=1, parallel=0.0)
 
 
 def test_last_hop_follows_the_exact_gradient() -> None:
     """One step raises the expected logarithm of coming home, with the generators held fixed."""
-    translators = vanilla(TINY, Start(), 0)
+    translators = vanilla(TINY, LabStart(), 0)
     for walks, hop in ((DUAL, (2, 1)), (TRIANGLE, (1, 2))):
         walk = next(walk for walk in walks if walk[-2:] == hop)
         route = np.eye(TINY.size)
@@ -93,7 +93,7 @@ def test_last_hop_follows_the_exact_gradient() -> None:
 
 
 def test_every_hop_follows_the_exact_gradient() -> None:
-    translators = vanilla(TINY, Start(languages=2), 1)
+    translators = vanilla(TINY, LabStart(languages=2), 1)
     there, back = translators[1, 2], translators[2, 1]
 
     def objective(forward: Array, backward: Array) -> float:
@@ -108,7 +108,7 @@ def test_every_hop_follows_the_exact_gradient() -> None:
 
 
 def test_samples_agree_with_the_expectation() -> None:
-    translators = vanilla(TINY, Start(), 2)
+    translators = vanilla(TINY, LabStart(), 2)
     rng = np.random.default_rng(0)
     for walks in (DUAL, TRIANGLE):
         exact, sampled = train(translators, walks, TINY), train(translators, walks, TINY, batch=200_000, rng=rng)
@@ -116,7 +116,7 @@ def test_samples_agree_with_the_expectation() -> None:
 
 
 def test_helpers_stay_fixed() -> None:
-    translators = vanilla(SMALL, Start(), 0)
+    translators = vanilla(SMALL, LabStart(), 0)
     trained = train(translators, TRIANGLE, SMALL)
     changed = {hop for hop in translators if not np.array_equal(translators[hop], trained[hop])}
     assert changed == {(1, 2), (2, 1)}
@@ -130,15 +130,15 @@ def test_walks_of_any_length_teach_the_pair() -> None:
 
 def test_ratios() -> None:
     right = np.array([True, True, False, False])
-    short = Journey((right,), np.array([True, True, True, False]))
-    long = Journey((right,), np.array([True, True, False, False]))
+    short = LabRoundTrip((right,), np.array([True, True, True, False]))
+    long = LabRoundTrip((right,), np.array([True, True, False, False]))
     assert likelihood(short) == 0.5 and likelihood(long) == 0.0
     assert conditional_likelihood(short, long) == 0.0
-    assert likelihood(Journey((np.array([True]),), np.array([True]))) is None
+    assert likelihood(LabRoundTrip((np.array([True]),), np.array([True]))) is None
 
 
 def test_theorem1_misses_and_hypothesis_h_flatters() -> None:
-    rows = theorem1_finding(Settings(worlds=3)).rows
+    rows = theorem1_finding(LabSettings(worlds=3)).rows
     assert max(abs(row["exact_error"]) for row in rows) < 1e-12
     assert all(row["hypothesis_h_error"] > 0 for row in rows)
     much = [row for row in rows if row["dependence"] == "much"]
@@ -146,7 +146,7 @@ def test_theorem1_misses_and_hypothesis_h_flatters() -> None:
 
 
 def test_the_triangle_wins_by_its_way_home() -> None:
-    rows = triangle_finding(Settings(worlds=3), pivots=(0.5, 0.97)).rows
+    rows = triangle_finding(LabSettings(worlds=3), pivots=(0.5, 0.97)).rows
     for poor, good in zip(rows[0::2], rows[1::2], strict=True):
         assert poor["q23_q31"] < poor["r"] and poor["instead"] < poor["dual"]
         assert good["q23_q31"] > good["r"] and good["instead"] > good["dual"]
@@ -154,7 +154,7 @@ def test_the_triangle_wins_by_its_way_home() -> None:
 
 
 def test_longer_loops_gain_less() -> None:
-    rows = length_curve(Settings(worlds=3), lengths=(2, 5)).rows
+    rows = length_curve(LabSettings(worlds=3), lengths=(2, 5)).rows
     assert all(short["gain"] > long["gain"] for short, long in zip(rows[0::2], rows[1::2], strict=True))
 
 
@@ -179,4 +179,4 @@ def test_pictures_say_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path:
 )
 def test_sizes_must_make_sense(wrong: dict[str, int], sentence: str) -> None:
     with pytest.raises(TheoryError, match=sentence):
-        Settings(**wrong)
+        LabSettings(**wrong)

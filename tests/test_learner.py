@@ -15,30 +15,30 @@ from loopmt.config import Model, Train
 from loopmt.errors import DivergedError
 from loopmt.learn.learner import (
     Learner,
-    Tally,
+    LossTally,
     adam_step,
     fused_adam_step,
-    group_weights,
     learning_rate,
+    logmeanexp_factors,
 )
-from loopmt.model.adam import Adam, Step
+from loopmt.model.adam import Adam, AdamStep
 from loopmt.model.losses import row_losses
 from loopmt.model.precision import precision
 from loopmt.model.transformer import NO_DROPOUT
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
-from loopmt.text.batch import Batch, Rows, Shape, pack
+from loopmt.text.batch import Batch, BatchShape, Rows, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
-from loopmt.workflow.stages import Site, Stopper, assemble
-from loopmt.workflow.train import Request, prepare_run, train
+from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 CPU = torch.device("cpu")
 HOPS = (Hop("en", "fr"), Hop("fr", "en"))
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 
 
 @pytest.fixture(scope="session")
@@ -46,14 +46,14 @@ def vocab(tiny_run: Path) -> Vocab:
     return Vocab.load(tiny_run / "vocab")
 
 
-def translators(vocab: Vocab, hops: tuple[Hop, ...] = HOPS, **settings: Any) -> Translators:
+def translators(vocab: Vocab, hops: tuple[Hop, ...] = HOPS, **settings: Any) -> NetworkStack:
     small = {"layers": 1, "width": 16, "feed_forward": 32, "heads": 2, "dropout": 0.0}
-    found = Translators(Model.model_validate({**small, **settings}), vocab, hops, CPU)
+    found = NetworkStack(Model.model_validate({**small, **settings}), vocab, hops, CPU)
     found.start_fresh(1)
     return found
 
 
-def learner(found: Translators, unit: int = 1, **settings: Any) -> Learner:
+def learner(found: NetworkStack, unit: int = 1, **settings: Any) -> Learner:
     # Keys of attention have a bias without effect: its gradient is noise, which a small epsilon would make into steps.
     values = {"learning_rate": 0.01, "warmup": 1, "clip": 0.0, "adam": (0.9, 0.98, 1e-3), **settings}
     return Learner(found, Train.model_validate(values), 3, Processes(), unit)
@@ -67,7 +67,7 @@ def rows(seed: int, count: int = 12, group: int = 0) -> Rows:
 
 
 def batch(*networks: Rows) -> Batch:
-    (found,) = pack(networks, [Shape(24, 8)], 1, "key", unit=3)
+    (found,) = pack(networks, [BatchShape(24, 8)], 1, "key", unit=3)
     return found
 
 
@@ -125,7 +125,7 @@ def test_the_kernel_of_the_cpu_takes_the_same_step(decay: float) -> None:
         gradient[1] = torch.nan  # what a network that is left out has come to
         scale, rate = torch.tensor([0.5, 1.0, 2.0]), torch.tensor(1e-2)
         adam = Adam(0.9, 0.98, 1e-9, decay)
-        step(Step(weights, first, second, gradient, scale, good, steps, rate, adam))
+        step(AdamStep(weights, first, second, gradient, scale, good, steps, rate, adam))
     for one, other in zip(*states, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
@@ -182,7 +182,7 @@ def test_the_tally_counts_losses_by_path(vocab: Vocab) -> None:
         assert torch.allclose(one.tally.loss[:, path].float(), (losses * mine).sum(1), rtol=1e-5)
         assert torch.equal(one.tally.tokens[:, path].long(), (tokens * mine).sum(1))
     one.tally.clear()
-    assert isinstance(one.tally, Tally)
+    assert isinstance(one.tally, LossTally)
     assert one.tally.loss.abs().sum() + one.tally.tokens.sum() + one.tally.norms.sum() + one.tally.updates.sum() == 0
 
 
@@ -254,9 +254,9 @@ def test_divergence_stops_a_stage_and_names_update_path_and_what_counts(
     )
     run, _ = prepare_run(request, Silent())
     experiment = run.experiment()
-    site = Site.open(run, CPU, Processes())
+    site = TrainingContext.open(run, CPU, Processes())
     folder = run.stage("doomed")
-    trainer = assemble(site, experiment.stage("doomed"), folder, Stopper(), lambda record: None)
+    trainer = assemble(site, experiment.stage("doomed"), folder, StopSignal(), lambda record: None)
     trainer._resume()
     hop = Hop("fr", "es")
     with torch.no_grad():
@@ -290,7 +290,7 @@ def test_group_weights_are_the_gradient_of_the_log_mean_likelihood() -> None:
             else:
                 truth = truth - len(mine) * (torch.logsumexp(-mine, 0) - math.log(len(mine)))
     (expected,) = torch.autograd.grad(truth, losses)
-    assert torch.allclose(group_weights(losses.detach(), groups), expected, atol=1e-5)
+    assert torch.allclose(logmeanexp_factors(losses.detach(), groups), expected, atol=1e-5)
 
 
 def test_a_group_learns_most_from_its_likeliest_member(vocab: Vocab) -> None:

@@ -17,16 +17,16 @@ import torch
 import loopmt
 from loopmt.config import expansions, spoken_hops, taught_hops
 from loopmt.errors import CollapseError, ConfigError
-from loopmt.learn.trainer import Trainer, Validation
+from loopmt.learn.trainer import Trainer, ValidationScores
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Json, Run, StageFolder, write_checkpoint
 from loopmt.text.vocab import Vocab
-from loopmt.workflow.evaluate import Wish, evaluate
-from loopmt.workflow.stages import Site, Stopper, assemble
-from loopmt.workflow.train import Request, prepare_run, train
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
+from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 CPU = torch.device("cpu")
 
 
@@ -39,19 +39,19 @@ def stage(mix: str, updates: int = 8, parent: bool = True, **settings: Any) -> s
     return f'[[stage]]\nname = "loops"\n{origin}mix = {mix}\nupdates = {updates}\ntrain = {{ {table} }}\n'
 
 
-def folder_of(request: Request) -> StageFolder:
+def folder_of(request: TrainOptions) -> StageFolder:
     assert request.run is not None
     return Run(request.run).stage("loops")
 
 
-def records(request: Request, kind: str = "train") -> list[Json]:
+def records(request: TrainOptions, kind: str = "train") -> list[Json]:
     return [record for record in folder_of(request).records() if record["kind"] == kind]
 
 
-def assembled(request: Request) -> Trainer:
+def assembled(request: TrainOptions) -> Trainer:
     run, _ = prepare_run(request, Silent())
-    site = Site.open(run, CPU, Processes())
-    return assemble(site, site.experiment.stage("loops"), folder_of(request), Stopper(), lambda record: None)
+    site = TrainingContext.open(run, CPU, Processes())
+    return assemble(site, site.experiment.stage("loops"), folder_of(request), StopSignal(), lambda record: None)
 
 
 # -- settings of a path --------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
         (_, _), (_, loops) = expansions(experiment, experiment.stage("loops"))
         assert len(loops.paths) == directions
     assert train(shared, Silent()) and shared.run is not None
-    card = evaluate([shared.run], Wish(beam=1), Silent())
+    card = evaluate([shared.run], EvaluateOptions(beam=1), Silent())
     assert "fr>es" in card["stages"]["before"]["sets"]["test"]["directions"]
     for name, untaught in (("before", ["fr>es", "es>fr"]), ("loops", [])):
         record = [one for one in Run.open(shared.run).stage(name).records() if one["kind"] == "valid"][-1]
@@ -188,10 +188,10 @@ def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
 
 def test_what_nobody_taught_has_no_voice_in_an_average() -> None:
     bleu, accuracy = {"en>fr": 40.0, "fr>en": 20.0, "fr>es": 3.0}, {"en>fr": 0.5, "fr>en": 0.3, "fr>es": 0.0}
-    heard = Validation({}, bleu, accuracy, ["fr>es"])
+    heard = ValidationScores({}, bleu, accuracy, ["fr>es"])
     assert (heard.mean_bleu, heard.mean_accuracy) == (30.0, 0.4)
-    assert Validation({}, bleu, accuracy).mean_bleu == 21.0
-    assert Validation({}, {"fr>es": 3.0}, untaught=["fr>es"]).mean_bleu == 3.0, "where there is nothing else"
+    assert ValidationScores({}, bleu, accuracy).mean_bleu == 21.0
+    assert ValidationScores({}, {"fr>es": 3.0}, untaught=["fr>es"]).mean_bleu == 3.0, "where there is nothing else"
 
 
 def test_a_shared_network_may_learn_more_of_what_has_more_pairs(ask_for: ASK) -> None:
@@ -266,7 +266,7 @@ def write_four(folder: Path) -> Path:
 
 
 def test_four_languages_and_loops_through_all_of_them(tmp_path: Path) -> None:
-    request = Request(write_four(tmp_path), tmp_path / "run")
+    request = TrainOptions(write_four(tmp_path), tmp_path / "run")
     assert train(request, Silent())
     trained = records(request)
     assert trained[-1]["update"] == 6
@@ -287,7 +287,7 @@ def test_four_languages_and_loops_through_all_of_them(tmp_path: Path) -> None:
 BROKEN = '["X>Y", { path = "X>Y>X", generate = { by = "frozen", how = "greedy" } }]'
 
 
-def break_generator(request: Request, *hops: str) -> None:
+def break_generator(request: TrainOptions, *hops: str) -> None:
     """Plant translators in the parent's result that say nothing."""
     assert request.run is not None
     parent = Run(request.run).stage("vanilla")
@@ -299,7 +299,7 @@ def break_generator(request: Request, *hops: str) -> None:
     write_checkpoint(parent.folder / "result", Checkpoint(result.update, {"weights": weights}, result.state))
 
 
-def broken(ask_for: ASK, on_collapse: str) -> Request:
+def broken(ask_for: ASK, on_collapse: str) -> TrainOptions:
     request = ask_for(stage(BROKEN, updates=32, on_collapse=on_collapse, log_every=8, tokens=512))
     break_generator(request, "en>fr")
     return request
@@ -338,7 +338,7 @@ def test_a_broken_generator_is_rolled_back(ask_for: ASK) -> None:
     (end,) = records(whole, "end")
     assert len(end["dropped"]) == 1
     assert end["update"] == 32
-    while not train(Request(paused.file, paused.run, stop_after=1e-6), Silent()):
+    while not train(TrainOptions(paused.file, paused.run, stop_after=1e-6), Silent()):
         pass
     ours, theirs = (folder_of(request).result().tensors["weights"] for request in (whole, paused))
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
@@ -371,13 +371,13 @@ updates = 4
 
 
 @pytest.fixture(scope="module")
-def apart(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Request:
+def apart(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
     """Languages with vocabularies of their own, that of fr the largest; nothing is trained yet."""
     folder = tmp_path_factory.mktemp("apart")
     text = tiny_experiment_file.read_text(encoding="utf-8").partition("[[stage]]")[0]
     (folder / "apart.toml").write_text(text.replace('"text"', f'"{tiny_experiment_file.parent / "text"}"') + APART)
     settings = ('vocab.sharing="language"', "vocab.byte_fallback=false", "train.round=2")
-    request = Request(folder / "apart.toml", folder / "run", settings)
+    request = TrainOptions(folder / "apart.toml", folder / "run", settings)
     prepare_run(request, Silent())
     return request
 
@@ -386,13 +386,13 @@ def own_size(run: Path, *languages: str) -> int:
     return max(map(Vocab.load(run / "vocab").size, languages))
 
 
-def copied(request: Request, folder: Path) -> Request:
+def copied(request: TrainOptions, folder: Path) -> TrainOptions:
     assert request.run is not None
     shutil.copytree(request.run, folder)
     return replace(request, run=folder)
 
 
-def test_a_stage_may_add_a_language_with_a_larger_vocabulary(apart: Request, tmp_path: Path) -> None:
+def test_a_stage_may_add_a_language_with_a_larger_vocabulary(apart: TrainOptions, tmp_path: Path) -> None:
     request = copied(apart, tmp_path / "run")
     assert own_size(tmp_path / "run", "fr") > own_size(tmp_path / "run", "en", "es")
     assert train(request, Silent())
@@ -400,12 +400,12 @@ def test_a_stage_may_add_a_language_with_a_larger_vocabulary(apart: Request, tmp
 
 
 def test_smaller_tables_of_older_stages_are_read(
-    apart: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    apart: TrainOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables once had the places that a stage's own directions need; such a stage is resumed, read and continued."""
     request, small = copied(apart, tmp_path / "run"), own_size(apart.run or Path(), "en", "es")
     with monkeypatch.context() as then:
-        then.setattr(Site, "_begun_size", lambda *_: small)
+        then.setattr(TrainingContext, "_begun_size", lambda *_: small)
         assert not train(replace(request, only=("one",), stop_after=1e-9), Silent())
     assert train(request, Silent())
     weights = Run(tmp_path / "run").stage("one").result().tensors["weights"]

@@ -19,9 +19,9 @@ import torch
 
 from loopmt.config import Train
 from loopmt.errors import ExhaustedError
-from loopmt.learn.splitting import Splitting
-from loopmt.model.exhausted import by_halves, exhausted, explained
-from loopmt.text.batch import Batch, Shape
+from loopmt.learn.splitting import BatchSplitter
+from loopmt.model.exhausted import explain_out_of_memory, in_halves, is_out_of_memory
+from loopmt.text.batch import Batch, BatchShape
 
 SCRIPT = """
 import json, re, resource, sys
@@ -156,7 +156,7 @@ def test_decoding_goes_on_by_halves(tiny_run: Path) -> None:
     ],
 )
 def test_which_errors_are_of_memory(error: Exception, is_it: bool) -> None:
-    assert exhausted(error) is is_it
+    assert is_out_of_memory(error) is is_it
 
 
 def test_by_halves_down_to_one_row() -> None:
@@ -168,25 +168,25 @@ def test_by_halves_down_to_one_row() -> None:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return [row * row for row in rows]
 
-    assert by_halves(work, range(7)) == [0, 1, 4, 9, 16, 25, 36]
+    assert in_halves(work, range(7)) == [0, 1, 4, 9, 16, 25, 36]
     assert tried == [7, 3, 1, 2, 4, 2, 2]
     with pytest.raises(torch.OutOfMemoryError):
-        by_halves(work, [1, 9])
+        in_halves(work, [1, 9])
 
 
 def test_memory_that_ran_out_for_good_is_a_sentence() -> None:
     with (
         pytest.raises(ExhaustedError, match=r"ran out \(CUDA out of memory\)\. The last checkpoint is kept.*--jobs"),
-        explained(),
+        explain_out_of_memory(),
     ):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.00 MiB. GPU 0 has")
-    with pytest.raises(RuntimeError, match="shapes"), explained():
+    with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory():
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
 
 def batch(rows: int, groups: list[int]) -> Batch:
     ids = np.ones((1, rows, 4), dtype=np.int64)
-    return Batch(Shape(rows, 4), ids, ids, np.zeros((1, rows), np.int64), np.array([groups]))
+    return Batch(BatchShape(rows, 4), ids, ids, np.zeros((1, rows), np.int64), np.array([groups]))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_may_not_be_split_is_a_sentence_at_once(rows: int, groups: list[int
     def add(given: Batch) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    splitting = Splitting(Train(shard=shard, accumulate=2, tokens=100))
+    splitting = BatchSplitter(Train(shard=shard, accumulate=2, tokens=100))
     with pytest.raises(ExhaustedError, match=r"Set train\.accumulate = 8 .* or train\.tokens = 25 "):
         splitting.add(batch(rows, groups), add)
     assert not splitting.halved
@@ -212,7 +212,7 @@ def test_a_shape_that_did_not_fit_is_not_tried_whole_again() -> None:
         if given.shape.rows > 2:
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    splitting = Splitting(Train())
+    splitting = BatchSplitter(Train())
     for _ in range(2):
         splitting.add(batch(4, [5, 5, 6, 6]), add)
     assert tried == [4, 2, 2, 2, 2]
@@ -223,4 +223,4 @@ def test_other_errors_pass() -> None:
         raise RuntimeError("something else")
 
     with pytest.raises(RuntimeError, match="something else"):
-        Splitting(Train()).add(batch(4, [-1] * 4), add)
+        BatchSplitter(Train()).add(batch(4, [-1] * 4), add)

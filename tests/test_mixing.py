@@ -11,31 +11,31 @@ import torch
 
 from loopmt.config import loads
 from loopmt.errors import ConfigError
-from loopmt.learn.gather import Gathered
+from loopmt.learn.gather import GatheredRound
 from loopmt.learn.trainer import Trainer
-from loopmt.model.limits import Limits
-from loopmt.model.scoring import dual_cross_entropy, surprise
-from loopmt.model.travel import Walk, travel
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.scoring import dual_cross_entropy, negative_log_likelihood
+from loopmt.model.travel import Rollout, generate_along
 from loopmt.path import Hop
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
-from loopmt.text.subwords import Loosened, Merges
-from loopmt.workflow.stages import Site, routes_of, starting_point
-from loopmt.workflow.train import Request, train
+from loopmt.text.subwords import Merges, SubwordDropout
+from loopmt.workflow.stages import TrainingContext, routes_of, starting_point
+from loopmt.workflow.train import TrainOptions, train
 from test_loops import CPU, assembled, records, stage
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 GREEDY = 'generate = { how = "greedy" }'
 Pairs = list[tuple[tuple[int, ...], tuple[int, ...]]]
 
 
-def gathered(trainer: Trainer, number: int = 0) -> Gathered:
+def gathered(trainer: Trainer, number: int = 0) -> GatheredRound:
     return trainer.gatherer.round(number, trainer._weights())
 
 
-def pairs(trainer: Trainer, round_: Gathered, path: str) -> Pairs:
+def pairs(trainer: Trainer, round_: GatheredRound, path: str) -> Pairs:
     """Sources and targets of the rows that came by a path."""
     route = next(route for route in trainer.routes if str(route.path) == path)
     rows = round_.networks[trainer.translators.network(route.path.taught)]
@@ -52,8 +52,8 @@ def test_an_arrow_back_learns_what_was_generated(ask_for: ASK) -> None:
     real = {*listed(trainer.gatherer.store.mono("en").take(np.arange(len(trainer.gatherer.store.mono("en")))))}
     found = pairs(trainer, gathered(trainer), "en>fr<en")
     assert found and all(source in real for source, _ in found)
-    walk = Walk(trainer.routes[-1].path, trainer.routes[-1].settings, Ragged.of([source for source, _ in found]))
-    travel(trainer.translators, [walk], Limits(), torch.float32, ("test",))
+    walk = Rollout(trainer.routes[-1].path, trainer.routes[-1].settings, Ragged.of([source for source, _ in found]))
+    generate_along(trainer.translators, [walk], DecodeLimits(), torch.float32, ("test",))
     assert listed(walk.trace[-1]) == [target for _, target in found]
 
 
@@ -63,8 +63,10 @@ def test_direct_learns_from_pivot(ask_for: ASK) -> None:
     english, french = (listed(side.take(np.arange(len(side)))) for side in trainer.gatherer.store.bitext("en", "fr"))
     meant = dict(zip(french, english, strict=True))
     found = pairs(trainer, gathered(trainer), "en>es<fr")
-    walk = Walk(trainer.routes[-1].path, trainer.routes[-1].settings, Ragged.of([meant[source] for source, _ in found]))
-    travel(trainer.translators, [walk], Limits(), torch.float32, ("test",))
+    walk = Rollout(
+        trainer.routes[-1].path, trainer.routes[-1].settings, Ragged.of([meant[source] for source, _ in found])
+    )
+    generate_along(trainer.translators, [walk], DecodeLimits(), torch.float32, ("test",))
     assert found and listed(walk.trace[-1]) == [target for _, target in found]
 
 
@@ -95,7 +97,7 @@ def test_the_least_doubtful_rows_are_kept(ask_for: ASK) -> None:
 
 
 def test_doubt_is_surprise_both_ways(tiny_run: Path) -> None:
-    site = Site.open(Run(tiny_run), CPU, Processes())
+    site = TrainingContext.open(Run(tiny_run), CPU, Processes())
     translators = starting_point(site, site.experiment.stage("dual"))
     english, french = (side.take(np.arange(20)) for side in site.store.bitext("en", "fr"))
     mixed = french.take(np.arange(20)[::-1])
@@ -103,8 +105,8 @@ def test_doubt_is_surprise_both_ways(tiny_run: Path) -> None:
         dual_cross_entropy(translators, Hop("en", "fr"), english, other, torch.float32) for other in (french, mixed)
     )
     assert right.mean() < wrong.mean()
-    there, tokens = surprise(translators, Hop("en", "fr"), english, french, torch.float32)
-    back, _ = surprise(translators, Hop("fr", "en"), french, english, torch.float32)
+    there, tokens = negative_log_likelihood(translators, Hop("en", "fr"), english, french, torch.float32)
+    back, _ = negative_log_likelihood(translators, Hop("fr", "en"), french, english, torch.float32)
     there, back = there / tokens, back / (english.lengths + 1)
     assert np.allclose(right, np.abs(there - back) + (there + back) / 2)
 
@@ -166,15 +168,15 @@ def test_chosen_loops_are_filtered_where_somebody_speaks_the_way_back() -> None:
 
 
 @pytest.fixture
-def english(tiny_run: Path) -> Iterator[tuple[Site, Ragged]]:
-    site = Site.open(Run(tiny_run), CPU, Processes())
+def english(tiny_run: Path) -> Iterator[tuple[TrainingContext, Ragged]]:
+    site = TrainingContext.open(Run(tiny_run), CPU, Processes())
     side = site.store.mono("en")
     yield site, side.take(np.arange(len(side)))
 
 
-def test_a_cut_sentence_reads_the_same(english: tuple[Site, Ragged]) -> None:
+def test_a_cut_sentence_reads_the_same(english: tuple[TrainingContext, Ragged]) -> None:
     site, text = english
-    loose = Loosened(site.vocab, 0.3)(text, "en", 1)
+    loose = SubwordDropout(site.vocab, 0.3)(text, "en", 1)
     assert site.vocab.decode(loose.rows(), "en") == site.vocab.decode(text.rows(), "en")
     assert len(loose.flat) > 1.05 * len(text.flat)
 
@@ -188,9 +190,9 @@ def test_how_often_merges_are_undone() -> None:
     assert counts[[5, 6]].tolist() == pytest.approx([0.25 + 0.0625, 0.0625], abs=0.015)
 
 
-def test_a_cut_depends_on_its_key(english: tuple[Site, Ragged]) -> None:
+def test_a_cut_depends_on_its_key(english: tuple[TrainingContext, Ragged]) -> None:
     site, text = english
-    loosened = Loosened(site.vocab, 0.2)
+    loosened = SubwordDropout(site.vocab, 0.2)
     one, again, other = (loosened(text, "en", key) for key in (1, 1, 2))
     assert np.array_equal(one.flat, again.flat) and not np.array_equal(one.flat, other.flat)
 

@@ -10,12 +10,12 @@ import pytest
 from benchmarks.parameters import main
 
 from loopmt.progress import Silent
-from loopmt.workflow.analyze import Wish, analyze
+from loopmt.workflow.analyze import AnalyzeOptions, analyze
 
 
 def test_directions_and_seeds_together(tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
-    each = analyze(run, Wish(thresholds=(), beam=1, sentences=20, longest=2), Silent())
+    each = analyze(run, AnalyzeOptions(thresholds=(), beam=1, sentences=20, longest=2), Silent())
     main([str(run), str(run), "--beam", "1", "--sentences", "20", "--samples", "200", "--out", str(tmp_path / "kept")])
     (row, _) = json.loads((tmp_path / "kept/parameters.json").read_text())
     assert [row[key] for key in ("before", "after", "control", "set")] == ["vanilla", "dual", "vanilla-longer", "test"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopmt.errors import PathError
-from loopmt.path import Hop, Path, Pattern, Supply, expand_fed
+from loopmt.path import Hop, LanguagePath, Pattern, Supply, expand_fed
 
 THREE, FOUR = ["en", "fr", "es"], ["en", "fr", "es", "de"]
 ALL = Supply.of(itertools.combinations(FOUR, 2), FOUR)
@@ -29,9 +29,9 @@ def walks(draw: st.DrawFn, place: st.SearchStrategy[str] = languages) -> tuple[s
 
 @given(walks())
 def test_a_path_prints_as_it_is_read(walk: tuple[str, ...]) -> None:
-    path = Path(walk)
-    assert Path.parse(str(path)) == path
-    assert Path.parse(" > ".join(walk)) == path
+    path = LanguagePath(walk)
+    assert LanguagePath.parse(str(path)) == path
+    assert LanguagePath.parse(" > ".join(walk)) == path
 
 
 @given(walks(places), st.booleans())
@@ -43,7 +43,7 @@ def test_a_pattern_prints_as_it_is_read(walk: tuple[str, ...], backward: bool) -
 
 @given(walks())
 def test_every_hop_but_the_last_generates(walk: tuple[str, ...]) -> None:
-    path = Path(walk)
+    path = LanguagePath(walk)
     assert (*path.generating, path.taught) == path.hops
     assert path.ends == (walk[0], walk[-1])
     assert path.closed == (walk[0] == walk[-1])
@@ -53,7 +53,7 @@ def test_every_hop_but_the_last_generates(walk: tuple[str, ...]) -> None:
 
 @given(walks().filter(lambda walk: len(walk) > 2))
 def test_an_arrow_back_turns_the_last_hop_alone(walk: tuple[str, ...]) -> None:
-    there, back = Path(walk), Path(walk, backward=True)
+    there, back = LanguagePath(walk), LanguagePath(walk, backward=True)
     assert (back.generating, back.taught) == (there.generating, there.taught.reverse)
     assert (back.ends, back.closed, back.loop) == (there.ends, there.closed, False)
     assert str(back) == str(there)[::-1].replace(">", "<", 1)[::-1]
@@ -124,12 +124,12 @@ def test_what_is_no_path(text: str, sentence: str) -> None:
 
 def test_a_pattern_is_no_path() -> None:
     with pytest.raises(PathError, match=r"'en>X' is a pattern, not a path: X is not a language\."):
-        Path.parse("en>X")
+        LanguagePath.parse("en>X")
 
 
 def test_a_path_to_walk_has_no_arrow_back() -> None:
     with pytest.raises(PathError, match=r"'en>es<fr' has an arrow back, which only the mix of a stage may have\."):
-        Path.parse("en>es<fr")
+        LanguagePath.parse("en>es<fr")
 
 
 def expanded(texts: list[str], known: list[str], supply: Supply, trained: tuple[Hop, ...] = ()) -> list[list[str]]:

@@ -10,19 +10,18 @@ import pytest
 import torch
 
 from loopmt.config import MixEntry, Model, Train
-from loopmt.learn.gather import Gatherer, Route, Stream
-from loopmt.model.sieve import Sieve
-from loopmt.model.translators import Translators
-from loopmt.path import Hop
-from loopmt.path import Path as Walk
+from loopmt.learn.gather import Gatherer, ReadPosition, Route
+from loopmt.model.sieve import SyntheticTextFilter
+from loopmt.model.translators import NetworkStack
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import Processes
 from loopmt.rng import numpy_generator
-from loopmt.text.batch import Batch, Rows, Shape, interleave, pack
+from loopmt.text.batch import Batch, BatchShape, Rows, interleave, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
 
-SHAPES = [Shape(32, 8), Shape(16, 16), Shape(8, 32)]
+SHAPES = [BatchShape(32, 8), BatchShape(16, 16), BatchShape(8, 32)]
 HOPS = ("en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr")
 
 
@@ -90,12 +89,14 @@ def test_supervised_rounds_are_pinned(tiny_run: Path, store: Store, seed: int, s
     """Three rounds one after another; the smallest corpus begins anew more than once in each."""
     model = Model.model_validate({"preset": "tiny", "layers": 1, "width": 16, "sharing": sharing})
     hops = tuple(Hop(*name.split(">")) for name in HOPS)
-    translators = Translators(model, Vocab.load(tiny_run / "vocab"), hops, torch.device("cpu"))
-    routes = [Route(number, Walk.parse(path), MixEntry(path=path), 0) for number, path in enumerate(HOPS)]
+    translators = NetworkStack(model, Vocab.load(tiny_run / "vocab"), hops, torch.device("cpu"))
+    routes = [Route(number, LanguagePath.parse(path), MixEntry(path=path), 0) for number, path in enumerate(HOPS)]
     train = Train(tokens=256, round=8, max_length=32, balance=0.5)
-    gatherer = Gatherer(routes, store, translators, train, SHAPES, Sieve(32), Processes(), (seed, "pinned"))
+    gatherer = Gatherer(
+        routes, store, translators, train, SHAPES, SyntheticTextFilter(32), Processes(), (seed, "pinned")
+    )
     batches: list[Batch] = []
-    streams: dict[int, Stream] = {}
+    streams: dict[int, ReadPosition] = {}
     for number in range(3):
         gathered = gatherer.round(number, dict.fromkeys(range(len(routes)), 1.0), streams)
         streams |= gathered.streams

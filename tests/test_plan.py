@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from itertools import product
-from pathlib import Path as FilePath
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,21 +23,21 @@ from loopmt.judge.pilot import Pilot, judge_pilot
 from loopmt.judge.plan import (
     VERDICTS,
     decide,
+    forecast_directions,
+    forecast_loop,
     loop_of,
-    outlooks,
-    prospect,
     rank_pivots,
     route_quality,
     too_weak,
     training_path,
 )
 from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Silent
-from loopmt.workflow.analyze import Wish, analyze
-from loopmt.workflow.plan import Question, Survey, pilot_stages, plan
+from loopmt.workflow.analyze import AnalyzeOptions, analyze
+from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan
 
-DUAL, LONGER = Path.parse("en>fr>en"), Path.parse("en>fr>es>en")
+DUAL, LONGER = LanguagePath.parse("en>fr>en"), LanguagePath.parse("en>fr>es>en")
 GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
 CASES = ("11", "01", "10", "00")
 
@@ -47,7 +47,7 @@ def column(patterns: tuple[str, ...], counts: tuple[int, ...], place: int) -> Bo
     return np.array([row[place] == "1" for row in rows], dtype=np.bool_)
 
 
-def verdicts(counts: tuple[int, ...], loop: Path = DUAL) -> Verdicts:
+def verdicts(counts: tuple[int, ...], loop: LanguagePath = DUAL) -> Verdicts:
     right, home = (column(CASES, counts, place) for place in range(2))
     return Verdicts(loop, right, home, right)
 
@@ -79,7 +79,7 @@ def piloted(gain: float, low: float, high: float) -> Pilot:
     ],
 )
 def test_verdicts(counts: tuple[int, ...], pilot: Pilot | None, verdict: str, why: str) -> None:
-    found = prospect(verdicts(counts), pilot)
+    found = forecast_loop(verdicts(counts), pilot)
     assert found.verdict == verdict
     assert found.promising == (verdict in ("helps", "may help"))
     assert re.search(why, found.why)
@@ -92,10 +92,10 @@ def test_verdicts(counts: tuple[int, ...], pilot: Pilot | None, verdict: str, wh
 def test_a_translator_that_is_never_right_may_learn_from_a_better_route(
     route: list[float | None], verdict: str
 ) -> None:
-    found = prospect(verdicts((0, 0, 0, 500)), route=route)
+    found = forecast_loop(verdicts((0, 0, 0, 500)), route=route)
     assert found.verdict == verdict
     assert ("right more often (40%) than the translator itself (0%)" in found.why) == (verdict == "may help")
-    assert prospect(verdicts((100, 400, 400, 100)), route=[0.9, 0.8, 1.0]).verdict == "likely harmful"
+    assert forecast_loop(verdicts((100, 400, 400, 100)), route=[0.9, 0.8, 1.0]).verdict == "likely harmful"
 
 
 def test_a_star_is_told_to_go_through_its_hub() -> None:
@@ -103,7 +103,7 @@ def test_a_star_is_told_to_go_through_its_hub() -> None:
     never, good = np.zeros(200, dtype=np.bool_), np.arange(200) < 120
 
     def walk(loop: str, right: Bools, source: Bools) -> Verdicts:
-        return Verdicts(Path.parse(loop), right, never, source)
+        return Verdicts(LanguagePath.parse(loop), right, never, source)
 
     measured = [
         walk("fr>es>fr", never, never),
@@ -111,7 +111,7 @@ def test_a_star_is_told_to_go_through_its_hub() -> None:
         walk("es>fr>es", never, never),
         walk("es>en>fr>es", good, good),  # as a path it teaches fr>es
     ]
-    outlook = outlooks(measured)[Hop("fr", "es")]
+    outlook = forecast_directions(measured)[Hop("fr", "es")]
     assert {str(one.loop): one.verdict for one in outlook.prospects} == {
         "fr>es>fr": "no signal",
         "fr>es>en>fr": "may help",
@@ -127,7 +127,7 @@ def test_worth_is_the_users() -> None:
 
 
 def test_predictions_of_a_loop() -> None:
-    found = prospect(verdicts(GOOD))
+    found = forecast_loop(verdicts(GOOD))
     shown = found.as_json()
     assert shown["bracket"] == [-0.1, 0.38] and shown["trained_as"] == "fr>en>fr" and shown["loop"] == "en>fr>en"
     p, s, c2 = 0.6, 500 / 520, 0.48
@@ -149,7 +149,7 @@ def test_pivots_are_ranked_by_new_information() -> None:
     echoes = dual.home.copy()  # comes home when the dual loop does
     alarms = np.where(found, False, dual.home)  # loses what is right
     ways = {"a": alarms, "b": echoes, "c": sees}
-    longer = [Verdicts(Path.parse(f"en>fr>{pivot}>en"), dual.right, home, None) for pivot, home in ways.items()]
+    longer = [Verdicts(LanguagePath.parse(f"en>fr>{pivot}>en"), dual.right, home, None) for pivot, home in ways.items()]
     first, second, third = rank_pivots(dual, longer)
     assert [pivot.loop.languages[2] for pivot in (first, second, third)] == ["c", "b", "a"]
     assert first.new_information[0] == 0 and first.coverage[0] == 1 and first.false_alarms[0] == 0
@@ -169,7 +169,10 @@ def test_a_loop_is_trained_from_its_second_language() -> None:
 
 
 def test_routes_are_worth_what_arrives() -> None:
-    seen, unseen = verdicts((3, 1, 2, 4), Path.parse("fr>en>fr")), verdicts((3, 1, 2, 4), Path.parse("fr>es>en>fr"))
+    seen, unseen = (
+        verdicts((3, 1, 2, 4), LanguagePath.parse("fr>en>fr")),
+        verdicts((3, 1, 2, 4), LanguagePath.parse("fr>es>en>fr")),
+    )
     quality = route_quality([seen, Verdicts(unseen.loop, unseen.right, unseen.home, None)])
     assert quality[Hop("en", "fr")][seen.loop][0] == 0.5
     assert quality[Hop("en", "fr")][unseen.loop][0] is None
@@ -194,8 +197,8 @@ def test_a_pilot_predicts_its_other_half() -> None:
     assert pilot.observed[0] == pytest.approx(truth, abs=0.02)
     assert pilot.trained["alpha"][0] == pytest.approx(1 / 3 + 0.3 * 2 / 3, abs=0.05)
     assert pilot.control["kappa"][0] == pytest.approx(1 / 3, abs=0.05), "do nothing: kappa is the break-even point"
-    assert prospect(before, pilot).verdict == "helps"
-    assert prospect(before, judge_pilot(before, before, after)).verdict == "likely harmful"
+    assert forecast_loop(before, pilot).verdict == "helps"
+    assert forecast_loop(before, judge_pilot(before, before, after)).verdict == "likely harmful"
 
 
 def test_a_pilot_that_does_what_its_control_does_decides_nothing() -> None:
@@ -203,15 +206,17 @@ def test_a_pilot_that_does_what_its_control_does_decides_nothing() -> None:
     after = verdicts((600, 0, 400, 0))
     pilot = judge_pilot(before, after, after)
     assert pilot.predicted == [0.0, 0.0, 0.0]
-    assert prospect(before, pilot).verdict == "may help"
+    assert forecast_loop(before, pilot).verdict == "may help"
 
 
 # -- suggestions -----------------------------------------------------------------------------------------------
 
 
-def suggested(measured: list[Verdicts], experiment: Experiment) -> dict[Path, float]:
+def suggested(measured: list[Verdicts], experiment: Experiment) -> dict[LanguagePath, float]:
     supply = experiment.data.supply()
-    return suggest_weights(outlooks(measured), route_quality(measured), lambda path: supply.lack(path) is None)
+    return suggest_weights(
+        forecast_directions(measured), route_quality(measured), lambda path: supply.lack(path) is None
+    )
 
 
 def test_a_suggested_mix_loads_where_it_is_pasted() -> None:
@@ -241,10 +246,10 @@ def test_what_does_not_promise_or_cannot_be_fed_is_not_suggested() -> None:
     nothing = verdicts((250, 240, 250, 260), DUAL)
     assert suggested([nothing], experiment) == {}
     assert as_toml({}, "vanilla", 500, []) is None
-    good, unfed = verdicts(GOOD, DUAL), verdicts(GOOD, Path.parse("fr>en>fr"))
-    assert suggested([good, unfed], experiment) == {Path.parse("fr>en>fr"): 2.0}
+    good, unfed = verdicts(GOOD, DUAL), verdicts(GOOD, LanguagePath.parse("fr>en>fr"))
+    assert suggested([good, unfed], experiment) == {LanguagePath.parse("fr>en>fr"): 2.0}
     echo = verdicts(GOOD, LONGER)  # comes home exactly when the dual loop does
-    assert suggested([good, echo], experiment) == {Path.parse("fr>en>fr"): 2.0}
+    assert suggested([good, echo], experiment) == {LanguagePath.parse("fr>en>fr"): 2.0}
 
 
 @pytest.mark.parametrize(("right", "shares"), [(250, [1.33, 0.67]), (240, [2.0])])
@@ -252,9 +257,9 @@ def test_loops_share_by_the_quality_of_what_is_learnt_from(right: int, shares: l
     experiment = loads(EXPERIMENT)
     good = verdicts(GOOD, DUAL)
     longer = Verdicts(LONGER, good.right, good.home & good.right, None)
-    direct = verdicts((500, 0, 0, 500), Path.parse("fr>en>fr"))
+    direct = verdicts((500, 0, 0, 500), LanguagePath.parse("fr>en>fr"))
     source = column(("1", "0"), (right, 1000 - right), 0)
-    around = Verdicts(Path.parse("fr>es>en>fr"), good.right, good.right & False, source)
+    around = Verdicts(LanguagePath.parse("fr>es>en>fr"), good.right, good.right & False, source)
     weights = suggested([good, longer, direct, around], experiment)
     assert [weights[path] for path in (direct.loop, around.loop) if path in weights] == shares
 
@@ -268,13 +273,13 @@ def test_names_are_free() -> None:
 
 
 @pytest.fixture(scope="module")
-def run(tiny_run: FilePath, tmp_path_factory: pytest.TempPathFactory) -> FilePath:
-    return FilePath(shutil.copytree(tiny_run, tmp_path_factory.mktemp("plan") / "run"))
+def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path_factory.mktemp("plan") / "run"))
 
 
-def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: FilePath) -> None:
+def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: Path) -> None:
     before = sorted(path.name for path in (run / "stages").iterdir())
-    made = plan(run, Question(beam=1, sentences=20, pilot=8), Silent())
+    made = plan(run, PlanOptions(beam=1, sentences=20, pilot=8), Silent())
     assert json.loads((run / "plan.json").read_text()) == made
     assert sorted(path.name for path in (run / "stages").iterdir()) == before, "the pilots have a folder of their own"
     assert made["stage"] == "vanilla" and len(made["directions"]) == 6
@@ -283,27 +288,27 @@ def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: FilePa
         assert all(loop["loop"].startswith(direction) and loop["verdict"] in VERDICTS for loop in outlook["loops"])
         assert all(one["pilot"]["predicted"][0] is not None for one in (*outlook["loops"], *outlook["pivots"]))
     loads(EXPERIMENT + (made["mix"] or ""))
-    analysis = analyze(run, Wish(thresholds=(50.0,), beam=1, sentences=20, against_plan=True), Silent())
+    analysis = analyze(run, AnalyzeOptions(thresholds=(50.0,), beam=1, sentences=20, against_plan=True), Silent())
     rows = analysis["predicted"]["rows"]
     assert {row["direction"] for row in rows} == set(made["directions"])
     assert all(row["loop"].count(">") == 2 for row in rows), "the run tried dual loops only"
     assert json.loads((run / "predicted.json").read_text()) == analysis["predicted"]
 
 
-def test_pilots_have_the_shares_of_a_suggested_mix(run: FilePath) -> None:
-    stages = pilot_stages(Survey.open(run, Question(sentences=4)), 8)
+def test_pilots_have_the_shares_of_a_suggested_mix(run: Path) -> None:
+    stages = pilot_stages(PlanInputs.open(run, PlanOptions(sentences=4)), 8)
     assert sorted(stages) == [0, 2, 3]
     for length, stage in stages.items():
         assert isinstance(stage.mix, list)
         entries = [entry for entry in stage.mix if entry.path != "X>Y"]
-        taught = [Path.parse(entry.path).taught for entry in entries]
+        taught = [LanguagePath.parse(entry.path).taught for entry in entries]
         for hop in set(taught):
             total = sum(entry.weight for entry, other in zip(entries, taught, strict=True) if other == hop)
             assert total == pytest.approx(LOOPS), "two thirds, where bitext weighs 1"
         assert max((entry.path.count(">") for entry in entries), default=0) == length
 
 
-def asked(run: FilePath, *more: str) -> str:
+def asked(run: Path, *more: str) -> str:
     shown = CliRunner().invoke(app, ["plan", str(run), "--beam", "1", "--sentences", "20", "--threshold", "60", *more])
     assert shown.exit_code == 0, shown.output
     assert "correct: BLEU > 60" in shown.stdout and "A row judges the first hop" in shown.stdout
@@ -314,7 +319,7 @@ def asked(run: FilePath, *more: str) -> str:
     return shown.stdout
 
 
-def test_the_command_says_what_to_do_and_with_all_what_it_rests_on(run: FilePath) -> None:
+def test_the_command_says_what_to_do_and_with_all_what_it_rests_on(run: Path) -> None:
     rest = ("95% intervals", "can lose", "break-even", "Which pivot", "the verdict stays the same for")
     said = asked(run)
     assert not [words for words in rest if words in said] and "--all prints intervals" in said
@@ -322,8 +327,8 @@ def test_the_command_says_what_to_do_and_with_all_what_it_rests_on(run: FilePath
     assert [words for words in rest if words in said] == list(rest) and "--all" not in said
 
 
-def test_a_plan_of_weak_translators_warns(run: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
-    made = plan(run, Question(beam=1, sentences=20), Silent())
+def test_a_plan_of_weak_translators_warns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(run, PlanOptions(beam=1, sentences=20), Silent())
     print_plan(made)
     assert "rarely right" not in capsys.readouterr().out
     print_plan({**made, "grid": {loop: rows[-1:] for loop, rows in made["grid"].items()}})
@@ -343,9 +348,9 @@ def test_translators_that_are_rarely_right_are_told(right: tuple[float, float], 
 
 def test_a_bad_threshold_is_refused_at_once() -> None:
     with pytest.raises(TheoryError, match="threshold 120"):
-        Question(threshold=120)
+        PlanOptions(threshold=120)
 
 
-def test_an_unknown_set_is_named(run: FilePath) -> None:
+def test_an_unknown_set_is_named(run: Path) -> None:
     with pytest.raises(DataError, match="there is no set 'news'"):
-        plan(run, Question(set="news"), Silent())
+        plan(run, PlanOptions(set="news"), Silent())

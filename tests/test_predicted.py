@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,8 +96,8 @@ against = "dual"
     assert (row["verdict"], row["outcome"], row["hit"]) == ("likely harmful", "lost", True)
 
 
-def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: FilePath) -> None:
-    script = runpy.run_path(str(FilePath(__file__).parents[1] / "docs" / "predicted.py"))
+def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: Path) -> None:
+    script = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "predicted.py"))
     head = {"run": "demo", "of": "dual", "against": "longer", "set": "test", "direction": "en>fr", "loop": "en>fr>en"}
     row = {"verdict": "helps", "outcome": "gained", "hit": True, "predicted_by": "pilot"}
     gains = {"predicted": [0.05, 0.01, 0.09], "observed": [0.04, 0.02, 0.06]}
@@ -114,7 +114,7 @@ def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: FilePath) ->
 
 
 def test_what_became_of_a_recorded_prediction_in_bleu() -> None:
-    script = runpy.run_path(str(FilePath(__file__).parents[1] / "docs" / "predicted.py"))
+    script = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "predicted.py"))
     row = {"run": "europarl-star-1", "of": "auto", "against": "dual-longer", "set": "test", "verdict": "helps"}
     planned = {"planned_on": "vanilla", "pilot_updates": None}
     others = [{"direction": "es>en"}, {"of": "nothing"}, {"run": "no-such-run-1"}]

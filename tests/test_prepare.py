@@ -26,7 +26,7 @@ from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepare
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.workflow.train import Request, prepare_run
+from loopmt.workflow.train import TrainOptions, prepare_run
 
 LANGUAGES = ["en", "fr"]
 WORDS = {"en": "the cat dog sees a small house and runs home", "fr": "le chat un chien voit la où il court"}
@@ -101,7 +101,7 @@ def test_a_set_that_lacks_a_language_says_so_every_time(tiny_experiment_file: Pa
         (folder / "text" / f"{name}.es").unlink()
     for _ in range(2):
         said = Said()
-        prepare_run(Request(folder / tiny_experiment_file.name, tmp_path / "run"), said)
+        prepare_run(TrainOptions(folder / tiny_experiment_file.name, tmp_path / "run"), said)
         unheard = "has no es: en>es, fr>es, es>en, es>fr are not"
         assert [line for line in said.lines if "has no" in line] == [
             f"the set valid (valid) {unheard} validated",

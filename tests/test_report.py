@@ -16,13 +16,13 @@ from loopmt.judge.report.page import page
 from loopmt.path import Pattern
 from loopmt.progress import Silent
 from loopmt.run import Run, read_json, write_json
-from loopmt.sealed import read_sealed
-from loopmt.workflow.analyze import Wish as AnalyzeWish
+from loopmt.sealed import read_checked
+from loopmt.workflow.analyze import AnalyzeOptions as AnalyzeWish
 from loopmt.workflow.analyze import analyze
-from loopmt.workflow.evaluate import Wish as EvaluateWish
+from loopmt.workflow.evaluate import EvaluateOptions as EvaluateWish
 from loopmt.workflow.evaluate import evaluate
-from loopmt.workflow.plan import Question, plan
-from loopmt.workflow.report import Wish, collect, report, steps_to_show, write_report
+from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.report import ReportOptions, collect, report, steps_to_show, write_report
 from loopmt.workflow.show import overview
 
 SECTIONS = (
@@ -30,7 +30,7 @@ SECTIONS = (
     *("guards", "thresholds", "parameters", "predicted", "followed", "again"),
 )
 LANGUAGES = ["en", "fr", "es"]
-QUICK = Wish(sentences=8, beam=1)
+QUICK = ReportOptions(sentences=8, beam=1)
 HOSTILE = "<script>alert('x')</script>&amp;\"<img src=http://x.test onerror=alert(1)>"
 VOID = {"meta", "path", "rect", "circle", "polygon", "use", "line", "polyline"}
 
@@ -85,7 +85,7 @@ def judged(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reported") / "run"
     shutil.copytree(tiny_run, folder)
     evaluate([folder], EvaluateWish(beam=1, samples=20), Silent())
-    plan(folder, Question(sentences=12, beam=1), Silent())
+    plan(folder, PlanOptions(sentences=12, beam=1), Silent())
     planned = read_json(folder / "plan.json")["threshold"]
     analyze(folder, AnalyzeWish(thresholds=(10.0, 20.0, planned), beam=1, sentences=12), Silent())
     report([folder], QUICK, Silent())
@@ -153,7 +153,7 @@ def test_text_is_escaped(copied: Path) -> None:
             for hop in trip["hops"]:
                 hop["text"] = HOSTILE
     write_json(copied / "report.json", kept)
-    manifest = read_sealed(copied / "manifest.json", "")
+    manifest = read_checked(copied / "manifest.json", "")
     manifest["sets"][1] |= {"name": HOSTILE, "reference": HOSTILE}
     manifest["corpora"][0]["references"] = [HOSTILE]
     write_json(copied / "manifest.json", manifest)
@@ -196,9 +196,9 @@ def test_a_run_that_has_not_begun(tiny_run: Path, tiny_experiment_file: Path, tm
 
 
 def test_runs_side_by_side(copied: Path, judged: Path, unfinished: Path, tmp_path: Path) -> None:
-    experiment = read_sealed(copied / "experiment.json", "")
+    experiment = read_checked(copied / "experiment.json", "")
     write_json(copied / "experiment.json", experiment | {"seed": 2, "name": "again"})
-    out, data = report([judged, copied], Wish(tmp_path / "new/both.html", sentences=0), Silent())
+    out, data = report([judged, copied], ReportOptions(tmp_path / "new/both.html", sentences=0), Silent())
     found = read(out)
     assert out == tmp_path / "new/both.html" and [run["seed"] for run in data] == [1, 2]
     assert {"side-by-side", *SECTIONS} <= set(found.ids) and len(found.ids) == len(set(found.ids))
@@ -254,12 +254,12 @@ def test_a_stage_that_only_goes_through_other_languages_has_no_mean(copied: Path
 
 def test_means_are_of_runs_that_belong_together(copied: Path, judged: Path, tmp_path: Path) -> None:
     """A stage that was added to one run does no harm; one that was trained otherwise does."""
-    experiment = read_sealed(copied / "experiment.json", "")
+    experiment = read_checked(copied / "experiment.json", "")
     added = [*experiment["stage"], {**experiment["stage"][-1], "name": "later"}]
     changed = [experiment["stage"][0], *({**stage, "updates": 99} for stage in experiment["stage"][1:])]
     for stages, together in ((added, True), (changed, False)):
         write_json(copied / "experiment.json", experiment | {"seed": 2, "stage": stages})
-        _, data = report([judged, copied], Wish(tmp_path / "both.html", sentences=0), Silent())
+        _, data = report([judged, copied], ReportOptions(tmp_path / "both.html", sentences=0), Silent())
         assert ("mean of seeds 1, 2" in data[0]["paper"][0]["heads"][1][0]) is together
 
 
@@ -295,31 +295,31 @@ def test_only_a_page_of_ours_is_written_over(judged: Path, tmp_path: Path) -> No
     keep, page = tmp_path / "keep.toml", tmp_path / "page.html"
     keep.write_text("seed = 1", encoding="utf-8")
     with pytest.raises(RunError) as caught:
-        report([judged], Wish(keep, sentences=0), Silent())
+        report([judged], ReportOptions(keep, sentences=0), Silent())
     assert str(caught.value) == (
         f"{keep} is there already, and it is no report of loopmt. Name another file with --out."
     )
     assert keep.read_text(encoding="utf-8") == "seed = 1"
     with pytest.raises(RunError, match=r"is a folder\. Name a file with --out"):
-        report([judged], Wish(tmp_path, sentences=0), Silent())
+        report([judged], ReportOptions(tmp_path, sentences=0), Silent())
     for _ in range(2):
-        assert report([judged], Wish(page, sentences=0), Silent())[0] == page
+        assert report([judged], ReportOptions(page, sentences=0), Silent())[0] == page
 
 
 def test_a_run_that_cannot_be_written_is_refused_before_work(
     judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: path != judged)  # root may write whatever the bits say
-    for wish in (QUICK, Wish(tmp_path / "page.html", sentences=5, beam=1)):
+    for wish in (QUICK, ReportOptions(tmp_path / "page.html", sentences=5, beam=1)):
         with pytest.raises(RunError) as caught:
             report([judged], wish, Silent())
     assert str(caught.value) == (
         f"{judged} cannot be written, and what is found is kept there. Decode nothing and write elsewhere: "
         "--sentences 0 --out FILE; or copy the run, and name the copy."
     )
-    assert report([judged], Wish(tmp_path / "page.html", sentences=0), Silent())[0].is_file()
+    assert report([judged], ReportOptions(tmp_path / "page.html", sentences=0), Silent())[0].is_file()
     with pytest.raises(RunError, match=r"cannot be written, .* Copy the run to a folder that can be"):
-        plan(judged, Question(), Silent())
+        plan(judged, PlanOptions(), Silent())
     with pytest.raises(RunError, match=r"cannot be written, .* Copy the run to a folder that can be"):
         analyze(judged, AnalyzeWish(), Silent())
 
@@ -351,7 +351,7 @@ def test_the_paper_stands_beside_us(judged: Path) -> None:
 
 
 def test_overrides_are_part_of_the_command(copied: Path) -> None:
-    experiment = read_sealed(copied / "experiment.json", "")
+    experiment = read_checked(copied / "experiment.json", "")
     experiment["train"]["tokens"] = 256
     for stage in experiment["stage"][1:3]:  # dual and its control, which must agree
         stage["updates"] = 8

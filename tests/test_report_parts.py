@@ -15,15 +15,14 @@ from loopmt.judge.report.gather import _stage
 from loopmt.judge.report.graph import BANDS, band, graph, limits_of
 from loopmt.judge.report.tables import paper_tables, regime, seed_tables
 from loopmt.judge.report.training import MEAN, curves, thinned
-from loopmt.path import Path as Walk
-from loopmt.path import Pattern
+from loopmt.path import LanguagePath, Pattern
 from loopmt.run import Json
 
 
 def test_loops_to_follow() -> None:
     paths = [path for pattern in ("X>Y", "X>Y>X", "X>Y>Z>X") for path in Pattern.parse(pattern).expand(["a", "b", "c"])]
     assert [str(path) for path in chosen_loops(paths)] == ["a>b>a", "b>a>b", "a>b>c>a", "b>a>c>b"]
-    assert chosen_loops([Walk(("a", "b"))]) == []
+    assert chosen_loops([LanguagePath(("a", "b"))]) == []
 
 
 WORDS = st.lists(st.sampled_from(["the", "old", "cat's", "sees", ",", ".", "猫", "«"]), max_size=8).map(" ".join)

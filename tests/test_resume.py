@@ -24,9 +24,9 @@ from loopmt.errors import RunError, StoppedError
 from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
 from loopmt.workflow.side_by_side import _end_of
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 STAGE = """
 [[stage]]
 name = "loops"
@@ -51,12 +51,12 @@ ema = 0.9
 """
 
 
-def folder_of(request: Request) -> StageFolder:
+def folder_of(request: TrainOptions) -> StageFolder:
     assert request.run is not None
     return Run(request.run).stage("loops")
 
 
-def outcome(request: Request) -> tuple[dict[str, torch.Tensor], list[dict[str, Any]]]:
+def outcome(request: TrainOptions) -> tuple[dict[str, torch.Tensor], list[dict[str, Any]]]:
     """Weights and log, without what only a clock can know."""
     folder = folder_of(request)
     records = [_timeless(record) for record in folder.records()]
@@ -69,14 +69,14 @@ def _timeless(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key not in timed}
 
 
-def assert_same(request: Request, reference: Request) -> None:
+def assert_same(request: TrainOptions, reference: TrainOptions) -> None:
     (weights, records), (expected, expected_records) = outcome(request), outcome(reference)
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[name], expected[name]) for name in weights)
     assert records == expected_records
 
 
-def started(request: Request, *options: str) -> subprocess.Popen[str]:
+def started(request: TrainOptions, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "loopmt", "train", str(request.file), "--run", str(request.run), *options]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
@@ -94,7 +94,7 @@ def wait_for(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
-def test_the_whole_stage_does_what_it_should(reference: Request) -> None:
+def test_the_whole_stage_does_what_it_should(reference: TrainOptions) -> None:
     _, records = outcome(reference)
     kinds = [record["kind"] for record in records]
     assert kinds.count("valid") == 5
@@ -105,7 +105,7 @@ def test_the_whole_stage_does_what_it_should(reference: Request) -> None:
     assert sum(record.get("generated_tokens", 0) for record in records) > 0
 
 
-def test_killed_at_random_moments(ask_for: ASK, reference: Request) -> None:
+def test_killed_at_random_moments(ask_for: ASK, reference: TrainOptions) -> None:
     chance = random.Random(4)
     request = ask_for(STAGE)
     folder = folder_of(request)
@@ -124,7 +124,7 @@ def test_killed_at_random_moments(ask_for: ASK, reference: Request) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop(ask_for: ASK, reference: Request, number: signal.Signals) -> None:
+def test_asked_to_stop(ask_for: ASK, reference: TrainOptions, number: signal.Signals) -> None:
     request = ask_for(STAGE)
     folder = folder_of(request)
     process = started(request)
@@ -140,10 +140,10 @@ def test_asked_to_stop(ask_for: ASK, reference: Request, number: signal.Signals)
     assert_same(request, reference)
 
 
-def test_paused_after_a_time(ask_for: ASK, reference: Request) -> None:
+def test_paused_after_a_time(ask_for: ASK, reference: TrainOptions) -> None:
     request = ask_for(STAGE)
     pauses = 0
-    while not train(Request(request.file, request.run, stop_after=0.2), Silent()):
+    while not train(TrainOptions(request.file, request.run, stop_after=0.2), Silent()):
         pauses += 1
         assert pauses < 100
     assert pauses > 1
@@ -152,13 +152,13 @@ def test_paused_after_a_time(ask_for: ASK, reference: Request) -> None:
 
 def test_a_paused_stage_is_not_done(ask_for: ASK) -> None:
     request, stream = ask_for(STAGE), io.StringIO()
-    assert not train(Request(request.file, request.run, stop_after=0.0), Lines(stream, interval=0))
+    assert not train(TrainOptions(request.file, request.run, stop_after=0.0), Lines(stream, interval=0))
     assert "training loops: stopped after" in stream.getvalue() and "training loops: done" not in stream.getvalue()
 
 
-def test_paused_after_every_round(ask_for: ASK, reference: Request) -> None:
+def test_paused_after_every_round(ask_for: ASK, reference: TrainOptions) -> None:
     request = ask_for(STAGE)
-    while not train(Request(request.file, request.run, stop_after=1e-6), Silent()):
+    while not train(TrainOptions(request.file, request.run, stop_after=1e-6), Silent()):
         pass
     assert_same(request, reference)
 
@@ -186,7 +186,7 @@ class Overheard(Silent):
 def test_a_bar_moves_with_every_update_and_goes_on_where_it_was(ask_for: ASK) -> None:
     request = ask_for(STAGE)
     first, second = Overheard(), Overheard()
-    assert not train(Request(request.file, request.run, stop_after=0.0), first)
+    assert not train(TrainOptions(request.file, request.run, stop_after=0.0), first)
     paused = folder_of(request).updates()[-1]
     assert sorted(set(first.stood)) == list(range(paused + 1))
     assert train(request, second)
@@ -198,15 +198,15 @@ def test_a_bar_moves_with_every_update_and_goes_on_where_it_was(ask_for: ASK) ->
 
 def test_no_time_at_all_is_one_round(ask_for: ASK) -> None:
     request = ask_for(STAGE)
-    assert not train(Request(request.file, request.run, stop_after=0.0), Silent())
+    assert not train(TrainOptions(request.file, request.run, stop_after=0.0), Silent())
     assert 0 < folder_of(request).updates()[-1] <= 4
 
 
-def test_a_damaged_checkpoint_costs_only_time(ask_for: ASK, reference: Request) -> None:
+def test_a_damaged_checkpoint_costs_only_time(ask_for: ASK, reference: TrainOptions) -> None:
     request = ask_for(STAGE)
     folder = folder_of(request)
     while not len(folder.updates()) >= 3:
-        assert not train(Request(request.file, request.run, stop_after=1e-6), Silent())
+        assert not train(TrainOptions(request.file, request.run, stop_after=1e-6), Silent())
     newest = folder.place(folder.updates()[-1]) / "weights.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1] + b"x")
     with pytest.warns(UserWarning, match="The checkpoint before it is used"):
@@ -214,7 +214,7 @@ def test_a_damaged_checkpoint_costs_only_time(ask_for: ASK, reference: Request) 
     assert_same(request, reference)
 
 
-def test_a_finished_stage_is_not_trained_again(reference: Request) -> None:
+def test_a_finished_stage_is_not_trained_again(reference: TrainOptions) -> None:
     folder = folder_of(reference)
     before = folder.metrics.stat().st_mtime_ns
     assert train(reference, Silent())
@@ -223,11 +223,11 @@ def test_a_finished_stage_is_not_trained_again(reference: Request) -> None:
 
 def test_a_changed_stage_is_refused_and_nothing_is_written(ask_for: ASK) -> None:
     request = ask_for(STAGE)
-    assert not train(Request(request.file, request.run, stop_after=1e-6), Silent())
+    assert not train(TrainOptions(request.file, request.run, stop_after=1e-6), Silent())
     assert request.run is not None
     before = (request.run / "experiment.json").read_bytes()
     with pytest.raises(RunError) as caught:
-        train(Request(request.file, request.run, ["stage.loops.updates=50", "seed=1"]), Silent())
+        train(TrainOptions(request.file, request.run, ["stage.loops.updates=50", "seed=1"]), Silent())
     assert str(caught.value).startswith(
         'stage "loops" was begun with other settings: stage.updates was 28, now 50. Put them back, '
     )
@@ -312,7 +312,7 @@ PATIENT = ENDLESS.replace("round = 20000", "round = 4")
 
 
 @contextmanager
-def one_of_several_gets(number: int, request: Request) -> Iterator[None]:
+def one_of_several_gets(number: int, request: TrainOptions) -> Iterator[None]:
     """A signal for the process of one stage, once both are learning."""
     assert request.run is not None
     both = [Run(request.run).stage(name) for name in "ab"]

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from loopmt.errors import DamagedError, LockedError, RunError
-from loopmt.export.imported import Wish
-from loopmt.learn.saving import Saver
+from loopmt.export.imported import ImportOptions
+from loopmt.learn.saving import CheckpointWriter
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run, StageFolder, read_json, write_checkpoint, write_json
 from loopmt.workflow.demo import demo
 from loopmt.workflow.importing import import_translator
-from loopmt.workflow.train import Request, prepare_run, train
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 HOLD = """
 import sys, time
@@ -358,9 +358,9 @@ def project(tmp_path: Path) -> Path:
 
 WRITERS: dict[str, Callable[[Path, Path], object]] = {
     "demo": lambda file, folder: demo(folder, (), Silent()),
-    "prepare": lambda file, folder: prepare_run(Request(file, folder), Silent()),
-    "train": lambda file, folder: train(Request(file, folder), Silent()),
-    "import": lambda file, folder: import_translator(file.parent, folder, Wish(Hop("en", "fr"))),
+    "prepare": lambda file, folder: prepare_run(TrainOptions(file, folder), Silent()),
+    "train": lambda file, folder: train(TrainOptions(file, folder), Silent()),
+    "import": lambda file, folder: import_translator(file.parent, folder, ImportOptions(Hop("en", "fr"))),
 }
 
 
@@ -385,7 +385,7 @@ def test_what_a_first_preparation_or_an_import_left_is_gone_on_with(
             (tmp_path / name).write_text("4711", encoding="utf-8")
         else:
             _made(tmp_path / name)
-    prepare_run(Request(tiny_experiment_file, tmp_path), Silent())
+    prepare_run(TrainOptions(tiny_experiment_file, tmp_path), Silent())
     assert (tmp_path / "experiment.json").is_file()
 
 
@@ -415,7 +415,7 @@ def test_json_is_written_whole(tmp_path: Path) -> None:
 def test_checkpoints_are_written_in_the_background_as_they_were(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path / "stage")
     stage.begin({"seed": 1})
-    saver, weights = Saver(stage, background=True), torch.zeros(3)
+    saver, weights = CheckpointWriter(stage, background=True), torch.zeros(3)
     for update in (10, 20):
         saver.save(
             Checkpoint(update, {"weights": {"w": weights}, "optimizer": {"first": weights}}, {"at": update}),
@@ -433,7 +433,7 @@ def test_what_goes_wrong_in_the_background_is_raised(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path / "stage")
     (tmp_path / "stage").mkdir()
     (tmp_path / "stage" / "checkpoints").write_text("in the way")
-    saver = Saver(stage, background=True)
+    saver = CheckpointWriter(stage, background=True)
     saver.save(Checkpoint(10, {"weights": {}}, {}), {10}, 0)
     with pytest.raises((RunError, OSError)):
         saver.wait()

@@ -12,7 +12,7 @@ from loopmt.errors import DataError
 from loopmt.progress import Silent
 from loopmt.text.corpus import Source
 from loopmt.text.sampling import deal
-from loopmt.text.sources import Block, Part
+from loopmt.text.sources import RecipePart, TextBlock
 
 
 def column(folder: Path, language: str, rows: int) -> Path:
@@ -32,7 +32,7 @@ def test_blocks_are_disjoint_exact_and_aligned(
     folder = tmp_path_factory.mktemp("deal")
     total = one + two + 1 + more
     source = Source("s", "columns", ("en", "fr"), (column(folder, "en", total), column(folder, "fr", total)))
-    part = Part("p", ("en", "fr"), (), (Block("a", one), Block("b", two, ("fr",)), Block("c")))
+    part = RecipePart("p", ("en", "fr"), (), (TextBlock("a", one), TextBlock("b", two, ("fr",)), TextBlock("c")))
     rows = deal(part, [source], folder, seed, 1.0, Silent())
     assert rows == {"a.en": one, "a.fr": one, "b.fr": two, "c.en": 1 + more, "c.fr": 1 + more}
     dealt = {name: numbers(folder / name) for name in rows}
@@ -42,7 +42,7 @@ def test_blocks_are_disjoint_exact_and_aligned(
 
 def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source("s", "columns", ("en",), (column(tmp_path, "en", 500),))
-    part = Part("p", ("en",), (), (Block("a", 50),))
+    part = RecipePart("p", ("en",), (), (TextBlock("a", 50),))
     drawn = []
     for seed, chunk in ((1, 2**16), (1, 7), (2, 7)):
         monkeypatch.setattr("loopmt.text.sampling._CHUNK", chunk)
@@ -53,7 +53,7 @@ def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.
 
 def test_too_few_rows(tmp_path: Path) -> None:
     source = Source("s", "columns", ("en",), (column(tmp_path, "en", 50),))
-    part = Part("p", ("en",), (), (Block("a", 100),))
+    part = RecipePart("p", ("en",), (), (TextBlock("a", 100),))
     with pytest.raises(DataError, match=r"p has 50 rows and the recipe takes 100 of them. Take less with --scale 0.45"):
         deal(part, [source], tmp_path, 1, 1.0, Silent())
     assert deal(part, [source], tmp_path, 1, 0.45, Silent()) == {"a.en": 45}

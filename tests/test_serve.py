@@ -22,15 +22,15 @@ from loopmt.errors import ConfigError, DamagedError, ExhaustedError, MissingExtr
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
 from loopmt.serve.watch import new_records
-from loopmt.serve.words import likeness
+from loopmt.serve.words import similarity
 from loopmt.workflow.samples import Samples
-from loopmt.workflow.serving import LoadedEngine, Order, load_engine, serve
+from loopmt.workflow.serving import LoadedEngine, ServeOptions, load_engine, serve
 from serving import SENTENCE, SMALL, ask, running, service_of
 
 
 @pytest.fixture(scope="module")
 def engine(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEngine:
-    return load_engine(Order(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
+    return load_engine(ServeOptions(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,11 @@ def test_loops_and_ways(client: httpx.Client, tiny_run: Path) -> None:
     for loop in told["loops"]:
         home = translator.translate([SENTENCE], loop["path"])[0]
         assert loop["steps"][-1] == {"language": "en", "text": home}
-        assert loop["likeness"] == likeness(SENTENCE, home)
+        assert loop["likeness"] == similarity(SENTENCE, home)
     (way,) = told["ways"]
     assert way["path"] == "en>es>fr"
     assert way["steps"][-1]["text"] == translator.translate([SENTENCE], "en>es>fr")[0]
-    assert told["confidence"] == way["likeness"] == likeness(told["text"], way["steps"][-1]["text"])
+    assert told["confidence"] == way["likeness"] == similarity(told["text"], way["steps"][-1]["text"])
 
 
 def test_a_closed_path_is_its_own_loop(client: httpx.Client) -> None:
@@ -93,7 +93,7 @@ def test_nothing_is_translated_to_nothing(client: httpx.Client) -> None:
 def test_serving_needs_its_extra(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(MissingExtraError, match=r"serving needs the package fastapi\..* pip install 'loopmt\[serve\]'"):
-        serve(Order(tiny_run), Silent())
+        serve(ServeOptions(tiny_run), Silent())
 
 
 # -- refusing ----------------------------------------------------------------------------------------------------
@@ -437,6 +437,6 @@ def test_served_and_stopped_as_typed(tiny_run: Path, tmp_path: Path, number: sig
 
 def test_refused_at_the_start(tiny_run: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is no run"):
-        serve(Order(tmp_path), Silent())
+        serve(ServeOptions(tmp_path), Silent())
     with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla"):
-        serve(Order(tiny_run, "duel", port=0), Silent())
+        serve(ServeOptions(tiny_run, "duel", port=0), Silent())

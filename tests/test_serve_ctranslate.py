@@ -12,17 +12,17 @@ from loopmt.errors import MissingExtraError
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.text.store import Store
-from loopmt.workflow.serving import LoadedEngine, Order, load_engine
+from loopmt.workflow.serving import LoadedEngine, ServeOptions, load_engine
 
 
 @pytest.fixture(scope="module")
 def engine(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEngine:
-    return load_engine(Order(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
+    return load_engine(ServeOptions(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
 
 
 def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    fast = load_engine(Order(tiny_run, kind="float32"), tmp_path, Silent())
+    fast = load_engine(ServeOptions(tiny_run, kind="float32"), tmp_path, Silent())
     assert (fast.backend, engine.backend) == ("CTranslate2 float32", "loopmt on cpu")
     lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:20], "", "xyz " * 60]
     for hop in (Hop("en", "fr"), Hop("es", "en")):
@@ -40,7 +40,7 @@ def test_a_translation_cut_off_at_its_limit_has_the_score_of_what_it_says(
 ) -> None:
     """Beside a long sentence, which may say more: the others are still cut off where they would be alone."""
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    fast = load_engine(Order(tiny_run, kind="float32"), tmp_path, Silent())
+    fast = load_engine(ServeOptions(tiny_run, kind="float32"), tmp_path, Silent())
     lines = ["The small child hears the kind cat often the red dog.", "xyz", "qq", "a", "中文", "☃☃☃☃"]
     ours, theirs = (one.translator.nbest(lines, "en>fr", 1, beam) for one in (engine, fast))
     assert any(not best.text.endswith(".") for best, *_ in ours), "none was cut off"
@@ -59,7 +59,7 @@ def test_ctranslate2_in_parts_says_what_it_says_at_once(tiny_run: Path, tmp_path
     for threads in (1, 2):
         torch.set_num_threads(threads)
         (folder := tmp_path / str(threads)).mkdir()
-        engine = load_engine(Order(tiny_run, kind="float32"), folder, Silent())
+        engine = load_engine(ServeOptions(tiny_run, kind="float32"), folder, Silent())
         torch.set_num_threads(1)
         said.append([best.text for best, *_ in engine.say(lines, Hop("en", "fr"), 1)])
     assert said[0] == said[1]
@@ -69,7 +69,7 @@ def test_rounded_numbers_are_the_default_and_say_nearly_the_same(
     tiny_run: Path, engine: LoadedEngine, tmp_path: Path
 ) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    fast = load_engine(Order(tiny_run), tmp_path, Silent())
+    fast = load_engine(ServeOptions(tiny_run), tmp_path, Silent())
     assert fast.backend == "CTranslate2 int8"
     lines = Store.open(tiny_run / "store").texts("valid", "en")[:20]
     said = zip(engine.say(lines, Hop("en", "fr"), 1), fast.say(lines, Hop("en", "fr"), 1), strict=True)
@@ -83,7 +83,7 @@ def test_ctranslate2_is_done_without(
     from loopmt.progress import Lines
 
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    assert load_engine(Order(tiny_run), tmp_path, Lines()).backend == "loopmt on cpu"
+    assert load_engine(ServeOptions(tiny_run), tmp_path, Lines()).backend == "loopmt on cpu"
     assert "decoding without CTranslate2: CTranslate2 models need the package ctranslate2." in capsys.readouterr().err
     with pytest.raises(MissingExtraError, match=r"pip install 'loopmt\[export\]'"):
-        load_engine(Order(tiny_run, backend="ctranslate2"), tmp_path, Silent())
+        load_engine(ServeOptions(tiny_run, backend="ctranslate2"), tmp_path, Silent())

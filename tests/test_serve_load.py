@@ -16,9 +16,9 @@ import pytest
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
 from loopmt.serve.batching import Batcher
-from loopmt.serve.limits import Gate, Pace, RefusedError, is_loopback, usual_rate
+from loopmt.serve.limits import AdmissionControl, RateLimit, RefusedError, is_loopback, usual_rate
 from loopmt.serve.server import listen
-from loopmt.workflow.serving import Order, load_engine
+from loopmt.workflow.serving import ServeOptions, load_engine
 from serving import SMALL, Slow, ask, running, service_of
 
 
@@ -146,7 +146,7 @@ def test_a_dripping_body_has_its_time(tiny_run: Path) -> None:
 
 
 def test_sixty_four_clients(tiny_run: Path, tmp_path: Path) -> None:
-    engine = load_engine(Order(tiny_run, backend="loopmt"), tmp_path, Silent())
+    engine = load_engine(ServeOptions(tiny_run, backend="loopmt"), tmp_path, Silent())
     with running(service_of(tiny_run, engine, replace(SMALL, queue=64))) as client, ThreadPoolExecutor(64) as threads:
         answers = list(threads.map(lambda number: ask(client, texts=[f"The {number} dogs."]), range(128)))
         told = client.get("/health").json()
@@ -156,12 +156,12 @@ def test_sixty_four_clients(tiny_run: Path, tmp_path: Path) -> None:
 
 
 def test_gate_and_pace() -> None:
-    gate = Gate(3)
+    gate = AdmissionControl(3)
     with gate.admit(2), pytest.raises(RefusedError, match="the queue is full"), gate.admit(2):
         pass
     assert gate.inside == 0
     now = [0.0]
-    pace = Pace(2.0, lambda: now[0])
+    pace = RateLimit(2.0, lambda: now[0])
     for _ in range(4):
         pace.check("a")
     with pytest.raises(RefusedError, match="at most 2 a second") as refused:

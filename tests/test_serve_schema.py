@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopmt.progress import Silent
-from loopmt.workflow.serving import Order, load_engine
+from loopmt.workflow.serving import ServeOptions, load_engine
 from serving import running, service_of
 
 pytest.importorskip("schemathesis", reason="schemathesis is not installed")
@@ -20,7 +20,7 @@ _BEYOND_A_SCHEMA = "positive_data_acceptance"
 
 
 def test_answers_are_as_described(tiny_run: Path, tmp_path: Path) -> None:
-    engine = load_engine(Order(tiny_run, backend="loopmt"), tmp_path, Silent())
+    engine = load_engine(ServeOptions(tiny_run, backend="loopmt"), tmp_path, Silent())
     with running(service_of(tiny_run, engine)) as client:
         words = [sys.executable, "-m", "schemathesis.cli", "run", str(client.base_url.join("/openapi.json"))]
         words += ["--max-examples", "20", "--generation-deterministic", "--exclude-checks", _BEYOND_A_SCHEMA]

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopmt.path import Hop, ways
-from loopmt.path import Path as Walk
-from loopmt.serve.walks import Plan
-from loopmt.serve.words import differences, likeness, words
+from loopmt.path import Hop, LanguagePath, ways
+from loopmt.serve.walks import RoundTripPlan
+from loopmt.serve.words import differences, similarity, words
 
 
 def test_ways_go_where_there_are_translators() -> None:
     hops = [Hop(*pair.split(">")) for pair in ("en>fr", "fr>en", "en>es", "es>en", "fr>es")]
     assert [way.languages for way in ways(Hop("en", "es"), hops)] == [("en", "es"), ("en", "fr", "es")]
     assert [way.languages for way in ways(Hop("es", "fr"), hops)] == [("es", "en", "fr")]
-    plan = Plan(Walk.parse("en>fr>es"), hops, loops=True)
+    plan = RoundTripPlan(LanguagePath.parse("en>fr>es"), hops, loops=True)
     assert plan.loops == [("en", "fr", "es", "en")]
     assert plan.ways == [("en", "es")]
     assert plan.work == 4  # en>fr, en>fr>es, en>fr>es>en, en>es
@@ -50,5 +49,5 @@ def test_differences_hold_both_lines(before: str, after: str) -> None:
     new = sum(len(words(text)) for kind, text in found if kind == "new")
     same = sum(len(words(text)) for kind, text in found if kind == "same")
     assert new + same == len(words(after))
-    assert 0 <= likeness(before, after) <= 1
-    assert likeness(before, before) == 1
+    assert 0 <= similarity(before, after) <= 1
+    assert similarity(before, before) == 1

@@ -16,11 +16,11 @@ from benchmarks.sittings import main as sit_together
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
 from loopmt.run import Run, read_json
-from loopmt.workflow.analyze import Wish as AnalysisWish
+from loopmt.workflow.analyze import AnalyzeOptions as AnalysisWish
 from loopmt.workflow.analyze import analyze
-from loopmt.workflow.evaluate import Wish, evaluate
-from loopmt.workflow.plan import Question, plan
-from loopmt.workflow.report import Wish as ReportWish
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
+from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.report import ReportOptions as ReportWish
 from loopmt.workflow.report import report
 
 WORLD = """
@@ -98,10 +98,10 @@ def judged_at_home(folder: Path) -> None:
     assert not list(home.rglob("*.safetensors"))
     card = read_json(home / "scorecard.json")
     assert card["seeds"] == [7]
-    assert evaluate([home], Wish(beam=1), Silent()) == card
-    assert plan(home, Question(beam=1), Silent())["stage"] == "vanilla"
+    assert evaluate([home], EvaluateOptions(beam=1), Silent()) == card
+    assert plan(home, PlanOptions(beam=1), Silent())["stage"] == "vanilla"
     analyze(home, AnalysisWish(beam=1, sentences=4, against_plan=True), Silent())
-    assert keep([home], folder / "kept", Wish(beam=1)) == card == read_json(folder / "kept/scores.json")
+    assert keep([home], folder / "kept", EvaluateOptions(beam=1)) == card == read_json(folder / "kept/scores.json")
     kept = read_json(folder / "kept/seed-7.json")
     assert kept["scorecard"] == card and list(kept["steps"])[:2] == ["prepare", "train-dual"]
     assert kept["stages"]["dual"]["seconds"] > 0 and kept["stages"]["dual"]["validation"][-1]["update"] == 2
@@ -132,7 +132,7 @@ def test_several_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert len(parts) > 1
     (folder / "joined.tar.xz").write_bytes(b"".join(part.read_bytes() for part in parts))
     unpack(folder / "home", [folder / "joined.tar.xz", folder / "out/world-2.loops.tar.xz"])
-    assert evaluate([folder / "home"], Wish(beam=1), Silent())["seeds"] == [2]
+    assert evaluate([folder / "home"], EvaluateOptions(beam=1), Silent())["seeds"] == [2]
     with tarfile.open(folder / "out/logs.tar.gz") as packed:
         assert {"world-1.log", "home/world-2/costs.json"} <= set(packed.getnames())
 

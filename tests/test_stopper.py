@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from loopmt.workflow.stages import Stopper
+from loopmt.workflow.stages import StopSignal
 
 
 def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
-    stopper = Stopper(deadline=time.monotonic() - 60)
+    stopper = StopSignal(deadline=time.monotonic() - 60)
     with stopper.listening():
         assert stopper.asked()
         os.kill(os.getpid(), signal.SIGTERM)  # the process that started the stages side by side has a clock too
@@ -32,7 +32,7 @@ def awaited(said: list[str]) -> list[str]:
 
 
 def test_a_signal_is_answered_at_once_and_once() -> None:
-    stopper, said = Stopper(), list[str]()
+    stopper, said = StopSignal(), list[str]()
     with stopper.listening(), stopper.told_by(said.append):
         for _ in range(2):  # as a terminal and torchrun both pass it on
             os.kill(os.getpid(), signal.SIGINT)
@@ -40,7 +40,7 @@ def test_a_signal_is_answered_at_once_and_once() -> None:
 
 
 def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
-    stopper, said = Stopper(), list[str]()
+    stopper, said = StopSignal(), list[str]()
     with stopper.listening():
         os.kill(os.getpid(), signal.SIGINT)
     for _ in range(2):  # stages
@@ -50,7 +50,7 @@ def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
 
 def test_a_signal_between_two_stages_is_answered_by_the_second() -> None:
     """The first has no round left to end."""
-    stopper, first, second = Stopper(), list[str](), list[str]()
+    stopper, first, second = StopSignal(), list[str](), list[str]()
     with stopper.listening():
         with stopper.told_by(first.append):
             pass
@@ -66,7 +66,7 @@ def test_a_signal_in_the_middle_of_a_line_waits_for_its_end_and_holds_nobody_up(
         if line.acquire(timeout=5):
             said.append(reason)
 
-    stopper = Stopper(tell=tell)
+    stopper = StopSignal(tell=tell)
     with stopper.listening(), line:
         os.kill(os.getpid(), signal.SIGINT)
         assert stopper.asked() and not said

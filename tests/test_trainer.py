@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from loopmt.learn.trainer import Trainer, Validation
-from loopmt.model.travel import HopRecord, Walk
+from loopmt.learn.trainer import Trainer, ValidationScores
+from loopmt.model.travel import HopRecord, Rollout
 from loopmt.path import Hop
 from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Json
-from loopmt.workflow.stages import Site, Stopper, assemble
-from loopmt.workflow.train import Request, prepare_run
+from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.train import TrainOptions, prepare_run
 
-ASK = Callable[..., Request]
+ASK = Callable[..., TrainOptions]
 STAGE = """
 [[stage]]
 name = "one"
@@ -30,8 +30,8 @@ QUICK = "train = { tokens = 96, round = 2, validate_every = 2, log_every = 2, pa
 
 def assembled(ask_for: ASK, end: str = "updates = 4", *overrides: str) -> Trainer:
     run, _ = prepare_run(ask_for(f"{STAGE}{end}\n{QUICK}", *overrides), Silent())
-    site = Site.open(run, torch.device("cpu"), Processes())
-    return assemble(site, site.experiment.stage("one"), run.stage("one"), Stopper(), lambda record: None)
+    site = TrainingContext.open(run, torch.device("cpu"), Processes())
+    return assemble(site, site.experiment.stage("one"), run.stage("one"), StopSignal(), lambda record: None)
 
 
 # -- the end -------------------------------------------------------------------------------------------------------
@@ -41,9 +41,9 @@ def trained(trainer: Trainer, scores: Iterable[float]) -> tuple[list[torch.Tenso
     """The weights that were given these scores, and how the stage ended."""
     judged, left = [], iter(scores)
 
-    def validate() -> Validation:
+    def validate() -> ValidationScores:
         judged.append(trainer.translators.live.clone())
-        return Validation({"en>fr": 1.0}, {"en>fr": next(left)})
+        return ValidationScores({"en>fr": 1.0}, {"en>fr": next(left)})
 
     trainer.hooks.validate = validate
     assert trainer.run()
@@ -87,7 +87,7 @@ def said(trainer: Trainer, number: int, rank: int) -> list[list[int]]:
     gatherer.processes = Processes(rank)
     (route,) = (route for route in trainer.routes if route.synthetic)
     starts, ends = gatherer._read(route, 0, 40)
-    walk = Walk(route.path, route.settings, starts)
+    walk = Rollout(route.path, route.settings, starts)
     gatherer._generate({route.number: walk}, {route.number: ends}, number)
     return [row.tolist() for row in walk.trace[-1].rows()]
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from loopmt import Generate, LoopmtError, Translator, load
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
 from loopmt.text.ids import EOS, PAD
-from loopmt.workflow.translate import checked_path, chunks, halves, load_translators, spaced
+from loopmt.workflow.translate import checked_path, growing_chunks, join_pieces, load_translators, split_in_two
 
 SENTENCE = "The small child hears the kind cat often."
 
@@ -215,7 +215,7 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
     experiment = run.experiment()
     whole = load_translators(run, experiment, experiment.stage("vanilla"), torch.device("cpu"))
     hops = (Hop("en", "fr"), Hop("fr", "es"))
-    star = Translator(Translators(experiment.model, whole.vocab, hops, whole.device), torch.float32, 40)
+    star = Translator(NetworkStack(experiment.model, whole.vocab, hops, whole.device), torch.float32, 40)
     with pytest.raises(PathError, match=r"no translator en>es, but en>fr, fr>es\. Go through fr: en>fr>es\."):
         checked_path(star, "en>es")
     with pytest.raises(PathError, match=r"no translator es>en, but en>fr, fr>es\.$"):
@@ -320,19 +320,19 @@ def test_what_is_not_there_cannot_be_loaded(tiny_run: Path, tmp_path: Path) -> N
     ],
 )
 def test_halves(text: str, parts: list[str]) -> None:
-    assert halves(text) == parts
+    assert split_in_two(text) == parts
 
 
 @given(st.text(min_size=2))
 def test_halves_lose_nothing_but_spaces(text: str) -> None:
-    parts = halves(text)
+    parts = split_in_two(text)
     assert len(parts) == 2 and all(0 < len(part) < len(text) for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
 def test_wide_scripts_are_joined_without_spaces() -> None:
-    assert spaced(["One.", "", "Two."]) == "One. Two."
-    assert spaced(["一二。", "三四。"]) == "一二。三四。"
+    assert join_pieces(["One.", "", "Two."]) == "One. Two."
+    assert join_pieces(["一二。", "三四。"]) == "一二。三四。"
 
 
 def test_lines_of_a_stream() -> None:
@@ -366,4 +366,4 @@ def test_lines_of_files(tmp_path: Path) -> None:
 
 
 def test_chunks_grow_up_to_a_bound() -> None:
-    assert [len(chunk) for chunk in chunks(map(str, range(20)), 2, 6)] == [2, 4, 6, 6, 2]
+    assert [len(chunk) for chunk in growing_chunks(map(str, range(20)), 2, 6)] == [2, 4, 6, 6, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path as Folder
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,58 +10,58 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.errors import PathError
-from loopmt.model.decoding import decode
-from loopmt.model.limits import Limits
-from loopmt.model.sieve import Sieve
-from loopmt.model.translators import Translators, all_hops
-from loopmt.model.travel import Walk, travel
-from loopmt.path import Hop, Path
+from loopmt.model.decoding import generate_each
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.sieve import SyntheticTextFilter
+from loopmt.model.translators import NetworkStack, all_hops
+from loopmt.model.travel import Rollout, generate_along
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import Processes
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
-from loopmt.workflow.stages import Site
+from loopmt.workflow.stages import TrainingContext
 
 GREEDY, SAMPLE = Generate(how="greedy"), Generate(how="sample", top_k=5, temperature=1.0)
-LIMITS = Limits(longest=40)
+LIMITS = DecodeLimits(longest=40)
 
 
 @pytest.fixture(scope="module")
-def site(tiny_run: Folder) -> Site:
-    return Site.open(Run.open(tiny_run), torch.device("cpu"), Processes())
+def site(tiny_run: Path) -> TrainingContext:
+    return TrainingContext.open(Run.open(tiny_run), torch.device("cpu"), Processes())
 
 
 @pytest.fixture(scope="module")
-def translators(site: Site) -> Translators:
+def translators(site: TrainingContext) -> NetworkStack:
     found = site.translators(site.experiment.stage("vanilla"))
     found.load(site.run.stage("vanilla").result().tensors["weights"])
     return found
 
 
 @pytest.fixture(scope="module")
-def english(site: Site) -> Ragged:
+def english(site: TrainingContext) -> Ragged:
     return site.store.mono("en").take(np.arange(24))
 
 
-def walked(translators: Translators, *walks: Walk, sieve: Sieve | None = None, key: int = 1) -> int:
-    return travel(translators, walks, LIMITS, torch.float32, (key,), sieve)
+def walked(translators: NetworkStack, *walks: Rollout, sieve: SyntheticTextFilter | None = None, key: int = 1) -> int:
+    return generate_along(translators, walks, LIMITS, torch.float32, (key,), sieve)
 
 
-def walk(path: str, text: Ragged, *settings: Generate) -> Walk:
-    return Walk(Path.parse(path), settings, text)
+def walk(path: str, text: Ragged, *settings: Generate) -> Rollout:
+    return Rollout(LanguagePath.parse(path), settings, text)
 
 
 def same(one: Ragged, other: Ragged) -> bool:
     return np.array_equal(one.flat, other.flat) and np.array_equal(one.offsets, other.offsets)
 
 
-def test_a_walk_takes_every_hop_but_the_last(translators: Translators, english: Ragged) -> None:
+def test_a_walk_takes_every_hop_but_the_last(translators: NetworkStack, english: Ragged) -> None:
     one = walk("en>fr>es>en", english, GREEDY, GREEDY)
     tokens = walked(translators, one)
     assert len(one.trace) == 3
     assert same(one.trace[0], english)
     for number, hop in enumerate(one.path.generating):
         speaker = translators.speaker(hop)
-        outputs = decode(speaker, translators.addressed(one.trace[number], hop).rows(), GREEDY, LIMITS)
+        outputs = generate_each(speaker, translators.addressed(one.trace[number], hop).rows(), GREEDY, LIMITS)
         assert same(one.trace[number + 1], Ragged.of([output.ids for output in outputs]))
     assert [record.hop for record in one.records] == [Hop("en", "fr"), Hop("fr", "es")]
     assert tokens == sum(int(text.lengths.sum()) + len(text) for text in one.trace[1:])
@@ -69,15 +69,15 @@ def test_a_walk_takes_every_hop_but_the_last(translators: Translators, english: 
     assert one.keep.all(), "without a sieve nothing is dropped"
 
 
-def test_a_supervised_path_walks_nowhere(translators: Translators, english: Ragged) -> None:
+def test_a_supervised_path_walks_nowhere(translators: NetworkStack, english: Ragged) -> None:
     one = walk("en>fr", english)
     assert walked(translators, one) == 0
     assert len(one.trace) == 1
     assert walked(translators) == 0
 
 
-def test_walks_that_go_together_arrive_where_they_would_alone(translators: Translators, english: Ragged) -> None:
-    def fresh() -> list[Walk]:
+def test_walks_that_go_together_arrive_where_they_would_alone(translators: NetworkStack, english: Ragged) -> None:
+    def fresh() -> list[Rollout]:
         return [
             walk("en>fr>en", english.take(np.arange(0, 9)), GREEDY),
             walk("en>fr>es", english.take(np.arange(9, 20)), GREEDY),
@@ -91,7 +91,7 @@ def test_walks_that_go_together_arrive_where_they_would_alone(translators: Trans
     assert all(same(one.trace[-1], other.trace[-1]) for one, other in zip(together, alone, strict=True))
 
 
-def test_samples_depend_on_the_key_and_on_nothing_else(translators: Translators, english: Ragged) -> None:
+def test_samples_depend_on_the_key_and_on_nothing_else(translators: NetworkStack, english: Ragged) -> None:
     once, again, other = (walk("en>fr>en", english, SAMPLE) for _ in range(3))
     walked(translators, once, key=1)
     torch.rand(10)
@@ -101,7 +101,7 @@ def test_samples_depend_on_the_key_and_on_nothing_else(translators: Translators,
     assert not same(once.trace[-1], other.trace[-1])
 
 
-def test_hops_may_be_generated_in_different_ways(translators: Translators, english: Ragged) -> None:
+def test_hops_may_be_generated_in_different_ways(translators: NetworkStack, english: Ragged) -> None:
     first = walk("en>fr>es>en", english, GREEDY, SAMPLE)
     second = walk("en>fr>es>en", english, GREEDY, Generate(how="beam", beam=3))
     walked(translators, first, second)
@@ -109,7 +109,7 @@ def test_hops_may_be_generated_in_different_ways(translators: Translators, engli
     assert not same(first.trace[2], second.trace[2])
 
 
-def test_who_generates(translators: Translators, english: Ragged) -> None:
+def test_who_generates(translators: NetworkStack, english: Ragged) -> None:
     translators.copy("frozen")
     try:
         with torch.no_grad():
@@ -124,9 +124,9 @@ def test_who_generates(translators: Translators, english: Ragged) -> None:
     assert same(frozen.trace[-1], again.trace[-1])
 
 
-def test_every_drop_is_counted_once(translators: Translators, english: Ragged) -> None:
+def test_every_drop_is_counted_once(translators: NetworkStack, english: Ragged) -> None:
     one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0, top_k=0), GREEDY)
-    walked(translators, one, sieve=Sieve(longest=30))
+    walked(translators, one, sieve=SyntheticTextFilter(longest=30))
     first, second = one.records
     assert first.offered == len(english)
     assert second.offered == first.offered - sum(first.dropped.values())
@@ -136,9 +136,9 @@ def test_every_drop_is_counted_once(translators: Translators, english: Ragged) -
     assert len(one.trace[-1]) == len(english), "a row that is out keeps its place"
 
 
-def test_languages_tags_and_networks(site: Site, english: Ragged) -> None:
+def test_languages_tags_and_networks(site: TrainingContext, english: Ragged) -> None:
     model = site.experiment.model.model_copy(update={"sharing": "all"})
-    shared = Translators(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
+    shared = NetworkStack(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
     assert shared.num_networks == 1
     assert shared.names() == ["all"]
     tagged = shared.addressed(english, Hop("en", "es"), synthetic=True)
@@ -148,9 +148,9 @@ def test_languages_tags_and_networks(site: Site, english: Ragged) -> None:
         shared.network(Hop("en", "de"))
 
 
-def test_a_shared_network_speaks_for_all_directions_at_once(site: Site, english: Ragged) -> None:
+def test_a_shared_network_speaks_for_all_directions_at_once(site: TrainingContext, english: Ragged) -> None:
     model = site.experiment.model.model_copy(update={"sharing": "all"})
-    shared = Translators(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
+    shared = NetworkStack(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
     shared.start_fresh(3)
     routes = ("en>fr>en", "en>es>en", "en>fr>es>en")
     together = [walk(route, english, *[GREEDY] * (route.count(">") - 1)) for route in routes]
@@ -162,7 +162,7 @@ def test_a_shared_network_speaks_for_all_directions_at_once(site: Site, english:
         assert [record.hop for record in one.records] == list(one.path.generating)
 
 
-def test_silence(translators: Translators) -> None:
+def test_silence(translators: NetworkStack) -> None:
     vocab = translators.vocab
     silent = translators.silent("fr")
     forbidden = {vocab.pad, vocab.unk, vocab.synthetic, *(vocab.tag(language) for language in vocab.languages)}
@@ -170,7 +170,7 @@ def test_silence(translators: Translators) -> None:
     assert silent[vocab.eos] == 0
 
 
-def test_weights_by_name(site: Site, translators: Translators) -> None:
+def test_weights_by_name(site: TrainingContext, translators: NetworkStack) -> None:
     other = site.translators(site.experiment.stage("vanilla"))
     with pytest.raises(PathError, match=r"the checkpoint has no weights for en>es, en>fr"):
         other.load({})

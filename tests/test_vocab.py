@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
-from loopmt.sealed import read_sealed, seal
+from loopmt.sealed import read_checked, with_checksum
 from loopmt.text.clean import Form
 from loopmt.text.vocab import Vocab
 
@@ -200,8 +200,8 @@ def test_loads_again_and_travels_to_processes(tmp_path: Path) -> None:
 
 def test_damage_is_noticed(tmp_path: Path) -> None:
     learn(tmp_path)
-    described = read_sealed(tmp_path / "vocab.json", "")
-    (tmp_path / "vocab.json").write_text(json.dumps(seal({**described, "version": 99})))
+    described = read_checked(tmp_path / "vocab.json", "")
+    (tmp_path / "vocab.json").write_text(json.dumps(with_checksum({**described, "version": 99})))
     with pytest.raises(DamagedError, match="has format 99"):
         Vocab.load(tmp_path)
     (tmp_path / "vocab.json").write_text(json.dumps(described))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,19 +14,19 @@ from loopmt.judge.analysis import Estimate
 from loopmt.judge.score import moses, sentence_bleu
 from loopmt.judge.suggest import LOOPS, as_toml, suggest_weights
 from loopmt.judge.zero_resource import missing, zero_resource
-from loopmt.path import Hop, Path, ways
+from loopmt.path import Hop, LanguagePath, ways
 from loopmt.progress import Silent
 from loopmt.run import read_json
 from loopmt.text.store import Store
-from loopmt.workflow.plan import Question, plan
-from loopmt.workflow.report import Wish, report
+from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.report import ReportOptions, report
 from loopmt.workflow.train import train
 from loopmt.workflow.translate import load
 
 STAR = [Hop("en", "fr"), Hop("fr", "en"), Hop("en", "es"), Hop("es", "en")]
 POOR = Hop("fr", "es")
-BACK, THERE = Path.parse("es>en>fr"), Path.parse("fr>en>es")
-ROAD = Path.parse("es>en>fr>es")
+BACK, THERE = LanguagePath.parse("es>en>fr"), LanguagePath.parse("fr>en>es")
+ROAD = LanguagePath.parse("es>en>fr>es")
 LANGUAGES = ("en", "fr", "es")
 
 
@@ -39,8 +39,10 @@ def test_what_is_missing_and_what_leads_there() -> None:
     assert missing(LANGUAGES, STAR, spoken) == [POOR, POOR.reverse], "a shared network speaks them, untaught"
     one_way = [Hop("en", "fr")]
     assert missing(LANGUAGES, one_way) == [Hop("fr", "en")]
-    found = zero_resource(Hop("fr", "en"), one_way, {Path.parse("en>fr"): [0.5, 0.4, 0.6]})
-    assert list(found.sources) == [Path.parse("en>fr>en")] and found.through == {}, "back-translation teaches it"
+    found = zero_resource(Hop("fr", "en"), one_way, {LanguagePath.parse("en>fr"): [0.5, 0.4, 0.6]})
+    assert list(found.sources) == [LanguagePath.parse("en>fr>en")] and found.through == {}, (
+        "back-translation teaches it"
+    )
     assert found.verdict == "may help" and "beat" not in found.why
 
 
@@ -57,7 +59,7 @@ def test_what_is_missing_and_what_leads_there() -> None:
     ],
 )
 def test_verdicts(rate: Estimate | None, verdict: str, why: str) -> None:
-    arrived: dict[Path, Estimate] = {THERE: [0.5, 0.4, 0.6], **({BACK: rate} if rate else {})}
+    arrived: dict[LanguagePath, Estimate] = {THERE: [0.5, 0.4, 0.6], **({BACK: rate} if rate else {})}
     found = zero_resource(POOR, STAR, arrived)
     assert found.verdict == verdict and why in found.why
     assert ("must beat decoding by fr>en>es (right for 50%)" in found.why) == found.promising
@@ -69,17 +71,17 @@ def test_verdicts(rate: Estimate | None, verdict: str, why: str) -> None:
 def test_of_several_ways_the_best_known_one_counts() -> None:
     both = [*STAR, Hop("es", "de"), Hop("de", "fr")]
     found = zero_resource(POOR, both, {BACK: [0.0, 0.0, 0.004]})
-    assert list(found.sources) == [ROAD, Path.parse("es>de>fr>es")]
+    assert list(found.sources) == [ROAD, LanguagePath.parse("es>de>fr>es")]
     assert found.verdict == "no signal" and "es>en>fr>es would teach it with is right too seldom" in found.why
-    better = zero_resource(POOR, both, {BACK: [0.1, 0.05, 0.2], Path.parse("es>de>fr"): [0.3, 0.2, 0.4]})
+    better = zero_resource(POOR, both, {BACK: [0.1, 0.05, 0.2], LanguagePath.parse("es>de>fr"): [0.3, 0.2, 0.4]})
     assert better.why.startswith("30% of what es>de>fr>es")
 
 
 def test_what_a_shared_network_says_untaught_is_measured_and_no_lesson() -> None:
     spoken = [*STAR, POOR, POOR.reverse]
-    direct, dual = Path.parse("fr>es"), Path.parse("es>fr>es")
-    arrived: dict[Path, Estimate] = {THERE: [0.5, 0.4, 0.6], BACK: [0.5, 0.4, 0.6]}
-    arrived |= {direct: [0.1, 0.05, 0.2], Path.parse("es>fr"): [0.2, 0.1, 0.3]}
+    direct, dual = LanguagePath.parse("fr>es"), LanguagePath.parse("es>fr>es")
+    arrived: dict[LanguagePath, Estimate] = {THERE: [0.5, 0.4, 0.6], BACK: [0.5, 0.4, 0.6]}
+    arrived |= {direct: [0.1, 0.05, 0.2], LanguagePath.parse("es>fr"): [0.2, 0.1, 0.3]}
     found = zero_resource(POOR, spoken, arrived)
     assert list(found.sources) == [dual, ROAD] and found.why.startswith("50% of what es>en>fr>es")
     assert found.why.endswith("must beat decoding by fr>es untaught (right for 10%) and by fr>en>es (right for 50%).")
@@ -104,13 +106,13 @@ STAGE = '[[stage]]\nname = "star"\nmix = ["en>X", "X>en"]\nupdates = 60\n'
 
 
 @pytest.fixture
-def star(ask_for: AskFor) -> FilePath:
+def star(ask_for: AskFor) -> Path:
     request = ask_for(STAGE, parent=False)
     assert request.run and train(request, Silent())
-    return FilePath(request.run)
+    return Path(request.run)
 
 
-def test_a_run_without_a_pair_is_told_what_could_teach_it(star: FilePath) -> None:
+def test_a_run_without_a_pair_is_told_what_could_teach_it(star: Path) -> None:
     shown = CliRunner().invoke(app, ["plan", str(star), "--beam", "1", "--sentences", "20", "--threshold", "10"])
     assert shown.exit_code == 0, shown.output
     made = read_json(star / "plan.json")
@@ -121,25 +123,25 @@ def test_a_run_without_a_pair_is_told_what_could_teach_it(star: FilePath) -> Non
     assert told["through"][str(THERE)][0] == pytest.approx(right(star, THERE, 10.0))
     for words in ("Directions not taught yet", str(ROAD), str(THERE), told["verdict"]):
         assert words in shown.stdout
-    page, _ = report([star], Wish(sentences=4, beam=1), Silent())
+    page, _ = report([star], ReportOptions(sentences=4, beam=1), Silent())
     assert "Directions not taught yet" in page.read_text(encoding="utf-8")
-    assert plan(star, Question(beam=1, sentences=20, threshold=10.0), Silent()) == made, "said once, remembered"
+    assert plan(star, PlanOptions(beam=1, sentences=20, threshold=10.0), Silent()) == made, "said once, remembered"
 
 
 def test_a_shared_network_is_asked_for_loops_that_it_was_taught(ask_for: AskFor) -> None:
     request = ask_for(STAGE, "model.sharing=all", parent=False)
     assert request.run and train(request, Silent())
-    folder = FilePath(request.run)
-    made = plan(folder, Question(beam=1, sentences=20, threshold=10.0), Silent())
+    folder = Path(request.run)
+    made = plan(folder, PlanOptions(beam=1, sentences=20, threshold=10.0), Silent())
     assert list(made["directions"]) == ["en>fr", "en>es", "fr>en", "es>en"]
     assert [loop["loop"] for loop in made["directions"]["fr>en"]["loops"]] == ["fr>en>fr"]
     told = made["zero_resource"]["fr>es"]
     assert list(told["sources"]) == ["es>fr>es", str(ROAD)] and list(told["through"]) == ["fr>es", str(THERE)]
     for way in ("fr>es", str(THERE)):
-        assert told["through"][way][0] == pytest.approx(right(folder, Path.parse(way), 10.0))
+        assert told["through"][way][0] == pytest.approx(right(folder, LanguagePath.parse(way), 10.0))
 
 
-def right(run: FilePath, way: Path, threshold: float) -> float:
+def right(run: Path, way: LanguagePath, threshold: float) -> float:
     """By hand: two translators in a row, and how many of what they say score above the threshold."""
     source, target = way.ends
     pair = Store.open(run / "store").pair_texts("valid", source, target)

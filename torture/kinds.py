@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from loopmt.progress import Silent
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 from torture.doors import Server, Verbs
 from torture.rubbish import Document, Rubbish, lines, misspelt, packed, pairs, texts, toml, values, wrong
 
@@ -66,7 +66,7 @@ class Kind:
 def train_a_run(folder: Path) -> Path:
     """A run of the built-in languages, trained for a moment."""
     (folder / "world.toml").write_text(toml(WORLD), encoding="utf-8")
-    assert train(Request(folder / "world.toml", folder / "run"), Silent())
+    assert train(TrainOptions(folder / "world.toml", folder / "run"), Silent())
     return folder / "run"
 
 

@@ -44,10 +44,10 @@ def train(file: Path | str, run: Path | str | None = None, overrides: Iterable[s
     `run` is runs/NAME by default; `overrides` are "section.key=value" with TOML values, as after `--set`.
     """
     from loopmt.progress import Silent
-    from loopmt.workflow.train import Request
+    from loopmt.workflow.train import TrainOptions
     from loopmt.workflow.train import train as train_stages
 
-    request = Request(Path(file), Path(run) if run is not None else None, tuple(overrides))
+    request = TrainOptions(Path(file), Path(run) if run is not None else None, tuple(overrides))
     train_stages(request, Silent())
     return request.load()[1].folder
 
@@ -55,19 +55,19 @@ def train(file: Path | str, run: Path | str | None = None, overrides: Iterable[s
 def evaluate(run: Path | str) -> dict[str, Any]:
     """Every finished stage of a run on every test set, with its comparisons; also written to RUN/scorecard.json."""
     from loopmt.progress import Silent
-    from loopmt.workflow.evaluate import Wish
+    from loopmt.workflow.evaluate import EvaluateOptions
     from loopmt.workflow.evaluate import evaluate as evaluate_runs
 
-    return evaluate_runs([Path(run)], Wish(), Silent())
+    return evaluate_runs([Path(run)], EvaluateOptions(), Silent())
 
 
 def plan(run: Path | str) -> dict[str, Any]:
     """Whether loops will help a run's translators, which, and a mix to paste; also written to RUN/plan.json."""
     from loopmt.progress import Silent
-    from loopmt.workflow.plan import Question
+    from loopmt.workflow.plan import PlanOptions
     from loopmt.workflow.plan import plan as plan_run
 
-    return plan_run(Path(run), Question(), Silent())
+    return plan_run(Path(run), PlanOptions(), Silent())
 
 
 def load(run: Path | str, stage: str | None = None, device: str | None = None) -> Translator:

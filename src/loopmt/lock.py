@@ -31,7 +31,7 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def owner(folder: Path) -> str | None:
+def lock_owner(folder: Path) -> str | None:
     """The id of the process that holds the folder now, if there is one."""
     try:
         with (folder / ".lock").open() as file:

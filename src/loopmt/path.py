@@ -54,17 +54,17 @@ _hop = cache(Hop)  # a hundred languages have a million walks of three hops, and
 
 
 @dataclass(frozen=True, order=True)
-class Path:
+class LanguagePath:
     """A walk through languages whose two ends are known text."""
 
     languages: tuple[str, ...]
     backward: bool = False  # in the last hop: its source is real, its target was generated
 
     def __str__(self) -> str:
-        return _written(self.languages, self.backward)
+        return _format(self.languages, self.backward)
 
     @classmethod
-    def parse(cls, text: str) -> Path:
+    def parse(cls, text: str) -> LanguagePath:
         """A path to walk to its end."""
         pattern = Pattern.parse(text)
         if pattern.variables:
@@ -109,7 +109,7 @@ class Pattern:
     backward: bool = False
 
     def __str__(self) -> str:
-        return _written(self.places, self.backward)
+        return _format(self.places, self.backward)
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
@@ -136,7 +136,7 @@ class Pattern:
     def named(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(place for place in self.places if not _VARIABLE.fullmatch(place)))
 
-    def expand(self, languages: Sequence[str]) -> list[Path]:
+    def expand(self, languages: Sequence[str]) -> list[LanguagePath]:
         """All paths of the pattern over `languages`, in their order."""
         for language in self.named:
             if language not in languages:
@@ -152,18 +152,20 @@ class Pattern:
         words = (*self.variables, *self.named)
         where = [words.index(place) for place in self.places]
         bindings = itertools.permutations(free, len(self.variables))
-        return [Path(tuple(map((*binding, *self.named).__getitem__, where)), self.backward) for binding in bindings]
+        return [
+            LanguagePath(tuple(map((*binding, *self.named).__getitem__, where)), self.backward) for binding in bindings
+        ]
 
 
-def ways(direction: Hop, hops: Collection[Hop]) -> list[Path]:
+def ways(direction: Hop, hops: Collection[Hop]) -> list[LanguagePath]:
     """The direct way and those through one other language, as far as there are translators."""
     start, end = direction.source, direction.target
-    direct = [Path((start, end))] if direction in hops else []
+    direct = [LanguagePath((start, end))] if direction in hops else []
     pivots = [hop.target for hop in hops if hop.source == start and Hop(hop.target, end) in hops]
-    return [*direct, *(Path((start, pivot, end)) for pivot in pivots)]
+    return [*direct, *(LanguagePath((start, pivot, end)) for pivot in pivots)]
 
 
-def _written(places: Sequence[str], backward: bool) -> str:
+def _format(places: Sequence[str], backward: bool) -> str:
     arrow = "<" if backward else ">"
     return ">".join(places[:-1]) + arrow + places[-1]
 
@@ -198,7 +200,7 @@ class Supply:
     def _pairs(self) -> str:
         return ", ".join(sorted({hop.pair for hop in self.bitext if hop.source < hop.target})) or "none"
 
-    def lack(self, path: Path) -> str | None:
+    def lack(self, path: LanguagePath) -> str | None:
         """What the data lacks to feed the path's ends, as a clause; None if it feeds them."""
         start, end = path.ends
         if path.closed:
@@ -207,7 +209,7 @@ class Supply:
             return f"is closed, so it needs monolingual {end}; the data has {self._languages}. Add data.mono.{end}."
         if Hop(start, end) in self.bitext:
             return None
-        close = Path((*path.languages, start), path.backward)
+        close = LanguagePath((*path.languages, start), path.backward)
         return (
             f"is open, so it needs bitext {start}-{end}; the data has {self._pairs}. "
             f"Close it ({close}) or add data.bitext.{start}-{end}."
@@ -216,7 +218,7 @@ class Supply:
 
 @dataclass(frozen=True)
 class LeftOut:
-    path: Path
+    path: LanguagePath
     why: str
 
 
@@ -224,7 +226,7 @@ class LeftOut:
 class Expansion:
     """What a pattern's paths come to on the data: those it can feed, and those left out with the reason."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[LanguagePath, ...]
     left_out: tuple[LeftOut, ...]
 
 
@@ -254,8 +256,8 @@ def _expand_fed(
     return tuple(expansions)
 
 
-def _reachable(fed: list[Path], trained: set[Hop]) -> set[Path]:
-    kept: set[Path] = set()
+def _reachable(fed: list[LanguagePath], trained: set[Hop]) -> set[LanguagePath]:
+    kept: set[LanguagePath] = set()
     while True:
         new = {path for path in fed if path not in kept and trained.issuperset(path.generating)}
         if not new:
@@ -264,12 +266,12 @@ def _reachable(fed: list[Path], trained: set[Hop]) -> set[Path]:
         trained |= {path.taught for path in new}
 
 
-def _expansion(paths: list[Path], supply: Supply, kept: set[Path]) -> Expansion:
+def _expansion(paths: list[LanguagePath], supply: Supply, kept: set[LanguagePath]) -> Expansion:
     left_out = tuple(LeftOut(path, _why(path, supply)) for path in paths if path not in kept)
     return Expansion(tuple(path for path in paths if path in kept), left_out)
 
 
-def _why(path: Path, supply: Supply) -> str:
+def _why(path: LanguagePath, supply: Supply) -> str:
     lack = supply.lack(path)
     return lack or "generates through a hop that nothing trains: " + ", ".join(map(str, path.generating)) + "."
 

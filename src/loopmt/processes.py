@@ -76,7 +76,7 @@ class Processes:
             dist.barrier()
 
 
-def speaks_for_all() -> bool:
+def is_main_process() -> bool:
     """This is the first of torchrun's processes, or the only one; known before joining and after leaving."""
     return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
 
@@ -89,7 +89,7 @@ def device_of_this_process() -> torch.device:
     return device
 
 
-def settle(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait until the device has done all that it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

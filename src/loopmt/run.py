@@ -28,9 +28,9 @@ from torch import Tensor
 from loopmt.config import Experiment
 from loopmt.config.check import check
 from loopmt.errors import DamagedError, LoopmtError, RunError, listed
-from loopmt.lock import locked, owner
-from loopmt.sealed import digest, read_object, read_sealed, seal
-from loopmt.strangers import instead_of, strangers
+from loopmt.lock import lock_owner, locked
+from loopmt.sealed import file_digest, read_checked, read_json_object, with_checksum
+from loopmt.strangers import foreign_files, suggest_run
 
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
@@ -57,12 +57,12 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> Run:
         if not (folder / "experiment.json").is_file():
-            raise RunError(f"{folder} is no run: it has no experiment.json. {instead_of(folder)}")
+            raise RunError(f"{folder} is no run: it has no experiment.json. {suggest_run(folder)}")
         return cls(folder)
 
     def refuse_strangers(self) -> None:
         """Before anything is written: a folder with somebody's files in it must not become a run."""
-        if strange := strangers(self.folder):
+        if strange := foreign_files(self.folder):
             raise RunError(
                 f"{self.folder} is no run, and it is not empty: it holds {listed(strange)}. "
                 f"Nothing in it was touched. Name another folder with --run, such as {self.folder / 'run'}."
@@ -71,7 +71,7 @@ class Run:
     def experiment(self) -> Experiment:
         file = self.folder / "experiment.json"
         way_out = f"`loopmt prepare EXPERIMENT --run {self.folder}` writes it again."
-        values = read_sealed(file, way_out)
+        values = read_checked(file, way_out)
         try:
             experiment = Experiment.model_validate(values)
             check(experiment)
@@ -88,22 +88,22 @@ class Run:
         What may not change after training began is checked stage by stage.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / "experiment.json", seal(experiment.model_dump(mode="json", by_alias=True)))
+        write_json(self.folder / "experiment.json", with_checksum(experiment.model_dump(mode="json", by_alias=True)))
         if text is not None:
             write_text(self.folder / "experiment.toml", text)
         if origin is not None:
-            write_json(self.folder / "origin.json", seal(origin))
+            write_json(self.folder / "origin.json", with_checksum(origin))
 
     def origin(self) -> Json:
         """`file` and `set` as they were given; nothing where that is not known, for it is only good for advice."""
         try:
-            return read_sealed(self.folder / "origin.json", "")
+            return read_checked(self.folder / "origin.json", "")
         except DamagedError:
             return {}
 
     def owner(self) -> str | None:
         """The id of the process that prepares or trains the run now, if there is one."""
-        return owner(self.folder)
+        return lock_owner(self.folder)
 
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
         """A run in another folder: this one's text, imports and named stages by links; what it trains is its own."""
@@ -166,14 +166,14 @@ class StageFolder:
         if self.begun:
             self.refuse_changes(settings)
         else:
-            write_json(self.folder / "stage.json", seal(settings))
+            write_json(self.folder / "stage.json", with_checksum(settings))
         if self.finished:
             self._forget_checkpoints()  # a process that was killed while it finished has left them
 
     def refuse_changes(self, settings: Json) -> None:
         """Refuse if the stage was begun as something else; nothing is written."""
         way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
-        before = read_sealed(self.folder / "stage.json", way_out)
+        before = read_checked(self.folder / "stage.json", way_out)
         if changed := _differences(before, json.loads(json.dumps(settings))):
             raise RunError(
                 f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
@@ -321,9 +321,9 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             file = draft / f"{name}.safetensors"
             save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, file)
             _sync(file)
-            digests[file.name] = digest(file)
+            digests[file.name] = file_digest(file)
         body = {"update": checkpoint.update, "state": checkpoint.state, "sha256": digests}
-        write_json(draft / "state.json", seal(body))
+        write_json(draft / "state.json", with_checksum(body))
         if folder.exists():
             folder.rename(old)
         draft.rename(folder)
@@ -336,7 +336,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_state(folder: Path, way_out: str = "") -> Json:
-    body = read_sealed(folder / "state.json", way_out)
+    body = read_checked(folder / "state.json", way_out)
     if not {"update", "state", "sha256"} <= body.keys():
         raise DamagedError(f"{folder / 'state.json'} is damaged: it does not describe a checkpoint. {way_out}".rstrip())
     return body
@@ -349,7 +349,7 @@ def read_checkpoint(folder: Path, names: tuple[str, ...], way_out: str = "") -> 
     for name in names:
         file = folder / f"{name}.safetensors"
         try:
-            if digest(file) != body["sha256"][file.name]:
+            if file_digest(file) != body["sha256"][file.name]:
                 raise DamagedError(f"{file} is damaged: its checksum does not fit. {way_out}".rstrip())
             tensors[name] = load_file(file)
         except (OSError, KeyError, SafetensorError) as error:
@@ -358,7 +358,7 @@ def read_checkpoint(folder: Path, names: tuple[str, ...], way_out: str = "") -> 
 
 
 def read_json(file: Path, way_out: str = "Delete it and run the command that writes it.") -> Json:
-    return read_object(file, way_out)
+    return read_json_object(file, way_out)
 
 
 def write_json(file: Path, value: Any) -> None:

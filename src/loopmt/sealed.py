@@ -12,20 +12,20 @@ from loopmt.errors import DamagedError
 Json = dict[str, Any]
 
 
-def seal(body: Json) -> Json:
+def with_checksum(body: Json) -> Json:
     return {**body, "check": _check(body)}
 
 
-def read_sealed(file: Path, way_out: str) -> Json:
+def read_checked(file: Path, way_out: str) -> Json:
     """The object in a file as it was sealed; one that was written without a seal is taken as it is."""
-    body = read_object(file, way_out)
+    body = read_json_object(file, way_out)
     claimed = body.pop("check", None)
     if claimed is not None and claimed != _check(body):
         raise DamagedError(f"{file} is damaged: its checksum does not fit. {way_out}".rstrip())
     return body
 
 
-def read_object(file: Path, way_out: str) -> Json:
+def read_json_object(file: Path, way_out: str) -> Json:
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def read_object(file: Path, way_out: str) -> Json:
     return value
 
 
-def digest(file: Path, kind: str = "sha256") -> str:
+def file_digest(file: Path, kind: str = "sha256") -> str:
     """The checksum of any file, however large."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()

@@ -6,13 +6,13 @@ import difflib
 from pathlib import Path
 
 from loopmt.errors import DamagedError, listed
-from loopmt.sealed import read_object
+from loopmt.sealed import read_json_object
 
 _SEALED = ("experiment.json", "origin.json", "manifest.json")
 _FIRST = {".lock", "imported", "prepare.tmp", "corpora", "vocab", "store"}  # what a run may hold before these three
 
 
-def strangers(folder: Path) -> list[str]:
+def foreign_files(folder: Path) -> list[str]:
     """What lies in a folder that no run of ours put there; nothing if the folder is a run, or one just begun."""
     if not folder.is_dir() or any(_is_sealed(folder / name) for name in _SEALED):
         return []
@@ -20,7 +20,7 @@ def strangers(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
 
 
-def instead_of(folder: Path) -> str:
+def suggest_run(folder: Path) -> str:
     """What to name where a run was asked for."""
     if folder.is_file():
         return "It is a file: name the folder of a run, such as runs/experiment."
@@ -29,7 +29,7 @@ def instead_of(folder: Path) -> str:
     beside = [] if folder.exists() else [run.name for run in _runs_in(folder.parent)]
     if near := difflib.get_close_matches(folder.name, beside, n=1):
         return f"Did you mean {folder.parent / near[0]}?"
-    place = folder / "run" if strangers(folder) else folder
+    place = folder / "run" if foreign_files(folder) else folder
     return f"Make one: `loopmt train EXPERIMENT --run {place}`."
 
 
@@ -40,7 +40,7 @@ def _runs_in(folder: Path) -> list[Path]:
 def _is_sealed(file: Path) -> bool:
     """A damaged seal is ours too; other programs have files of these names."""
     try:
-        return "check" in read_object(file, "")
+        return "check" in read_json_object(file, "")
     except DamagedError:
         return False
 

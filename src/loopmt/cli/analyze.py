@@ -45,10 +45,10 @@ def analyze(
     """
     from loopmt.cli.loops import print_analysis
     from loopmt.progress import standard
-    from loopmt.workflow.analyze import GRID, Wish
+    from loopmt.workflow.analyze import GRID, AnalyzeOptions
     from loopmt.workflow.analyze import analyze as run_analyze
 
-    wish = Wish(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
+    wish = AnalyzeOptions(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
     analysis = run_analyze(run, wish, standard())
     if as_json:
         typer.echo(json.dumps(analysis, indent=1))
@@ -104,10 +104,10 @@ def plan(
     """
     from loopmt.cli.loops import print_plan
     from loopmt.progress import standard
-    from loopmt.workflow.plan import Question
+    from loopmt.workflow.plan import PlanOptions
     from loopmt.workflow.plan import plan as run_plan
 
-    found = run_plan(run, Question(stage, held_out, sentences, beam, threshold, worth, pilot), standard())
+    found = run_plan(run, PlanOptions(stage, held_out, sentences, beam, threshold, worth, pilot), standard())
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:

@@ -17,7 +17,7 @@ from loopmt.terminal import visible
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from loopmt.workflow.demo import Outcome
+    from loopmt.workflow.demo import DemoOutcome
 
 _SHOWN = {"accuracy": "exact accuracy", "multi_bleu": "BLEU"}
 
@@ -41,7 +41,7 @@ def demo(
         _print(outcome)
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: DemoOutcome) -> None:
     from loopmt.cli.tables import console, print_table
 
     out = console()

@@ -50,14 +50,14 @@ def export(
     Example: loopmt export loopmt-demo --to hf --out exported
     """
     from loopmt.progress import standard
-    from loopmt.workflow.export import Wish
+    from loopmt.workflow.export import ExportOptions
     from loopmt.workflow.export import export as run_export
 
     if to is To.hf and kind is not Type.float32:
         raise ConfigError(
             f"--type {kind.value} is for --to ct2: Hugging Face folders hold float32. Leave it out, or write --to ct2."
         )
-    parities = run_export(run, Wish(to.value, out, stage, kind.value, sentences), standard())
+    parities = run_export(run, ExportOptions(to.value, out, stage, kind.value, sentences), standard())
     _print_parities(parities)
     typer.echo(f"written to {out}; how to use each folder is in its README.md")
 
@@ -85,11 +85,11 @@ def import_(
 
     Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/mine
     """
-    from loopmt.export.imported import Wish
+    from loopmt.export.imported import ImportOptions
     from loopmt.workflow.importing import direction as parse
     from loopmt.workflow.importing import import_translator
 
-    imported = import_translator(folder, run, Wish(parse(direction), prefix, source_code, target_code))
+    imported = import_translator(folder, run, ImportOptions(parse(direction), prefix, source_code, target_code))
     typer.echo(f'imported to {imported.folder}; in the experiment:\n\n[[imported]]\ndirection = "{direction}"')
     if imported.model:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in imported.model.items())

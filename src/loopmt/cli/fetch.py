@@ -40,13 +40,13 @@ def fetch(
     """
     from loopmt.progress import standard
     from loopmt.text.sources import recipe
-    from loopmt.workflow.fetch import Order, fetch
+    from loopmt.workflow.fetch import FetchOptions, fetch
 
     if name is None:
         _list()
         return
     wanted = recipe(name)
-    done = fetch(Order(wanted, out, seed, scale, mirror), standard())
+    done = fetch(FetchOptions(wanted, out, seed, scale, mirror), standard())
     for file, rows in done.rows.items():
         typer.echo(f"{done.folder / file}: {rows:,} rows")
     typer.echo("fetched." if done.fresh else "nothing to do: it was fetched before.")

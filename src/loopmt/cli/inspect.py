@@ -16,7 +16,7 @@ from loopmt.cli.text import LengthPenalty, Temperature, TopP
 from loopmt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from loopmt.workflow.generate import Yield
+    from loopmt.workflow.generate import GenerationResult
 
 
 class How(StrEnum):
@@ -149,13 +149,13 @@ def generate(
     """
     from loopmt.config import Generate
     from loopmt.progress import standard
-    from loopmt.workflow.generate import Order
+    from loopmt.workflow.generate import GenerateOptions
     from loopmt.workflow.generate import generate as run_generate
 
     settings = Generate(
         how=how.value, temperature=temperature, top_k=top_k, top_p=top_p, beam=beam, length_penalty=length_penalty
     )
-    order = Order(run, path, out, stage, settings, limit, _shard(shard), chunk, seed)
+    order = GenerateOptions(run, path, out, stage, settings, limit, _shard(shard), chunk, seed)
     found = run_generate(order, standard())
     if found:
         typer.echo(json.dumps(_as_json(found)) if as_json else _sentence(found, out))
@@ -168,11 +168,11 @@ def _shard(text: str) -> tuple[int, int]:
     return int(number) - 1, int(count)
 
 
-def _as_json(found: Yield) -> dict[str, Any]:
+def _as_json(found: GenerationResult) -> dict[str, Any]:
     return {**vars(found), "files": list(map(str, found.files))}
 
 
-def _sentence(found: Yield, out: Path) -> str:
+def _sentence(found: GenerationResult, out: Path) -> str:
     dropped = ", ".join(f"{reason} {count:,}" for reason, count in found.dropped.items() if count) or "none"
     kept = f"{found.kept:,} of {found.rows:,} rows kept (dropped: {dropped})"
     if not found.files:

@@ -79,10 +79,10 @@ def lab(
 
     Example: loopmt lab --out loopmt-lab --seed 1
     """
-    from loopmt.judge.lab import Settings, draw, require_matplotlib, run_lab
+    from loopmt.judge.lab import LabSettings, draw, require_matplotlib, run_lab
     from loopmt.progress import standard
 
-    settings = Settings(meanings=meanings, sentences=sentences, worlds=worlds, steps=steps, seed=seed)
+    settings = LabSettings(meanings=meanings, sentences=sentences, worlds=worlds, steps=steps, seed=seed)
     if pictures:
         require_matplotlib()
     _make_folder(out)

@@ -13,7 +13,7 @@ import typer
 from loopmt.errors import ConfigError, PathError
 
 
-class Backend(StrEnum):
+class BackendOption(StrEnum):
     auto = "auto"
     ctranslate2 = "ctranslate2"
     loopmt = "loopmt"

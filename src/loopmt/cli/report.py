@@ -29,10 +29,10 @@ def report(
     Example: loopmt report loopmt-demo
     """
     from loopmt.progress import standard
-    from loopmt.workflow.report import Wish
+    from loopmt.workflow.report import ReportOptions
     from loopmt.workflow.report import report as run_report
 
-    written, found = run_report(runs, Wish(out, sentences, beam), standard())
+    written, found = run_report(runs, ReportOptions(out, sentences, beam), standard())
     _print_paper([table for run in found for table in run["paper"]])
     typer.echo(f"written to {written}; next: open it in a browser, or loopmt serve {runs[0]}")
 

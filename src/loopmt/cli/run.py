@@ -16,12 +16,12 @@ def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = N
 
     Example: loopmt prepare examples/multi30k.toml --run runs/multi30k
     """
-    from loopmt.judge.again import train_command
+    from loopmt.judge.again import resume_command
     from loopmt.progress import standard
-    from loopmt.workflow.train import Request, prepare_run
+    from loopmt.workflow.train import TrainOptions, prepare_run
 
-    found, _ = prepare_run(Request(file, run, override or ()), standard())
-    typer.echo(f"prepared in {found.folder}; next: {train_command(found, found.experiment())}")
+    found, _ = prepare_run(TrainOptions(file, run, override or ()), standard())
+    typer.echo(f"prepared in {found.folder}; next: {resume_command(found, found.experiment())}")
 
 
 def train(
@@ -55,16 +55,16 @@ def train(
 
     Example: loopmt train examples/multi30k.toml --set train.tokens=2048 --stop-after 9m
     """
-    from loopmt.processes import speaks_for_all
+    from loopmt.processes import is_main_process
     from loopmt.progress import standard
     from loopmt.workflow.show import after_training
-    from loopmt.workflow.train import Request, train
+    from loopmt.workflow.train import TrainOptions, train
 
-    request = Request(file, run, override or (), until, only or (), seconds(stop_after), jobs, tensorboard)
+    request = TrainOptions(file, run, override or (), until, only or (), seconds(stop_after), jobs, tensorboard)
     if dry_run:
         from loopmt.workflow.dry_run import describe
 
         describe(request, standard())
         return
-    if train(request, standard()) and speaks_for_all():
+    if train(request, standard()) and is_main_process():
         typer.echo(after_training(request.load()[1]))

@@ -43,10 +43,10 @@ def score(
 
     Example: loopmt score dual.fr test.fr.xz --against vanilla.fr --language fr --json
     """
-    from loopmt.workflow.score import Wish
+    from loopmt.workflow.score import ScoreOptions
     from loopmt.workflow.score import score as run_score
 
-    result = run_score(Wish(hypotheses, references, against, language, lowercase, samples, seed))
+    result = run_score(ScoreOptions(hypotheses, references, against, language, lowercase, samples, seed))
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import Backend, Numbers, NumbersOption, RunFolder, StageOption
+from loopmt.cli.options import BackendOption, Numbers, NumbersOption, RunFolder, StageOption
 
 
 def serve(
@@ -20,8 +20,8 @@ def serve(
     ] = 8000,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
     backend: Annotated[
-        Backend, typer.Option("--backend", help="What decodes; auto: CTranslate2 if it is installed, on a CPU.")
-    ] = Backend.auto,
+        BackendOption, typer.Option("--backend", help="What decodes; auto: CTranslate2 if it is installed, on a CPU.")
+    ] = BackendOption.auto,
     kind: NumbersOption = Numbers.int8,
     characters: Annotated[int, typer.Option("--max-length", min=1, help="Most characters of a text.")] = 2000,
     texts: Annotated[int, typer.Option("--max-texts", min=1, help="Most texts of a request.")] = 64,
@@ -45,9 +45,11 @@ def serve(
     Example: loopmt serve loopmt-demo --port 8000
     """
     from loopmt.progress import standard
-    from loopmt.serve.limits import Limits, usual_rate
-    from loopmt.workflow.serving import Order
+    from loopmt.serve.limits import RequestLimits, usual_rate
+    from loopmt.workflow.serving import ServeOptions
     from loopmt.workflow.serving import serve as run_serve
 
-    limits = Limits(characters, texts, queue=queue, seconds=seconds, rate=usual_rate(host) if rate is None else rate)
-    run_serve(Order(run, stage, host, port, beam, backend.value, kind.value, limits), standard())
+    limits = RequestLimits(
+        characters, texts, queue=queue, seconds=seconds, rate=usual_rate(host) if rate is None else rate
+    )
+    run_serve(ServeOptions(run, stage, host, port, beam, backend.value, kind.value, limits), standard())

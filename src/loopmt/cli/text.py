@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loopmt.cli.options import (
-    Backend,
+    BackendOption,
     JsonOption,
     Numbers,
     NumbersOption,
@@ -60,9 +60,9 @@ def translate(
     length_penalty: LengthPenalty = 1.0,
     seed: Seed = 1,
     backend: Annotated[
-        Backend,
+        BackendOption,
         typer.Option("--backend", help="What decodes; ctranslate2: faster on a CPU, after some seconds of export."),
-    ] = Backend.loopmt,
+    ] = BackendOption.loopmt,
     kind: NumbersOption = Numbers.int8,
 ) -> None:
     """Translate text: exactly one line out for each line in.
@@ -75,7 +75,7 @@ def translate(
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
     from loopmt.text.files import read_files, read_stream
-    from loopmt.workflow.translate import checked_path, chunks
+    from loopmt.workflow.translate import checked_path, growing_chunks
 
     _check_decoding(context, sample, beam)
     beam = beam or 4
@@ -96,7 +96,7 @@ def translate(
         checked_path(translator, path)
         if typed:
             typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
-        for chunk in chunks(texts, first, most):
+        for chunk in growing_chunks(texts, first, most):
             found = translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done))
             stdout.writelines(line.encode() for line in _lines(found, done, nbest > 1))
             stdout.flush()
@@ -118,11 +118,11 @@ def _given(context: typer.Context, *names: str) -> str:
 
 
 @contextmanager
-def _translator(run: Path, stage: str | None, backend: Backend, kind: Numbers) -> Iterator[Translator]:
-    from loopmt.workflow.serving import Order, load_engine
+def _translator(run: Path, stage: str | None, backend: BackendOption, kind: Numbers) -> Iterator[Translator]:
+    from loopmt.workflow.serving import ServeOptions, load_engine
     from loopmt.workflow.translate import load
 
-    order = Order(run, stage, backend=backend.value, kind=kind.value)
+    order = ServeOptions(run, stage, backend=backend.value, kind=kind.value)
     if order.backend == "loopmt":
         yield load(run, stage)
         return
@@ -177,13 +177,13 @@ def evaluate(
     Example: loopmt evaluate loopmt-demo --path "fr>en>es"
     """
     from loopmt.cli.scorecard import print_scorecard
-    from loopmt.path import Path as Walk
+    from loopmt.path import LanguagePath
     from loopmt.progress import standard
-    from loopmt.workflow.evaluate import Wish
+    from loopmt.workflow.evaluate import EvaluateOptions
     from loopmt.workflow.evaluate import evaluate as run_evaluate
 
-    pivots = [Walk.parse(text) for text in dict.fromkeys(path or ())]
-    scorecard = run_evaluate(runs, Wish(stage or (), beam, samples, comet, pivots), standard())
+    pivots = [LanguagePath.parse(text) for text in dict.fromkeys(path or ())]
+    scorecard = run_evaluate(runs, EvaluateOptions(stage or (), beam, samples, comet, pivots), standard())
     if as_json:
         typer.echo(json.dumps(scorecard, indent=1))
     else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from loopmt.config.experiment import Experiment
 from loopmt.config.schema import Compare, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
-from loopmt.path import Expansion, Hop, Path, Pattern, check_language, expand_fed
+from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, expand_fed
 
 _SAME_SHARE = 0.005  # a third may be written as 0.333
 
@@ -89,7 +89,7 @@ def _check_imported(experiment: Experiment) -> None:
     languages = experiment.languages
     for imported in experiment.imported:
         try:
-            places = Path.parse(imported.direction).languages
+            places = LanguagePath.parse(imported.direction).languages
         except PathError as error:
             raise ConfigError(f"imported: {error}") from None
         if len(places) != 2 or not set(places) <= set(languages):

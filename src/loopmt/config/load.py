@@ -6,7 +6,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Sequence
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -20,9 +20,9 @@ from loopmt.errors import ConfigError, LoopmtError, listed
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-def load(file: FilePath | str, overrides: Sequence[str] = ()) -> Experiment:
+def load(file: Path | str, overrides: Sequence[str] = ()) -> Experiment:
     """Read an experiment file; `overrides` are `section.key=value` with TOML values."""
-    file = FilePath(file)
+    file = Path(file)
     try:
         text = file.read_text(encoding="utf-8")
     except IsADirectoryError:
@@ -36,7 +36,7 @@ def load(file: FilePath | str, overrides: Sequence[str] = ()) -> Experiment:
     return loads(text, overrides, where=str(file), name=name)
 
 
-def _beside(file: FilePath) -> str:
+def _beside(file: Path) -> str:
     """The experiment files that may have been meant."""
     there = sorted(one.name for one in file.parent.glob("*.toml"))
     if near := difflib.get_close_matches(file.name, there, n=3):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from loopmt.errors import ConfigError
-from loopmt.path import Hop, Path, Supply
+from loopmt.path import Hop, LanguagePath, Supply
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
@@ -340,4 +340,4 @@ class Imported(Section):
 
     @property
     def hop(self) -> Hop:
-        return Path.parse(self.direction).hops[0]
+        return LanguagePath.parse(self.direction).hops[0]

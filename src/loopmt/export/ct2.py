@@ -13,7 +13,7 @@ import sentencepiece
 from torch import Tensor
 
 from loopmt.errors import MissingExtraError
-from loopmt.export.network import Network
+from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
 from loopmt.export.tokenizer import Subwords
 from loopmt.model.transformer import positions
@@ -34,7 +34,7 @@ def check_installed() -> None:
         ) from None
 
 
-def write_ct2(network: Network, folder: Path, kind: Type) -> None:
+def write_ct2(network: ExportedNetwork, folder: Path, kind: Type) -> None:
     spec = _specification(network)
     spec.validate()
     spec.optimize(quantization=None if kind == "float32" else kind)
@@ -45,10 +45,10 @@ def write_ct2(network: Network, folder: Path, kind: Type) -> None:
     (folder / "README.md").write_text(readme(network, "ct2"), encoding="utf-8")
 
 
-class CTranslate2Twin:
+class CTranslate2Model:
     """The exported network, loaded from its folder as a user would."""
 
-    def __init__(self, network: Network, folder: Path, kind: Type) -> None:
+    def __init__(self, network: ExportedNetwork, folder: Path, kind: Type) -> None:
         import ctranslate2
 
         self._network = network
@@ -77,7 +77,7 @@ class CTranslate2Twin:
 # -- weights -----------------------------------------------------------------------------------------------------
 
 
-def _specification(network: Network) -> Any:
+def _specification(network: ExportedNetwork) -> Any:
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
@@ -102,7 +102,7 @@ def _specification(network: Network) -> Any:
     return spec
 
 
-def _set_side(spec: Any, network: Network, side: str, embedding: str) -> None:
+def _set_side(spec: Any, network: ExportedNetwork, side: str, embedding: str) -> None:
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = _embedding(network, embedding)
     spec.scale_embeddings = True
@@ -113,7 +113,7 @@ def _set_side(spec: Any, network: Network, side: str, embedding: str) -> None:
         _set_norm(spec.layer_norm, network, f"{side}.norm")
 
 
-def _set_layer(layer: Any, network: Network, name: str) -> None:
+def _set_layer(layer: Any, network: ExportedNetwork, name: str) -> None:
     attentions: list[tuple[Any, str, tuple[str, ...]]] = [(layer.self_attention, "self", ("qkv", "out"))]
     if f"{name}.cross.q.weight" in network.weights:
         attentions.append((layer.attention, "cross", ("q", "kv", "out")))
@@ -126,17 +126,17 @@ def _set_layer(layer: Any, network: Network, name: str) -> None:
     _set_norm(layer.ffn.layer_norm, network, f"{name}.ffn.norm")
 
 
-def _set_linear(spec: Any, network: Network, name: str) -> None:
+def _set_linear(spec: Any, network: ExportedNetwork, name: str) -> None:
     spec.weight = _array(network.weights[f"{name}.weight"])
     spec.bias = _array(network.weights[f"{name}.bias"])
 
 
-def _set_norm(spec: Any, network: Network, name: str) -> None:
+def _set_norm(spec: Any, network: ExportedNetwork, name: str) -> None:
     spec.gamma = _array(network.weights[f"{name}.weight"])
     spec.beta = _array(network.weights[f"{name}.bias"])
 
 
-def _embedding(network: Network, name: str) -> npt.NDArray[np.float32]:
+def _embedding(network: ExportedNetwork, name: str) -> npt.NDArray[np.float32]:
     return _array(network.weights["embed" if network.vocab.joint else name])
 
 

@@ -15,8 +15,8 @@ from loopmt.errors import DataError
 from loopmt.export.imported import Imported
 from loopmt.export.loading import load_model, load_tokenizer
 from loopmt.model.decoding import batches
-from loopmt.model.foreign import Said
-from loopmt.model.limits import Limits
+from loopmt.model.foreign import TextHypothesis
+from loopmt.model.limits import DecodeLimits
 
 _LONGEST = 512  # subwords of a source; what is beyond is cut off
 
@@ -28,9 +28,9 @@ class HuggingFaceGenerator:
         self._imported = imported
         self._device = torch.device(device)
 
-    def say(self, texts: Sequence[str], how: Generate, limits: Limits, seed: int) -> list[Said]:
+    def say(self, texts: Sequence[str], how: Generate, limits: DecodeLimits, seed: int) -> list[TextHypothesis]:
         sources = self._read(texts)
-        said: list[Said] = [Said("", False)] * len(texts)
+        said: list[TextHypothesis] = [TextHypothesis("", False)] * len(texts)
         width = how.beam if how.how == "beam" else 1
         devices = [self._device] if self._device.type == "cuda" else []
         with torch.random.fork_rng(devices):  # `generate` knows only the global generator
@@ -50,7 +50,9 @@ class HuggingFaceGenerator:
         read = self._tokenizer([prefix + text for text in texts], truncation=True, max_length=longest)
         return [list(ids) for ids in read.input_ids]
 
-    def _generate(self, model: Any, sources: list[list[int]], how: Generate, limits: Limits) -> list[Said]:
+    def _generate(
+        self, model: Any, sources: list[list[int]], how: Generate, limits: DecodeLimits
+    ) -> list[TextHypothesis]:
         rows = [torch.tensor(source, device=self._device) for source in sources]
         longest = limits.length(max(map(len, sources)))
         ids = model.generate(
@@ -64,7 +66,7 @@ class HuggingFaceGenerator:
         # Some checkpoints force the end into the last place: that is no end of their own.
         ended = (ids[:, 1:longest] == model.config.eos_token_id).any(1).tolist()
         texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
-        return [Said(text.strip(), end) for text, end in zip(texts, ended, strict=True)]
+        return [TextHypothesis(text.strip(), end) for text, end in zip(texts, ended, strict=True)]
 
     # -- what was imported -----------------------------------------------------------------------------------
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from loopmt.errors import ConfigError
 from loopmt.export.loading import load_model, load_tokenizer, transformers
 from loopmt.export.names import to_hugging_face
-from loopmt.export.network import Network
+from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
 from loopmt.export.tokenizer import write_tokenizer
-from loopmt.model.search import output
+from loopmt.model.search import hypothesis
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
 from loopmt.text.ids import EOS, PAD, UNK
@@ -26,7 +26,7 @@ _MOST_PLACES = 1024
 _LONGEST_OUTPUT = 512
 
 
-def check_exportable(network: Network) -> None:
+def check_exportable(network: ExportedNetwork) -> None:
     """Before anything is written: the package, and a shape that Hugging Face has."""
     transformers()
     if network.model.norm == "pre" and not network.vocab.joint:
@@ -36,7 +36,7 @@ def check_exportable(network: Network) -> None:
         )
 
 
-def write_hugging_face(network: Network, folder: Path) -> None:
+def write_hugging_face(network: ExportedNetwork, folder: Path) -> None:
     folder.mkdir(parents=True)
     _write_json(folder / "config.json", _config(network))
     _write_json(folder / "generation_config.json", _generation(network))
@@ -49,10 +49,10 @@ def write_hugging_face(network: Network, folder: Path) -> None:
     (folder / "README.md").write_text(readme(network, "hf"), encoding="utf-8")
 
 
-class HuggingFaceTwin:
+class HuggingFaceModel:
     """The exported network, loaded from its folder as a user would."""
 
-    def __init__(self, network: Network, folder: Path) -> None:
+    def __init__(self, network: ExportedNetwork, folder: Path) -> None:
         self._network = network
         self._tokenizer = load_tokenizer(folder)
         self._model = load_model(folder)
@@ -72,7 +72,7 @@ class HuggingFaceTwin:
             max_length=None,
             max_new_tokens=longest,
         )
-        return [output(ids[1:], 0.0).ids for ids in said.tolist()]
+        return [hypothesis(ids[1:], 0.0).ids for ids in said.tolist()]
 
     def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
         mask = (source_BS != PAD).long()
@@ -80,7 +80,7 @@ class HuggingFaceTwin:
         return Tensor(found.logits.detach())
 
 
-def _config(network: Network) -> dict[str, Any]:
+def _config(network: ExportedNetwork) -> dict[str, Any]:
     model = network.model
     kind, architecture = _SHAPES[model.norm]
     bias, embed = network.weights["output_bias"], network.weights.get("source_embed")
@@ -116,7 +116,7 @@ def _config(network: Network) -> dict[str, Any]:
     }
 
 
-def _generation(network: Network) -> dict[str, Any]:
+def _generation(network: ExportedNetwork) -> dict[str, Any]:
     return {
         "pad_token_id": PAD,
         "eos_token_id": EOS,

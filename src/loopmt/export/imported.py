@@ -14,7 +14,7 @@ NOTES = "imported.json"
 
 
 @dataclass(frozen=True)
-class Wish:
+class ImportOptions:
     """Which direction a checkpoint is to be, and how it is told the languages, if it must be told."""
 
     hop: Hop
@@ -28,7 +28,7 @@ class Imported:
     """A checkpoint in a run."""
 
     folder: Path
-    wish: Wish
+    wish: ImportOptions
     model: dict[str, Any]  # the keys of [model] that it can be a start for; none if it cannot
     unfit: str  # why it cannot
     files: dict[str, int] = field(repr=False)  # sizes
@@ -38,7 +38,7 @@ class Imported:
     def open(cls, folder: Path) -> Imported:
         notes = read_json(folder / NOTES)
         try:
-            wish = Wish(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
+            wish = ImportOptions(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
             found = cls(folder, wish, notes["model"], notes["unfit"], notes["files"], notes["digest"])
         except (KeyError, TypeError):
             raise RunError(f"{folder / NOTES} is damaged. Delete {folder} and import again.") from None

@@ -18,11 +18,11 @@ from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.export.folder import appearing
 from loopmt.export.generator import HuggingFaceGenerator
-from loopmt.export.imported import NOTES, Imported, Wish
+from loopmt.export.imported import NOTES, Imported, ImportOptions
 from loopmt.export.loading import load_config
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.run import write_json
-from loopmt.sealed import digest
+from loopmt.sealed import file_digest
 
 _TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
@@ -30,7 +30,7 @@ _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish
 _TAG = re.compile(r"<2\w+>")
 
 
-def import_hugging_face(source: Path, into: Path, wish: Wish) -> Imported:
+def import_hugging_face(source: Path, into: Path, wish: ImportOptions) -> Imported:
     """Copy a checkpoint; it is there only if it loads offline and translates."""
     _check_safe(source)
     with appearing(into) as draft:
@@ -91,7 +91,7 @@ def _json(file: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_prefix(folder: Path, source: Path, wish: Wish) -> None:
+def _check_prefix(folder: Path, source: Path, wish: ImportOptions) -> None:
     """A network that several directions share says anything, unless its source begins with the target's tag."""
     tags = _tags(folder)
     if tags and not wish.prefix.startswith(tags):
@@ -111,10 +111,10 @@ def _tags(folder: Path) -> tuple[str, ...]:
     return tuple(one for one in contents if isinstance(one, str) and _TAG.fullmatch(one))
 
 
-def _describe(folder: Path, wish: Wish) -> None:
+def _describe(folder: Path, wish: ImportOptions) -> None:
     model, unfit = fitting_model(folder)
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
-    digests = {name: digest(folder / name) for name in sizes}
+    digests = {name: file_digest(folder / name) for name in sizes}
     whole = hashlib.sha256(json.dumps([digests, asdict(wish)], sort_keys=True).encode()).hexdigest()
     notes = {"wish": asdict(wish), "model": model, "unfit": unfit, "files": sizes, "digest": whole}
     write_json(folder / NOTES, notes)
@@ -123,7 +123,7 @@ def _describe(folder: Path, wish: Wish) -> None:
 def _try(folder: Path) -> None:
     generator = HuggingFaceGenerator(Imported.open(folder), "cpu")
     try:
-        generator.say(["1, 2, 3."], Generate(how="greedy"), Limits(longest=8), seed=0)
+        generator.say(["1, 2, 3."], Generate(how="greedy"), DecodeLimits(longest=8), seed=0)
     except (IndexError, ValueError, TypeError, RuntimeError) as error:
         raise DataError(
             f"the checkpoint does not translate: {error}. Is it whole, and are its language codes given?"

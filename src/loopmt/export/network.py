@@ -10,7 +10,7 @@ from typing import Literal
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.vocab import Vocab
 
@@ -18,7 +18,7 @@ Kind = Literal["bpe", "unigram"]
 
 
 @dataclass(frozen=True)
-class Network:
+class ExportedNetwork:
     """Copies of a network's weights: what is done to them cannot reach the translators."""
 
     hops: tuple[Hop, ...]
@@ -53,13 +53,13 @@ class Network:
         return Path(self.vocab.models[self.hops[0].target])
 
 
-def networks(translators: Translators, kind: Kind, longest: int) -> list[Network]:
+def networks(translators: NetworkStack, kind: Kind, longest: int) -> list[ExportedNetwork]:
     """Every network of a stage."""
     groups = [translators.hops] if translators.shared else [(hop,) for hop in translators.hops]
     return [_network(translators, hops, kind, longest) for hops in groups]
 
 
-def _network(translators: Translators, hops: tuple[Hop, ...], kind: Kind, longest: int) -> Network:
+def _network(translators: NetworkStack, hops: tuple[Hop, ...], kind: Kind, longest: int) -> ExportedNetwork:
     vocab, (source, target) = translators.vocab, (hops[0].source, hops[0].target)
     row = translators.network(hops[0])
     views = translators.layout.unpack(translators.live[row : row + 1].detach().cpu())
@@ -67,4 +67,4 @@ def _network(translators: Translators, hops: tuple[Hop, ...], kind: Kind, longes
     sizes = {"source_embed": vocab.size(source), "target_embed": vocab.size(target), "output_bias": vocab.size(target)}
     weights = {name: view[0, : sizes.get(name)].clone() for name, view in views.items()}
     silent = translators.silent(target)[: vocab.size(target)].isinf().nonzero()[:, 0].tolist()
-    return Network(hops, translators.model, vocab, kind, weights, silent, longest)
+    return ExportedNetwork(hops, translators.model, vocab, kind, weights, silent, longest)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.model.decoding import Speaker, decode, padded
-from loopmt.model.limits import Limits
-from loopmt.model.translators import Translators
+from loopmt.model.decoding import Decoder, generate_each, padded
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ragged
@@ -23,7 +23,7 @@ _ROWS = 8  # sentences whose logits are held at once
 Bleu = Callable[[list[str], list[str]], float]
 
 
-class Twin(Protocol):
+class ExportedModel(Protocol):
     """An exported network, loaded as its user would."""
 
     def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
@@ -37,7 +37,7 @@ class Twin(Protocol):
 
 
 @dataclass(frozen=True)
-class Trial:
+class ParityText:
     """Real sentences of a direction; with references where there are some."""
 
     hop: Hop
@@ -74,13 +74,13 @@ class Parity:
         return [f"{self.direction}: {one}" for one in found]
 
 
-def compare(translators: Translators, trial: Trial, twin: Twin, bleu: Bleu) -> Parity:
+def compare(translators: NetworkStack, trial: ParityText, twin: ExportedModel, bleu: Bleu) -> Parity:
     hop, vocab = trial.hop, translators.vocab
     speaker = translators.speaker(hop)
     rows = translators.addressed(Ragged.of(vocab.encode(trial.sources, hop.source)), hop).rows()
     read = twin.read(trial.sources, hop)
     misread = sum([*row.tolist(), EOS] != theirs for row, theirs in zip(rows, read, strict=True))
-    outputs = decode(speaker, rows, Generate(how="greedy"), Limits(growth=0, extra=_LONGEST))
+    outputs = generate_each(speaker, rows, Generate(how="greedy"), DecodeLimits(growth=0, extra=_LONGEST))
     ours = [output.ids for output in outputs]
     source_BS = padded(rows, translators.device)
     theirs = twin.say(source_BS, _LONGEST)
@@ -92,7 +92,7 @@ def compare(translators: Translators, trial: Trial, twin: Twin, bleu: Bleu) -> P
 
 
 def _scores(
-    translators: Translators, trial: Trial, said: tuple[list[list[int]], list[list[int]]], bleu: Bleu
+    translators: NetworkStack, trial: ParityText, said: tuple[list[list[int]], list[list[int]]], bleu: Bleu
 ) -> tuple[float | None, float | None]:
     if trial.references is None:
         return None, None
@@ -101,14 +101,14 @@ def _scores(
     return mine, bleu(theirs, trial.references) - mine
 
 
-def logits(speaker: Speaker, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
+def logits(speaker: Decoder, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
     """Ours, every input of the decoder given."""
     network, weights = speaker.transformer, speaker.layout.unpack(speaker.flat)
     memory = network.memory(weights, network.encode(weights, source_BS[None]), source_BS[None])
     return network.logits(weights, network.decode(weights, memory, inputs_BT[None]))[0]
 
 
-def _distance(speaker: Speaker, twin: Twin, source_BS: Tensor, said: Sequence[list[int]]) -> float | None:
+def _distance(speaker: Decoder, twin: ExportedModel, source_BS: Tensor, said: Sequence[list[int]]) -> float | None:
     """The largest difference of the logits while both are made to say what ours says."""
     largest = 0.0
     for start in range(0, len(said), _ROWS):
@@ -123,7 +123,7 @@ def _distance(speaker: Speaker, twin: Twin, source_BS: Tensor, said: Sequence[li
     return largest
 
 
-def _tied(speaker: Speaker, source_1S: Tensor, ours: list[int], theirs: list[int]) -> bool:
+def _tied(speaker: Decoder, source_1S: Tensor, ours: list[int], theirs: list[int]) -> bool:
     """Do they part where two subwords are equally likely to ours, up to rounding?"""
     one, other = [*ours, EOS], [*theirs, EOS]
     place = next(place for place in range(min(len(one), len(other))) if one[place] != other[place])

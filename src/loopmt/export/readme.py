@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from loopmt.export.network import Network
+from loopmt.export.network import ExportedNetwork
 
 Format = Literal["hf", "ct2"]
 
@@ -32,7 +32,7 @@ print([target.decode(one.hypotheses[0]) for one in found])
 """
 
 
-def readme(network: Network, form: Format) -> str:
+def readme(network: ExportedNetwork, form: Format) -> str:
     directions = ", ".join(map(str, network.hops))
     tag = f"<2{network.hops[0].target}>"
     example = _HUGGING_FACE if form == "hf" else _CTRANSLATE2
@@ -43,7 +43,7 @@ def readme(network: Network, form: Format) -> str:
     return "\n".join([f"# Translator {directions}\n\nMade with loopmt.\n", code, *_notes(network, form)])
 
 
-def _notes(network: Network, form: Format) -> list[str]:
+def _notes(network: ExportedNetwork, form: Format) -> list[str]:
     notes = [
         f"- The network learnt from rows of up to {network.longest} subwords: give it sentences, not whole documents."
     ]
@@ -54,7 +54,7 @@ def _notes(network: Network, form: Format) -> list[str]:
     return [*notes, ""]
 
 
-def _text_notes(network: Network, in_tokenizer: bool) -> list[str]:
+def _text_notes(network: ExportedNetwork, in_tokenizer: bool) -> list[str]:
     form, language = network.vocab.form, network.hops[0].source
     steps = [
         ("lower-cased", form.lowercase),

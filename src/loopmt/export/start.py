@@ -19,7 +19,7 @@ from loopmt.export.imported import Imported
 from loopmt.export.loading import load_config, load_tokenizer
 from loopmt.export.names import EMBEDDINGS, OUTPUT_BIAS, Tensors, from_hugging_face
 from loopmt.export.tokenizer import Subwords
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.ids import EOS, PAD, UNK
 from loopmt.text.vocab import Vocab
@@ -40,7 +40,7 @@ def check_fits(imported: Imported, model: Model) -> None:
         )
 
 
-def starting_weights(imported: Imported, translators: Translators, hop: Hop) -> dict[str, Tensor]:
+def starting_weights(imported: Imported, translators: NetworkStack, hop: Hop) -> dict[str, Tensor]:
     """The weights of one direction by our names; places of the tables that start fresh are as they were."""
     check_fits(imported, translators.model)
     tensors = _tensors(imported)

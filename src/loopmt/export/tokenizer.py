@@ -16,7 +16,7 @@ from typing import Any
 
 import sentencepiece
 
-from loopmt.export.network import Kind, Network
+from loopmt.export.network import ExportedNetwork, Kind
 from loopmt.text import clean, vocab
 from loopmt.text.clean import Form
 from loopmt.text.ids import EOS, PAD, UNK
@@ -62,7 +62,7 @@ class Subwords:
         return not (processor.is_control(one) or processor.is_byte(one) or processor.is_unknown(one))
 
 
-def write_tokenizer(network: Network, folder: Path) -> None:
+def write_tokenizer(network: ExportedNetwork, folder: Path) -> None:
     if network.vocab.joint:
         _write_fast(network, folder)
     else:
@@ -72,7 +72,7 @@ def write_tokenizer(network: Network, folder: Path) -> None:
 # -- one vocabulary for all languages ----------------------------------------------------------------------------
 
 
-def _write_fast(network: Network, folder: Path) -> None:
+def _write_fast(network: ExportedNetwork, folder: Path) -> None:
     subwords = Subwords(network.source_model)
     tags = [f"<2{language}>" for language in network.vocab.languages] if network.shared else []
     special = [subwords.pieces[one] for one in (PAD, EOS, UNK)]
@@ -149,7 +149,7 @@ def _normalizer(form: Form) -> Any:
 # -- one vocabulary for each language ----------------------------------------------------------------------------
 
 
-def _write_marian(network: Network, folder: Path) -> None:
+def _write_marian(network: ExportedNetwork, folder: Path) -> None:
     models = {"source.spm": network.source_model, "target.spm": network.target_model}
     for name, table in (("source.spm", "vocab.json"), ("target.spm", "target_vocab.json")):
         shutil.copyfile(models[name], folder / name)

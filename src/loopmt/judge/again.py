@@ -12,7 +12,7 @@ from loopmt.errors import LoopmtError
 from loopmt.run import Run
 
 
-def train_command(run: Run, experiment: Experiment, file: str | None = None) -> str:
+def resume_command(run: Run, experiment: Experiment, file: str | None = None) -> str:
     """What to type; without a `file`, the one that the run remembers: runs of before have none to name."""
     given = file or str(run.origin().get("file", "EXPERIMENT"))
     changes = [word for one in overrides(run, experiment) for word in ("--set", one)]

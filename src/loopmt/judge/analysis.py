@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from loopmt.judge import theory
-from loopmt.judge.loops import Bools, Verdicts, tally
-from loopmt.judge.theory.estimate import Z95, Tally, wilson
+from loopmt.judge.loops import Bools, Verdicts, count_verdicts
+from loopmt.judge.theory.estimate import Z95, VerdictCounts, wilson
 from loopmt.judge.theory.loops import error_odds, read_loop
 
 Estimate = list[float | None]
@@ -41,7 +41,7 @@ def share_of(rows: Bools) -> Estimate:
     return share(int(rows.sum()), len(rows))
 
 
-def shares(counts: Tally, names: dict[str, tuple[str, str]]) -> Values:
+def shares(counts: VerdictCounts, names: dict[str, tuple[str, str]]) -> Values:
     return {name: share(counts.of(part), counts.of(whole)) for name, (part, whole) in names.items()}
 
 
@@ -50,8 +50,8 @@ def likelihood(right: Bools, home: Bools) -> Estimate:
 
     An empty case would leave the interval undefined or too narrow: half a sentence is then added to each of the four.
     """
-    counts = tally(right, home, right, home)
-    cells = [Tally(counts).of(key) for key in ("11..", "01..", "10..", "00..")]
+    counts = count_verdicts(right, home, right, home)
+    cells = [VerdictCounts(counts).of(key) for key in ("11..", "01..", "10..", "00..")]
     out = theory.estimate_observed(counts)
     if out["M"] is None:
         return [None, 0.0, math.inf]
@@ -65,17 +65,17 @@ def likelihood(right: Bools, home: Bools) -> Estimate:
 
 def before_training(verdicts: Verdicts) -> Values:
     """Everything about a loop that decoding alone tells."""
-    counts = Tally(tally(verdicts.right, verdicts.home, verdicts.right, verdicts.home))
+    counts = VerdictCounts(count_verdicts(verdicts.right, verdicts.home, verdicts.right, verdicts.home))
     return {**shares(counts, BEFORE), "M": likelihood(verdicts.right, verdicts.home)}
 
 
 def observed(before: Verdicts, after: Verdicts) -> Values:
     """What training did to the sentences of a loop. Beside it `thm1`, Theorem 1 at the measured alpha."""
-    counts = tally(before.right, before.home, after.right, after.home)
+    counts = count_verdicts(before.right, before.home, after.right, after.home)
     out = theory.estimate_observed(counts)
     return {
         **before_training(before),
-        **shares(Tally(counts), AFTER),
+        **shares(VerdictCounts(counts), AFTER),
         "gain": [out["gain"], *out["gain_ci"]],
         "rho": [out["rho"], *(out["rho_ci"] or (0.0, math.inf))],
         "thm1": [out["thm1"], None, None],
@@ -125,7 +125,7 @@ def latent(verdicts: Verdicts) -> dict[str, Any]:
     accuracies = [share_of(step) for step in verdicts.steps]
     errors = len(verdicts.steps) - np.sum(verdicts.steps, axis=0)
     delta = share_of(verdicts.home[errors >= 2])
-    counts = tally(*verdicts.steps, verdicts.home)
+    counts = count_verdicts(*verdicts.steps, verdicts.home)
     return {
         **{f"q{number}": accuracy for number, accuracy in enumerate(accuracies, 1)},
         "delta": delta,

@@ -19,10 +19,10 @@ import torch
 from loopmt.config import Generate
 from loopmt.judge.score import sentence_bleu
 from loopmt.judge.validate import Agree, HeldOut, translate_ids
-from loopmt.model.limits import Limits
-from loopmt.model.translators import Translators
-from loopmt.model.travel import Walk, travel
-from loopmt.path import Hop, Path
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.translators import NetworkStack
+from loopmt.model.travel import Rollout, generate_along
+from loopmt.path import Hop, LanguagePath
 
 _RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
 _FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
@@ -34,16 +34,16 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Contender:
+class CandidatePath:
     """A loop that could teach a direction."""
 
     number: int
-    path: Path
+    path: LanguagePath
     settings: Sequence[Generate]
 
 
 @dataclass(frozen=True)
-class Worth:
+class RouteQuality:
     """What a route is worth: quality of what arrives, and the ratio M of the theory (below 1: coming home tells)."""
 
     quality: float
@@ -52,32 +52,32 @@ class Worth:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LoopChoice:
     """Weights of routes by number, and what they were chosen by, for the log."""
 
     weights: dict[int, float]
-    worth: dict[str, Worth]
+    worth: dict[str, RouteQuality]
 
     def as_json(self) -> dict[str, Any]:
         return {path: asdict(worth) for path, worth in self.worth.items()}
 
 
-def choose(
-    translators: Translators,
+def choose_loop_weights(
+    translators: NetworkStack,
     sets: Sequence[HeldOut],
-    candidates: Sequence[Contender],
+    candidates: Sequence[CandidatePath],
     supervised: Mapping[Hop, tuple[int, float]],
     precision: torch.dtype,
     key: tuple[str | int, ...],
     agree: Agree | None,
-) -> Choice:
+) -> LoopChoice:
     """Measure every candidate and share each direction among those that pay.
 
     `supervised` gives the number of the route of real pairs, and its share, for directions that have some.
     """
-    worth = measure(translators, sets, candidates, precision, key, agree)
+    worth = measure_routes(translators, sets, candidates, precision, key, agree)
     weights = dict(supervised.values())
-    shown: dict[str, Worth] = {}
+    shown: dict[str, RouteQuality] = {}
     for hop in dict.fromkeys(candidate.path.taught for candidate in candidates):
         mine = {candidate.number: worth[candidate.number] for candidate in candidates if candidate.path.taught == hop}
         direct = next((c.number for c in candidates if c.path.taught == hop and len(c.path.hops) == 2), None)
@@ -87,11 +87,11 @@ def choose(
         for candidate in candidates:
             if candidate.number in mine:
                 known = worth[candidate.number]
-                shown[str(candidate.path)] = Worth(known.quality, known.ratio, shares.get(candidate.number, 0.0))
-    return Choice(weights, shown)
+                shown[str(candidate.path)] = RouteQuality(known.quality, known.ratio, shares.get(candidate.number, 0.0))
+    return LoopChoice(weights, shown)
 
 
-def share_out(worth: Mapping[int, Worth], direct: int | None, must: bool) -> dict[int, float]:
+def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool) -> dict[int, float]:
     """Shares of the routes to one direction; `must` if nothing else feeds it."""
     bar = worth[direct].quality if direct is not None else 0.0
     best = max(one.quality for one in worth.values())
@@ -110,34 +110,36 @@ def share_out(worth: Mapping[int, Worth], direct: int | None, must: bool) -> dic
     return {number: quality / total for number, quality in kept.items()}
 
 
-def measure(
-    translators: Translators,
+def measure_routes(
+    translators: NetworkStack,
     sets: Sequence[HeldOut],
-    candidates: Sequence[Contender],
+    candidates: Sequence[CandidatePath],
     precision: torch.dtype,
     key: tuple[str | int, ...],
     agree: Agree | None,
-) -> dict[int, Worth]:
+) -> dict[int, RouteQuality]:
     """Walk every candidate from held-out text, judge what arrives, and whether it comes home."""
     held = {pairs.hop: pairs for pairs in sets}
-    walks: dict[int, Walk] = {}
+    walks: dict[int, Rollout] = {}
     for candidate in candidates:
         pairs = held.get(candidate.path.taught.reverse)
         if pairs is not None:
-            walks[candidate.number] = Walk(candidate.path, candidate.settings, pairs.source_ids)
-    travel(translators, list(walks.values()), Limits.on(translators.device), precision, (*key, "measure"))
+            walks[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.source_ids)
+    generate_along(translators, list(walks.values()), DecodeLimits.on(translators.device), precision, (*key, "measure"))
     found = {}
     for candidate in candidates:
         walk = walks.get(candidate.number)
         found[candidate.number] = (
             _worth(translators, walk, held[candidate.path.taught.reverse], precision, agree)
             if walk
-            else Worth(0.0, None)
+            else RouteQuality(0.0, None)
         )
     return found
 
 
-def _worth(translators: Translators, walk: Walk, pairs: HeldOut, precision: torch.dtype, agree: Agree | None) -> Worth:
+def _worth(
+    translators: NetworkStack, walk: Rollout, pairs: HeldOut, precision: torch.dtype, agree: Agree | None
+) -> RouteQuality:
     """`pairs` leads from the start of the walk to where it arrives."""
     taught, arrived = walk.path.taught, walk.trace[-1]
     texts = translators.vocab.decode(arrived.rows(), taught.source)
@@ -145,7 +147,7 @@ def _worth(translators: Translators, walk: Walk, pairs: HeldOut, precision: torc
     home = translate_ids(translators, taught, arrived, Generate(how="greedy"), precision)
     came_home = _quality(pairs.sources, pairs.hop.source, home, taught.target, pairs.sources, agree)
     limit = 0.5 if agree else _RIGHT / 100
-    return Worth(float(quality.mean()), _ratio(quality > limit, came_home > limit))
+    return RouteQuality(float(quality.mean()), _ratio(quality > limit, came_home > limit))
 
 
 def _quality(

@@ -19,18 +19,18 @@ from loopmt.errors import TheoryError
 from loopmt.judge.bootstrap import FloatArray
 from loopmt.judge.score import moses, sentence_bleu
 from loopmt.judge.validate import Agree
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 from loopmt.text.store import Store
 
 Bools = NDArray[np.bool_]
-Say = Callable[[Hop, Sequence[str]], list[str]]
+TranslateHop = Callable[[Hop, Sequence[str]], list[str]]
 """One hop for many texts."""
 Scores = dict[tuple[tuple[str, ...], bool], FloatArray | None]
 """Sentence BLEU by the languages walked so far and by smoothing; trips that begin alike share it."""
 
 
 @dataclass(frozen=True)
-class Start:
+class HeldOutText:
     """Held-out sentences of a direction, and what they are in each language that is known, row by row."""
 
     hop: Hop
@@ -39,11 +39,11 @@ class Start:
 
 
 @dataclass(frozen=True, eq=False)
-class Trip:
+class RoundTrip:
     """The sentences of a start on their way round a loop: as they set out, then after every hop."""
 
-    loop: Path
-    start: Start
+    loop: LanguagePath
+    start: HeldOutText
     texts: list[list[str]]
     _scores: Scores = field(default_factory=dict, repr=False)
 
@@ -74,7 +74,7 @@ def _bleu(language: str, texts: list[str], references: list[str], smooth: bool) 
 class Verdicts:
     """What became of every sentence on one loop."""
 
-    loop: Path
+    loop: LanguagePath
     right: Bools
     """The first hop translates it correctly (Y)."""
     home: Bools
@@ -94,17 +94,17 @@ class Verdicts:
         )
 
 
-class Rule(Protocol):
+class CorrectnessRule(Protocol):
     """Decides what is correct."""
 
     @property
     def name(self) -> str: ...
 
-    def judge(self, trip: Trip) -> Verdicts: ...
+    def judge(self, trip: RoundTrip) -> Verdicts: ...
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdRule:
     """Correct is what scores strictly above a sentence BLEU on Moses tokens, or equals the reference."""
 
     threshold: float = 20.0
@@ -118,7 +118,7 @@ class Threshold:
     def name(self) -> str:
         return f"{'' if self.smooth else 'unsmoothed '}BLEU > {self.threshold:g}"
 
-    def judge(self, trip: Trip) -> Verdicts:
+    def judge(self, trip: RoundTrip) -> Verdicts:
         above = [None if scores is None else scores > self.threshold for scores in trip.scores(self.smooth)]
         right, home = above[0], above[-1]
         assert right is not None and home is not None, "a start knows its direction's references and itself"
@@ -126,13 +126,13 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactRule:
     """Correct is what means the same, where the languages are built in."""
 
     agree: Agree
     name: str = "exact"
 
-    def judge(self, trip: Trip) -> Verdicts:
+    def judge(self, trip: RoundTrip) -> Verdicts:
         start = (trip.start.sources, trip.loop.languages[0])
         places = list(zip(trip.texts, trip.loop.languages, strict=True))
         kept = [self._same(start, place) for place in places[1:]]
@@ -153,9 +153,11 @@ def _read_last(kept: Sequence[Bools | None]) -> Bools | None:
     return kept[-2] if len(kept) > 1 else np.ones_like(kept[-1])
 
 
-def loops_of(hops: Collection[Hop], longest: int = 3) -> list[Path]:
+def loops_of(hops: Collection[Hop], longest: int = 3) -> list[LanguagePath]:
     """Every closed walk of 2 to `longest` hops that visits no language twice: first by direction, short ones first."""
-    return [Path(walk) for hop in hops for length in range(2, longest + 1) for walk in _closed(hops, hop, length)]
+    return [
+        LanguagePath(walk) for hop in hops for length in range(2, longest + 1) for walk in _closed(hops, hop, length)
+    ]
 
 
 def _closed(hops: Collection[Hop], first: Hop, length: int) -> list[tuple[str, ...]]:
@@ -169,9 +171,9 @@ def _goes_on(walk: tuple[str, ...], hop: Hop) -> bool:
     return hop.source == walk[-1] and hop.target not in walk
 
 
-def starts_of(
+def held_out_text(
     store: Store, name: str, hops: Iterable[Hop], most: int | None = None, lowercase: bool = False
-) -> list[Start]:
+) -> list[HeldOutText]:
     """The sentences of a valid or test set for every direction it has; a multi-way set knows all languages."""
     hops = list(hops)
     found = []
@@ -184,7 +186,7 @@ def starts_of(
                 if other_pair is not None and other_pair[0] == pair[0]:
                     known[language] = other_pair[1]
             references = {language: _form(texts[:most], lowercase) for language, texts in known.items()}
-            found.append(Start(hop, pair[0][:most], references))
+            found.append(HeldOutText(hop, pair[0][:most], references))
     return found
 
 
@@ -193,15 +195,18 @@ def _form(texts: list[str], lowercase: bool) -> list[str]:
     return [text.lower() for text in texts] if lowercase else texts
 
 
-def walk_loops(
-    say: Say, starts: Sequence[Start], loops: Sequence[Path], advance: Callable[[float], None] = lambda steps: None
-) -> list[Trip]:
+def translate_round_trips(
+    say: TranslateHop,
+    starts: Sequence[HeldOutText],
+    loops: Sequence[LanguagePath],
+    advance: Callable[[float], None] = lambda steps: None,
+) -> list[RoundTrip]:
     """Take every loop from the start of its first hop, all together, so that a direction speaks once a step."""
     pairs = ((loop, start) for start in starts for loop in loops if loop.hops[0] == start.hop)
     shared: Scores = {}
-    trips = [Trip(loop, start, [start.sources], shared) for loop, start in pairs]
+    trips = [RoundTrip(loop, start, [start.sources], shared) for loop, start in pairs]
     for step in range(max((len(trip.loop.hops) for trip in trips), default=0)):
-        under_way: dict[Hop, list[Trip]] = {}
+        under_way: dict[Hop, list[RoundTrip]] = {}
         for trip in trips:
             if step < len(trip.loop.hops):
                 under_way.setdefault(trip.loop.hops[step], []).append(trip)
@@ -214,7 +219,7 @@ def walk_loops(
     return trips
 
 
-def tally(*verdicts: Bools) -> dict[str, int]:
+def count_verdicts(*verdicts: Bools) -> dict[str, int]:
     """Sentences counted by their verdicts, written as bits."""
     codes = np.zeros(len(verdicts[0]), dtype=np.int64)
     for verdict in verdicts:

@@ -13,13 +13,13 @@ from importlib import resources
 from typing import Any
 
 from loopmt.judge.analysis import Estimate, Values
-from loopmt.judge.loops import Threshold
-from loopmt.path import Hop, Path
+from loopmt.judge.loops import ThresholdRule
+from loopmt.path import Hop, LanguagePath
 
 THRESHOLDS = (10, 20)
-RULES = tuple(Threshold(threshold, smooth=False) for threshold in THRESHOLDS)
+RULES = tuple(ThresholdRule(threshold, smooth=False) for threshold in THRESHOLDS)
 PARAMETERS = ("eta", "alpha", "beta", "gamma")
-Measured = Mapping[tuple[Path, str], Values]
+Measured = Mapping[tuple[LanguagePath, str], Values]
 """Values by loop and rule."""
 
 
@@ -73,8 +73,8 @@ def parameter_table(measured: Measured, languages: Sequence[str]) -> list[dict[s
     ]
 
 
-def dual(one: str, other: str) -> Path:
-    return Path((one, other, one))
+def dual(one: str, other: str) -> LanguagePath:
+    return LanguagePath((one, other, one))
 
 
 def _reverse(pair: str) -> str:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from loopmt.judge.analysis import AFTER, Estimate, Values, paired, shares
 from loopmt.judge.bootstrap import FloatArray
-from loopmt.judge.loops import Verdicts, tally
-from loopmt.judge.theory.estimate import Tally
+from loopmt.judge.loops import Verdicts, count_verdicts
+from loopmt.judge.theory.estimate import VerdictCounts
 from loopmt.rng import numpy_generator
 
 SAMPLES = 2000
@@ -45,7 +45,7 @@ def judge_pilot(before: Verdicts, trained: Verdicts, control: Verdicts) -> Pilot
 
 
 def _parameters(before: Verdicts, after: Verdicts) -> Values:
-    return shares(Tally(tally(before.right, before.home, after.right, after.home)), AFTER)
+    return shares(VerdictCounts(count_verdicts(before.right, before.home, after.right, after.home)), AFTER)
 
 
 def _cases(verdicts: Verdicts) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from loopmt.judge.loops import Verdicts
 from loopmt.judge.paper import printed
 from loopmt.judge.pilot import Pilot
 from loopmt.judge.theory.partition import Partition
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 
 VERDICTS = ("helps", "may help", "no signal", "likely harmful")
 """Best first."""
@@ -31,10 +31,10 @@ _STEPS = [Fraction(step, 10) for step in range(11)]
 
 
 @dataclass(frozen=True)
-class Prospect:
+class LoopForecast:
     """What can be said of one loop for the translator of its first hop."""
 
-    loop: Path
+    loop: LanguagePath
     values: Values
     gamma_star: float | None
     """Under hypothesis H training gains exactly below this gamma."""
@@ -61,9 +61,9 @@ class Prospect:
         return {**asdict(self), **head}
 
 
-def prospect(
+def forecast_loop(
     verdicts: Verdicts, pilot: Pilot | None = None, worth: float = WORTH, route: Estimate | None = None
-) -> Prospect:
+) -> LoopForecast:
     """Signal, headroom, bracket, break-even point and predicted gains of one loop, and the verdict on it.
 
     `route` is the quality of what its translator would learn from.
@@ -72,7 +72,7 @@ def prospect(
     cases = _partition(verdicts)
     seen = printed()["estimated_parameters_en-de"]
     gamma, alpha = (Fraction(fmean(chain(*seen[name]))) for name in ("gamma", "alpha"))
-    return Prospect(
+    return LoopForecast(
         verdicts.loop,
         values,
         None if cases.gamma_star is None else float(cases.gamma_star),
@@ -86,7 +86,7 @@ def prospect(
         },
         latent(verdicts) if verdicts.steps is not None else None,
         pilot,
-        *decide(values, pilot, worth, ahead(route, values["p"]) if route else None),
+        *decide(values, pilot, worth, is_ahead(route, values["p"]) if route else None),
     )
 
 
@@ -139,7 +139,7 @@ def decide(
     return "may help", _conditions(values, pilot)
 
 
-def ahead(route: Estimate, other: Estimate, whose: str = "the translator itself") -> str | None:
+def is_ahead(route: Estimate, other: Estimate, whose: str = "the translator itself") -> str | None:
     """That a route brings right sources more often than something else is right, if the intervals say so."""
     (rate, low, _), (bar, _, high) = route, other
     if rate is None or bar is None or low is None or high is None or low <= high:
@@ -197,10 +197,10 @@ def too_weak(grid: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Pivot:
+class PivotRoute:
     """What a longer loop adds to the dual loop of its direction."""
 
-    loop: Path
+    loop: LanguagePath
     new_information: Estimate
     """M among what the dual loop brings home; below 1 the longer loop sees errors that the dual one does not."""
     coverage: Estimate
@@ -225,23 +225,23 @@ class Pivot:
 def rank_pivots(
     dual: Verdicts,
     longer: Sequence[Verdicts],
-    pilots: Mapping[Path, Pilot] | None = None,
+    pilots: Mapping[LanguagePath, Pilot] | None = None,
     worth: float = WORTH,
-    routes: Mapping[Path, Estimate] | None = None,
-) -> list[Pivot]:
+    routes: Mapping[LanguagePath, Estimate] | None = None,
+) -> list[PivotRoute]:
     """Best first: by new information, then by what is covered above false alarms."""
     pivots = (_pivot(dual, one, (pilots or {}).get(one.loop), worth, routes or {}) for one in longer)
     return sorted(pivots, key=_order)
 
 
 def _pivot(
-    dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float, routes: Mapping[Path, Estimate]
-) -> Pivot:
+    dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float, routes: Mapping[LanguagePath, Estimate]
+) -> PivotRoute:
     way, direct = (routes.get(training_path(one.loop)) for one in (longer, dual))
-    better = ahead(way, direct, "by the direct way back") if way and direct else None
+    better = is_ahead(way, direct, "by the direct way back") if way and direct else None
     blind, found = dual.home & ~dual.right, dual.home & dual.right
     new = likelihood(dual.right[dual.home], longer.home[dual.home])
-    return Pivot(
+    return PivotRoute(
         longer.loop,
         new,
         share_of(~longer.home[blind]),
@@ -253,7 +253,7 @@ def _pivot(
     )
 
 
-def _order(pivot: Pivot) -> tuple[float, float]:
+def _order(pivot: PivotRoute) -> tuple[float, float]:
     ratio = pivot.new_information[0]
     return (float("inf") if ratio is None else ratio, (pivot.false_alarms[0] or 0.0) - (pivot.coverage[0] or 0.0))
 
@@ -262,15 +262,15 @@ def _order(pivot: Pivot) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class DirectionForecast:
     """All loops of one direction."""
 
     direction: Hop
-    prospects: list[Prospect]
-    pivots: list[Pivot]
+    prospects: list[LoopForecast]
+    pivots: list[PivotRoute]
 
     @property
-    def best(self) -> Prospect:
+    def best(self) -> LoopForecast:
         return min(self.prospects, key=lambda one: VERDICTS.index(one.verdict))
 
     def as_json(self) -> dict[str, Any]:
@@ -282,12 +282,12 @@ class Outlook:
         }
 
 
-def outlooks(
+def forecast_directions(
     measured: Sequence[Verdicts],
-    pilots: Mapping[Path, Pilot] | None = None,
-    beside: Mapping[Path, Pilot] | None = None,
+    pilots: Mapping[LanguagePath, Pilot] | None = None,
+    beside: Mapping[LanguagePath, Pilot] | None = None,
     worth: float = WORTH,
-) -> dict[Hop, Outlook]:
+) -> dict[Hop, DirectionForecast]:
     """What every direction may expect of each of its loops; `beside` are pilots of longer loops over the dual one."""
     found = {}
     quality = route_quality(measured)
@@ -295,35 +295,35 @@ def outlooks(
         mine = [verdicts for verdicts in measured if verdicts.loop.hops[0] == direction]
         routes = quality.get(direction, {})
         prospects = [
-            prospect(verdicts, (pilots or {}).get(verdicts.loop), worth, routes.get(training_path(verdicts.loop)))
+            forecast_loop(verdicts, (pilots or {}).get(verdicts.loop), worth, routes.get(training_path(verdicts.loop)))
             for verdicts in mine
         ]
         dual = next((verdicts for verdicts in mine if len(verdicts.loop.hops) == 2), None)
         longer = [verdicts for verdicts in mine if len(verdicts.loop.hops) > 2]
         pivots = rank_pivots(dual, longer, beside, worth, routes) if dual else []
-        found[direction] = Outlook(direction, prospects, pivots)
+        found[direction] = DirectionForecast(direction, prospects, pivots)
     return found
 
 
 # -- from loops to training ------------------------------------------------------------------------------------
 
 
-def training_path(loop: Path) -> Path:
+def training_path(loop: LanguagePath) -> LanguagePath:
     """The same translators, begun one hop later: the path that teaches the loop's first hop."""
-    return Path((*loop.languages[1:], loop.languages[1]))
+    return LanguagePath((*loop.languages[1:], loop.languages[1]))
 
 
-def loop_of(path: Path) -> Path:
+def loop_of(path: LanguagePath) -> LanguagePath:
     """The loop whose first hop a closed path teaches."""
-    return Path((path.languages[-2], *path.languages[:-1]))
+    return LanguagePath((path.languages[-2], *path.languages[:-1]))
 
 
-def route_quality(measured: Sequence[Verdicts]) -> dict[Hop, dict[Path, Estimate]]:
+def route_quality(measured: Sequence[Verdicts]) -> dict[Hop, dict[LanguagePath, Estimate]]:
     """For each taught direction and closed path that ends with it: how often the source it learns from is right.
 
     A path's learner reads what the hops before it made of the start; None where no reference can tell.
     """
-    found: dict[Hop, dict[Path, Estimate]] = {}
+    found: dict[Hop, dict[LanguagePath, Estimate]] = {}
     for verdicts in measured:
         quality = [None, 0.0, 1.0] if verdicts.source is None else share_of(verdicts.source)
         found.setdefault(verdicts.loop.taught, {})[verdicts.loop] = quality

@@ -12,7 +12,7 @@ from typing import Any
 from loopmt.config import Experiment, expansions
 from loopmt.judge.analysis import Estimate, share
 from loopmt.judge.plan import VERDICTS, loop_of
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 
 Row = dict[str, Any]
 Json = Mapping[str, Any]
@@ -24,7 +24,7 @@ def predicted_rows(experiment: Experiment, plan: Json, analysis: Json) -> list[R
     Only stages that came from the translators that the plan was made on: of others it says nothing.
     """
     gains = {
-        (row["after"], row["control"], row["set"], Path.parse(row["loop"]).hops[0]): row["values"]["gain"]
+        (row["after"], row["control"], row["set"], LanguagePath.parse(row["loop"]).hops[0]): row["values"]["gain"]
         for row in analysis["beyond_placebo"]
         if row["rule"] == plan["rule"] and _comes_from(experiment, row["after"], plan["stage"])
     }
@@ -52,7 +52,7 @@ def _added(experiment: Experiment, of: str, against: str, direction: Hop, plan: 
     return min(planned, key=lambda loop: VERDICTS.index(loop["verdict"]), default=None)
 
 
-def _loops(experiment: Experiment, stage: str, direction: Hop) -> set[Path]:
+def _loops(experiment: Experiment, stage: str, direction: Hop) -> set[LanguagePath]:
     expanded = expansions(experiment, experiment.stage(stage))
     paths = [path for _, expansion in expanded for path in expansion.paths]
     return {loop_of(path) for path in paths if path.loop and path.taught == direction}

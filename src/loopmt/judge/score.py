@@ -27,7 +27,7 @@ ORDER = 4
 
 
 @dataclass(frozen=True)
-class Marked:
+class MetricInput:
     """Translations into a language, to be marked against references."""
 
     hypotheses: Texts
@@ -36,7 +36,7 @@ class Marked:
     lowercase: bool = False
 
 
-def surface_statistics(marked: Marked) -> dict[str, Statistics]:
+def surface_statistics(marked: MetricInput) -> dict[str, Statistics]:
     """Every metric that compares words and characters; what it returns can travel between processes."""
     texts, lower = (marked.hypotheses, marked.references), marked.lowercase
     return {

@@ -7,22 +7,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from loopmt.config import Auto
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.choose import FAR_BELOW
-from loopmt.judge.plan import Outlook, training_path
+from loopmt.judge.plan import DirectionForecast, training_path
 from loopmt.judge.zero_resource import ZeroResource
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 
 LOOPS = 1 / Auto().supervised - 1
 """What the loops to a direction weigh together, where its bitext weighs 1: the share that chosen loops have too."""
 
-Quality = Mapping[Hop, Mapping[Path, Estimate]]
+Quality = Mapping[Hop, Mapping[LanguagePath, Estimate]]
 
 
 def suggest_weights(
-    outlooks: Mapping[Hop, Outlook],
+    outlooks: Mapping[Hop, DirectionForecast],
     quality: Quality,
-    fed: Callable[[Path], bool],
+    fed: Callable[[LanguagePath], bool],
     untrained: Sequence[ZeroResource] = (),
-) -> dict[Path, float]:
+) -> dict[LanguagePath, float]:
     """Paths to train on with their weights; those that teach one direction sum to LOOPS, where its bitext weighs 1.
 
     A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
@@ -30,7 +30,7 @@ def suggest_weights(
     right; a route of less than half the quality of the best gets nothing. Directions not taught yet are taught by
     whatever leads to them, shared alike.
     """
-    weights: dict[Path, float] = {}
+    weights: dict[LanguagePath, float] = {}
     for direction, outlook in outlooks.items():
         paths = [path for path in map(training_path, _chosen(outlook)) if fed(path)]
         weights |= _shared({path: quality.get(direction, {}).get(path) for path in paths})
@@ -39,7 +39,7 @@ def suggest_weights(
     return weights
 
 
-def _shared(quality: Mapping[Path, Estimate | None]) -> dict[Path, float]:
+def _shared(quality: Mapping[LanguagePath, Estimate | None]) -> dict[LanguagePath, float]:
     """The weights of paths that teach one direction."""
     rates = {path: _rate(estimate) for path, estimate in quality.items()}
     best = max(rates.values(), default=0.0)
@@ -48,7 +48,7 @@ def _shared(quality: Mapping[Path, Estimate | None]) -> dict[Path, float]:
     return {path: max(0.01, round(LOOPS * rate / total, 2)) for path, rate in rates.items()}
 
 
-def _chosen(outlook: Outlook) -> list[Path]:
+def _chosen(outlook: DirectionForecast) -> list[LanguagePath]:
     pivots = {pivot.loop: pivot for pivot in outlook.pivots}
     return [
         one.loop
@@ -62,7 +62,7 @@ def _rate(quality: Estimate | None) -> float:
     return 0.5 if quality is None or quality[0] is None else max(quality[0], 0.01)
 
 
-def as_toml(weights: Mapping[Path, float], start: str, updates: int, taken: Collection[str]) -> str | None:
+def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, taken: Collection[str]) -> str | None:
     """Two stages and their comparison, valid where they are pasted; None if no loop is worth trying."""
     if not weights:
         return None

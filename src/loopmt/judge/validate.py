@@ -9,10 +9,10 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import say
-from loopmt.model.limits import Limits
-from loopmt.model.scoring import surprise
-from loopmt.model.translators import Translators
+from loopmt.model.decoding import generate
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.scoring import negative_log_likelihood
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
@@ -31,7 +31,7 @@ class HeldOut:
     reference_ids: Ragged
 
 
-def held_out(store: Store, translators: Translators, name: str, most: int | None = None) -> list[HeldOut]:
+def held_out(store: Store, translators: NetworkStack, name: str, most: int | None = None) -> list[HeldOut]:
     """The pairs of a set for every direction that has some."""
     found = []
     for hop in translators.hops:
@@ -46,16 +46,20 @@ def held_out(store: Store, translators: Translators, name: str, most: int | None
 
 
 def translate_ids(
-    translators: Translators, hop: Hop, sources: Ragged, how: Generate, precision: torch.dtype
+    translators: NetworkStack, hop: Hop, sources: Ragged, how: Generate, precision: torch.dtype
 ) -> list[str]:
     """Text of one hop from ids."""
     speaker = translators.speaker(hop, "live", precision)
-    said = say(speaker, translators.addressed(sources, hop), how, Limits.on(translators.device))
+    said = generate(speaker, translators.addressed(sources, hop), how, DecodeLimits.on(translators.device))
     return translators.vocab.decode(said.ids.rows(), hop.target)
 
 
 def bleu_by_hop(
-    translators: Translators, sets: Sequence[HeldOut], how: Generate, precision: torch.dtype, agree: Agree | None = None
+    translators: NetworkStack,
+    sets: Sequence[HeldOut],
+    how: Generate,
+    precision: torch.dtype,
+    agree: Agree | None = None,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """BLEU and exact accuracy of every direction."""
     bleu: dict[str, float] = {}
@@ -76,11 +80,11 @@ def exact_accuracy(agree: Agree, pairs: HeldOut, said: Sequence[str]) -> float:
     return sum(right) / max(len(right), 1)
 
 
-def loss_by_hop(translators: Translators, sets: Sequence[HeldOut], precision: torch.dtype) -> dict[str, float]:
+def loss_by_hop(translators: NetworkStack, sets: Sequence[HeldOut], precision: torch.dtype) -> dict[str, float]:
     """Mean loss per target token, without label smoothing and dropout."""
     return {str(pairs.hop): _loss(translators, pairs, precision) for pairs in sets}
 
 
-def _loss(translators: Translators, pairs: HeldOut, precision: torch.dtype) -> float:
-    losses, tokens = surprise(translators, pairs.hop, pairs.source_ids, pairs.reference_ids, precision)
+def _loss(translators: NetworkStack, pairs: HeldOut, precision: torch.dtype) -> float:
+    losses, tokens = negative_log_likelihood(translators, pairs.hop, pairs.source_ids, pairs.reference_ids, precision)
     return float(losses.sum() / max(tokens.sum(), 1))

@@ -14,7 +14,7 @@ from typing import Any
 
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.plan import VERDICTS, WORTH
-from loopmt.path import Hop, Path, ways
+from loopmt.path import Hop, LanguagePath, ways
 
 _UNKNOWN: Estimate = [None, 0.0, 1.0]
 
@@ -24,9 +24,9 @@ class ZeroResource:
     """What can be said of a direction not taught yet."""
 
     direction: Hop
-    sources: dict[Path, Estimate]
+    sources: dict[LanguagePath, Estimate]
     """By the path that would teach it: how often what it would read is right."""
-    through: dict[Path, Estimate]
+    through: dict[LanguagePath, Estimate]
     """How often decoding through others is right, and untaught, where a shared network can."""
     verdict: str
     why: str
@@ -50,17 +50,20 @@ def missing(languages: Sequence[str], taught: Collection[Hop], spoken: Collectio
 
 
 def zero_resource(
-    direction: Hop, hops: Collection[Hop], arrived: Mapping[Path, Estimate], worth: float = WORTH
+    direction: Hop, hops: Collection[Hop], arrived: Mapping[LanguagePath, Estimate], worth: float = WORTH
 ) -> ZeroResource:
     """`arrived`: how often what a walk brings is right, where a reference can tell."""
     back = {
-        Path((*way.languages, way.languages[0])): arrived.get(way, _UNKNOWN) for way in ways(direction.reverse, hops)
+        LanguagePath((*way.languages, way.languages[0])): arrived.get(way, _UNKNOWN)
+        for way in ways(direction.reverse, hops)
     }
     there = {way: arrived.get(way, _UNKNOWN) for way in ways(direction, hops)}
     return ZeroResource(direction, back, there, *_decide(back, there, worth))
 
 
-def _decide(sources: Mapping[Path, Estimate], through: Mapping[Path, Estimate], worth: float) -> tuple[str, str]:
+def _decide(
+    sources: Mapping[LanguagePath, Estimate], through: Mapping[LanguagePath, Estimate], worth: float
+) -> tuple[str, str]:
     if not sources:
         return "no signal", "no translator leads to its source, so there is nothing to teach it with."
     known = {path: (rate, low) for path, (rate, low, _) in sources.items() if rate is not None and low is not None}
@@ -74,5 +77,5 @@ def _decide(sources: Mapping[Path, Estimate], through: Mapping[Path, Estimate], 
     return "may help", f"{rate:.0%} of what {path} would teach it with is right{beat}."
 
 
-def _named(way: Path) -> str:
+def _named(way: LanguagePath) -> str:
     return f"{way} untaught" if len(way.hops) == 1 else str(way)

@@ -15,9 +15,9 @@ from torch import Tensor
 from loopmt.config import Train
 from loopmt.learn.learner import Learner
 from loopmt.model.captured import record
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.processes import Processes
-from loopmt.text.batch import Batch, Shape
+from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.ids import EOS, PAD
 
 
@@ -32,10 +32,12 @@ class _Recorded:
 class CapturedLearner(Learner):
     """The same updates, without the cost of launching them kernel by kernel."""
 
-    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes, unit: int = 1) -> None:
+    def __init__(
+        self, translators: NetworkStack, train: Train, paths: int, processes: Processes, unit: int = 1
+    ) -> None:
         super().__init__(translators, train, paths, processes, unit)
         self.pool = torch.cuda.graph_pool_handle()
-        self.adding: dict[Shape, _Recorded] = {}
+        self.adding: dict[BatchShape, _Recorded] = {}
         self.applying: torch.cuda.CUDAGraph | None = None
 
     def add(self, batch: Batch) -> None:
@@ -47,7 +49,7 @@ class CapturedLearner(Learner):
         recorded.inputs.copy_(staged, non_blocking=True)
         recorded.graph.replay()
 
-    def _record(self, shape: Shape) -> _Recorded:
+    def _record(self, shape: BatchShape) -> _Recorded:
         """Recorded on a batch of nothing, which adds nothing."""
         num, device = self.translators.num_networks, self.weights.device
         rows, places = num * shape.rows, num * shape.rows * shape.length

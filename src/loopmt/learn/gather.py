@@ -18,19 +18,19 @@ import numpy as np
 import torch
 
 from loopmt.config import Generate, MixEntry, Train
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.precision import precision
 from loopmt.model.scoring import Floats, dual_cross_entropy
-from loopmt.model.sieve import Sieve
-from loopmt.model.translators import Translators
-from loopmt.model.travel import HopRecord, Walk, travel
-from loopmt.path import Hop, Path
-from loopmt.processes import Processes, settle
+from loopmt.model.sieve import SyntheticTextFilter
+from loopmt.model.translators import NetworkStack
+from loopmt.model.travel import HopRecord, Rollout, generate_along
+from loopmt.path import Hop, LanguagePath
+from loopmt.processes import Processes, synchronize
 from loopmt.rng import numpy_generator
-from loopmt.text.batch import Rows, Shape, interleave
+from loopmt.text.batch import BatchShape, Rows, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store, row_indices
-from loopmt.text.subwords import Loosened
+from loopmt.text.subwords import SubwordDropout
 
 _SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
@@ -42,7 +42,7 @@ class Route:
     """One path of a stage's mix, with the settings of its entry."""
 
     number: int
-    path: Path
+    path: LanguagePath
     entry: MixEntry
     entry_number: int
 
@@ -67,7 +67,7 @@ def one_by_entry(routes: Sequence[Route]) -> Iterable[Route]:
 
 
 @dataclass
-class Stream:
+class ReadPosition:
     """How far a route has read its text, and how much of what it last generated was kept."""
 
     read: int = 0
@@ -75,12 +75,12 @@ class Stream:
 
 
 @dataclass
-class Gathered:
+class GatheredRound:
     """A round's rows of every network, and what it took to get them."""
 
     networks: list[Rows]
     records: list[tuple[int, HopRecord]] = field(default_factory=list)  # with the route's number
-    streams: dict[int, Stream] = field(default_factory=dict)  # where routes stand after the round
+    streams: dict[int, ReadPosition] = field(default_factory=dict)  # where routes stand after the round
     generated_tokens: int = 0
     seconds: float = 0.0
     generate_seconds: float = 0.0  # of them, those of walking
@@ -93,10 +93,10 @@ class Gatherer:
         self,
         routes: Sequence[Route],
         store: Store,
-        translators: Translators,
+        translators: NetworkStack,
         train: Train,
-        shapes: Sequence[Shape],
-        sieve: Sieve,
+        shapes: Sequence[BatchShape],
+        sieve: SyntheticTextFilter,
         processes: Processes,
         key: tuple[str | int, ...],
     ) -> None:
@@ -108,8 +108,8 @@ class Gatherer:
         self.sieve = sieve
         self.processes = processes
         self.key = key
-        self.limits = Limits.on(translators.device, train.max_length)
-        self.loosened = Loosened(translators.vocab, train.subword_dropout)
+        self.limits = DecodeLimits.on(translators.device, train.max_length)
+        self.loosened = SubwordDropout(translators.vocab, train.subword_dropout)
         places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
         self._places = {route.number: places[route.path.ends] for route in routes}
         self._balance = self._balances()
@@ -119,16 +119,16 @@ class Gatherer:
         self,
         number: int,
         weights: Mapping[int, float],
-        streams: Mapping[int, Stream] | None = None,
+        streams: Mapping[int, ReadPosition] | None = None,
         updates: int | None = None,
-    ) -> Gathered:
+    ) -> GatheredRound:
         """The rows of round `number`, for the routes that have a weight in it; a stage's last may be of few updates."""
         started = time.perf_counter()
         active = self._drawn(number, weights)
         if updates is None or not any(route.synthetic for route in active):
             updates = self.train.round  # reading is cheap, and packing takes what it needs; generating is not
         shares = {route: share * self._balance[route] for route, share in _shares(active, weights).items()}
-        before = {route.number: (streams or {}).get(route.number, Stream()) for route in active}
+        before = {route.number: (streams or {}).get(route.number, ReadPosition()) for route in active}
         counts = {
             route.number: self._count(route, shares[route.number], before[route.number], updates) for route in active
         }
@@ -139,7 +139,7 @@ class Gatherer:
         ]
         for route in active:
             kept = len(rows[route.number]) / max(len(texts[route.number][1]), 1)
-            gathered.streams[route.number] = Stream(before[route.number].read + counts[route.number], kept)
+            gathered.streams[route.number] = ReadPosition(before[route.number].read + counts[route.number], kept)
         gathered.seconds = time.perf_counter() - started
         return gathered
 
@@ -159,7 +159,7 @@ class Gatherer:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _mean_places(self, path: Path) -> float:
+    def _mean_places(self, path: LanguagePath) -> float:
         """Places that a row of real text at the path's ends takes in a batch, on average, padding included."""
         lengths = self.store.longer_sides(*path.ends, _SAMPLE) + 1
         fitting = lengths[lengths <= self.shapes[-1].length]
@@ -180,7 +180,7 @@ class Gatherer:
         total = sum(sizes.values())
         return {route.number: sizes[route.path.taught] * len(hops) / total for route in self.routes}
 
-    def _count(self, route: Route, share: float, stream: Stream, updates: int) -> int:
+    def _count(self, route: Route, share: float, stream: ReadPosition, updates: int) -> int:
         """Real rows that so many updates need, as many more as the generators are expected to lose."""
         places = updates * self.train.tokens * _SURPLUS / self._places[route.number] / route.entry.samples
         return math.ceil(places * share / max(min(stream.kept, route.entry.keep), _FEWEST_KEPT))
@@ -201,12 +201,12 @@ class Gatherer:
 
     def _walk(
         self, routes: Sequence[Route], texts: Mapping[int, tuple[Ragged, Ragged]], number: int
-    ) -> tuple[dict[int, Rows], Gathered]:
+    ) -> tuple[dict[int, Rows], GatheredRound]:
         """Generate where a route generates; each process walks its share of the rows, then all have all."""
         rank, size = self.processes.rank, self.processes.size
         mine = {route.number: np.arange(rank, len(texts[route.number][0]), size) for route in routes}
         walks = {
-            route.number: Walk(route.path, route.settings, texts[route.number][0].take(mine[route.number]))
+            route.number: Rollout(route.path, route.settings, texts[route.number][0].take(mine[route.number]))
             for route in routes
             if route.synthetic
         }
@@ -215,7 +215,7 @@ class Gatherer:
         said = {route: (walk.trace[-1], walk.keep, doubts[route]) for route, walk in walks.items()}
         records = {route: walk.records for route, walk in walks.items()}
         everyone = self.processes.collect((said, records, tokens))
-        gathered = Gathered([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
+        gathered = GatheredRound([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
         gathered.records = [
             (route, _added_up(hop))
             for route in walks
@@ -225,21 +225,21 @@ class Gatherer:
         return {route.number: self._rows(route, texts[route.number], parts, number) for route in routes}, gathered
 
     def _generate(
-        self, walks: Mapping[int, Walk], ends: Mapping[int, Ragged], number: int
+        self, walks: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
     ) -> tuple[int, dict[int, Floats], float]:
         """Take all walks to their last hop: the tokens, how doubtful what was said is, and the seconds of it."""
         if not walks:
             return 0, {}, 0.0
         device = self.translators.device
-        settle(device)  # what is still being learnt holds generating up, and is none of it
+        synchronize(device)  # what is still being learnt holds generating up, and is none of it
         began = time.perf_counter()
         key = (*self.key, "generate", number, self.processes.rank)
         dtype = precision(self.train, device)
-        tokens = travel(self.translators, list(walks.values()), self.limits, dtype, key, self.sieve)
+        tokens = generate_along(self.translators, list(walks.values()), self.limits, dtype, key, self.sieve)
         doubts = {route: self._doubts(self.routes[route], walk, ends[route], dtype) for route, walk in walks.items()}
         return tokens, doubts, time.perf_counter() - began
 
-    def _doubts(self, route: Route, walk: Walk, ends: Ragged, dtype: torch.dtype) -> Floats:
+    def _doubts(self, route: Route, walk: Rollout, ends: Ragged, dtype: torch.dtype) -> Floats:
         """How doubtful each generated sentence is beside the real one at the end of the walk."""
         if route.entry.keep == 1:
             return np.zeros(len(ends))
@@ -288,7 +288,7 @@ def _one_by_ends(routes: Sequence[Route]) -> Iterable[Route]:
 
 def _names(routes: Sequence[Route]) -> dict[int, tuple[str | int, ...]]:
     """What a route's draws are keyed by: its path, and how many routes before it have the same."""
-    seen = Counter[Path]()
+    seen = Counter[LanguagePath]()
     names: dict[int, tuple[str | int, ...]] = {}
     for route in routes:
         names[route.number] = (str(route.path), seen[route.path]) if seen[route.path] else (str(route.path),)

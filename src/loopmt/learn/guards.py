@@ -16,7 +16,7 @@ _FEWEST_DISTINCT = 0.3
 
 
 @dataclass
-class Watch:
+class HopCounts:
     """Sums of one hop of one path since the last line of the log."""
 
     path: str
@@ -31,7 +31,7 @@ class Watch:
     distinct: int = 0
     copies: int = 0
 
-    def add(self, record: HopRecord | Watch) -> None:
+    def add(self, record: HopRecord | HopCounts) -> None:
         self.offered += record.offered
         for reason, count in record.dropped.items():
             self.dropped[reason] = self.dropped.get(reason, 0) + count
@@ -56,7 +56,7 @@ class Alarm:
         return asdict(self)
 
 
-class Guard:
+class AlarmMonitor:
     """Adds up what hops report and raises alarms."""
 
     def __init__(self, routes: Sequence[Route], state: Mapping[str, Sequence[dict[str, Any]]] | None = None) -> None:
@@ -70,25 +70,25 @@ class Guard:
             place = places.get(route, 0)
             places[route] = place + 1
             path = str(self.routes[route].path)
-            self.watches.setdefault((route, place), Watch(path, str(record.hop), route, place)).add(record)
+            self.watches.setdefault((route, place), HopCounts(path, str(record.hop), route, place)).add(record)
 
     def state(self) -> dict[str, list[dict[str, Any]]]:
         """What a checkpoint needs to go on watching."""
         watches = {"window": self.watches, "unjudged": self.unjudged}
         return {name: [asdict(watch) for watch in found.values()] for name, found in watches.items()}
 
-    def window(self) -> list[Watch]:
+    def window(self) -> list[HopCounts]:
         """What was watched since the last call."""
         closed, self.watches = self.watches, {}
         for key, watch in closed.items():
-            self.unjudged.setdefault(key, Watch(watch.path, watch.hop, watch.route, watch.place)).add(watch)
+            self.unjudged.setdefault(key, HopCounts(watch.path, watch.hop, watch.route, watch.place)).add(watch)
         return list(closed.values())
 
     def alarms(self) -> list[Alarm]:
         """Alarms of the windows that were closed, each raised once."""
         judged = [watch for watch in self.unjudged.values() if watch.offered >= _FEWEST]
         self.unjudged = {key: watch for key, watch in self.unjudged.items() if watch.offered < _FEWEST}
-        return [Alarm(watch.route, watch.path, watch.hop, what) for watch in judged if (what := _trouble(watch))]
+        return [Alarm(watch.route, watch.path, watch.hop, what) for watch in judged if (what := _problem(watch))]
 
     def forget(self, routes: Iterable[int]) -> None:
         gone = set(routes)
@@ -96,11 +96,11 @@ class Guard:
         self.unjudged = {key: watch for key, watch in self.unjudged.items() if key[0] not in gone}
 
 
-def _by_place(watches: Sequence[dict[str, Any]]) -> dict[tuple[int, int], Watch]:
-    return {(watch["route"], watch["place"]): Watch(**watch) for watch in watches}
+def _by_place(watches: Sequence[dict[str, Any]]) -> dict[tuple[int, int], HopCounts]:
+    return {(watch["route"], watch["place"]): HopCounts(**watch) for watch in watches}
 
 
-def _trouble(watch: Watch) -> str | None:
+def _problem(watch: HopCounts) -> str | None:
     dropped = sum(watch.dropped.values()) / watch.offered
     copies, distinct = watch.copies / watch.offered, watch.distinct / max(watch.distinct_inputs, 1)
     if copies > _MOST_COPIES:

@@ -17,19 +17,19 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Train
-from loopmt.learn.splitting import Splitting
-from loopmt.model.adam import Adam, Step
-from loopmt.model.gradients import Adding, Writing
+from loopmt.learn.splitting import BatchSplitter
+from loopmt.model.adam import Adam, AdamStep
+from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
 from loopmt.model.losses import losses_with
 from loopmt.model.precision import precision
 from loopmt.model.transformer import Dropout
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.processes import Processes
 from loopmt.text.batch import Batch
 
 
 @dataclass
-class Tally:
+class LossTally:
     """What happened since the last log, kept on the device: sums by network and path."""
 
     loss: Tensor  # (N, J), label-smoothed loss summed over tokens
@@ -39,7 +39,7 @@ class Tally:
     bad_update: Tensor  # (N,), the first update whose gradient was not finite, or -1
 
     @classmethod
-    def new(cls, networks: int, paths: int, device: torch.device) -> Tally:
+    def new(cls, networks: int, paths: int, device: torch.device) -> LossTally:
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(*shape, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
 
@@ -54,7 +54,9 @@ class Tally:
 class Learner:
     """The optimizer of all networks, and what it needs to resume."""
 
-    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes, unit: int = 1) -> None:
+    def __init__(
+        self, translators: NetworkStack, train: Train, paths: int, processes: Processes, unit: int = 1
+    ) -> None:
         self.translators = translators
         self.train = train
         self.processes = processes
@@ -68,12 +70,12 @@ class Learner:
         self.rate = torch.zeros((), device=self.weights.device)
         self.unit = unit  # how many rows are combined at most
         self.grouped = unit > 1
-        self.tally = Tally.new(translators.num_networks, paths, self.weights.device)
+        self.tally = LossTally.new(translators.num_networks, paths, self.weights.device)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
         self.adam = Adam(*train.adam, train.weight_decay)
         self.precision = precision(train, self.weights.device)
-        self.splitting = Splitting(train)
+        self.splitting = BatchSplitter(train)
 
     def own_weights(self) -> Tensor:
         """The weights that this process updates: all of them."""
@@ -112,16 +114,16 @@ class Learner:
             weights, self.translators.transformer, source, target, self.train.label_smoothing, self.dropout
         )
         if self.grouped:
-            losses_NB = losses_NB * group_weights(losses_NB, groups)
+            losses_NB = losses_NB * logmeanexp_factors(losses_NB, groups)
         weights.backward(losses_NB.sum())
         self.count(losses_NB, tokens_NB, paths)
 
-    def learning(self) -> Adding | Writing:
+    def learning(self) -> AccumulatedGradient | WrittenGradient:
         """On a CPU the first part of an update writes its gradient, also over that of an attempt that failed."""
         layout = self.translators.layout
         if self.weights.is_cpu and self.precision == torch.float32 and not self.tokens.any():
-            return Writing(layout, self.weights, self.gradient)
-        return Adding(layout, self.weights.to(self.precision), self.gradient)
+            return WrittenGradient(layout, self.weights, self.gradient)
+        return AccumulatedGradient(layout, self.weights.to(self.precision), self.gradient)
 
     def count(self, losses_NB: Tensor, tokens_NB: Tensor, paths: Tensor) -> None:
         self.tokens += tokens_NB.sum(1)
@@ -138,7 +140,9 @@ class Learner:
         good = finite & (self.tokens > 0)
         self.steps += good
         scale = self.train.clip / norm.clamp_min(self.train.clip) / tokens if self.train.clip else 1 / tokens
-        step = Step(self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam)
+        step = AdamStep(
+            self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam
+        )
         take = fused_adam_step if self.weights.is_cpu else self.translators.transformer.fuse(adam_step)
         take(step)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
@@ -173,7 +177,7 @@ class Learner:
             self.translators.copies["ema"].copy_(tensors["ema"])
 
 
-def adam_step(step: Step) -> None:
+def adam_step(step: AdamStep) -> None:
     """In as few passes over the weights as it takes."""
     adam, steps, good, rate = step.adam, step.steps.clamp_min(1), step.good, step.rate
     gradient = step.gradient.mul_(step.scale[:, None]).masked_fill_(~good[:, None], 0)
@@ -187,7 +191,7 @@ def adam_step(step: Step) -> None:
     gradient.zero_()
 
 
-def fused_adam_step(step: Step) -> None:
+def fused_adam_step(step: AdamStep) -> None:
     """The same by torch's kernel for CPUs, in one pass; which networks are good must be known here."""
     adam = step.adam
     for row in step.good.nonzero()[:, 0].tolist():
@@ -199,7 +203,7 @@ def fused_adam_step(step: Step) -> None:
     step.gradient.zero_()
 
 
-def group_weights(losses_NB: Tensor, groups_NB: Tensor) -> Tensor:
+def logmeanexp_factors(losses_NB: Tensor, groups_NB: Tensor) -> Tensor:
     """Weights that turn a sum of losses into -log of the mean likelihood of each group, times the group's size.
 
     d(-log mean exp(-loss_i)) = sum of softmax(-loss)_i d(loss_i): the weights are that softmax, without gradient.

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from loopmt.run import Checkpoint, StageFolder
 
 
-class Saver:
+class CheckpointWriter:
     """Writes the checkpoints of a stage, one after another."""
 
     def __init__(self, folder: StageFolder, background: bool) -> None:

@@ -20,17 +20,17 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from loopmt.config import Train
-from loopmt.learn.learner import Learner, group_weights
+from loopmt.learn.learner import Learner, logmeanexp_factors
 from loopmt.model.losses import shifted
 from loopmt.model.precision import precision
 from loopmt.model.transformer import Dropout, Transformer, source_mask
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.model.weights import Weights
 from loopmt.processes import Processes
 from loopmt.text.ids import PAD
 
 
-class Part(nn.Module):
+class ShardedPart(nn.Module):
     """Weights that are gathered together, and what is computed with them."""
 
     def __init__(self, weights: Mapping[str, Tensor], compute: Callable[..., Any]) -> None:
@@ -53,7 +53,7 @@ def _key(name: str) -> str:
     return name.replace(".", "/")  # a module's parameter may not have a dot in its name
 
 
-class Network(Part):
+class ShardedNetwork(ShardedPart):
     """The transformer, layer by layer; what belongs to no layer is its own."""
 
     def __init__(self, transformer: Transformer, weights: Mapping[str, Tensor]) -> None:
@@ -63,7 +63,7 @@ class Network(Part):
         super().__init__(own, self._losses)
         self.transformer = transformer
         self.layers = nn.ModuleDict(
-            {_key(prefix): Part(_starting_with(prefix, weights), self._layer(prefix)) for prefix in layers}
+            {_key(prefix): ShardedPart(_starting_with(prefix, weights), self._layer(prefix)) for prefix in layers}
         )
 
     def _layer(self, prefix: str) -> Callable[..., Tensor]:
@@ -95,7 +95,7 @@ class Network(Part):
     def _side(self, side: str) -> Iterator[nn.Module]:
         return (layer for prefix, layer in self.layers.items() if prefix.startswith(side))
 
-    def sharded(self, mesh: DeviceMesh, dtype: torch.dtype) -> Network:
+    def sharded(self, mesh: DeviceMesh, dtype: torch.dtype) -> ShardedNetwork:
         policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         for layer in self.layers.values():
             fully_shard(layer, mesh=mesh, mp_policy=policy)
@@ -108,7 +108,7 @@ class Network(Part):
         return {
             name: cast(DTensor, part.get_parameter(_key(name)))
             for part in parts
-            if isinstance(part, Part)
+            if isinstance(part, ShardedPart)
             for name in part.names
         }
 
@@ -120,9 +120,11 @@ def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tens
 class ShardedLearner(Learner):
     """The same updates as a `Learner`; the tensors here are this process's parts, end to end in one row."""
 
-    def __init__(self, translators: Translators, train: Train, paths: int, processes: Processes, unit: int = 1) -> None:
+    def __init__(
+        self, translators: NetworkStack, train: Train, paths: int, processes: Processes, unit: int = 1
+    ) -> None:
         self.mesh = init_device_mesh(translators.device.type, (processes.size,))
-        network = Network(translators.transformer, translators.layout.unpack(translators.live))
+        network = ShardedNetwork(translators.transformer, translators.layout.unpack(translators.live))
         self.network = network.sharded(self.mesh, precision(train, translators.device))
         self.parameters = [self.network.by_name()[name] for name in translators.layout.shapes]
         super().__init__(translators, train, paths, processes, unit)
@@ -136,7 +138,7 @@ class ShardedLearner(Learner):
     def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
         losses_NB, tokens_NB = self.network(source, target, self.train.label_smoothing, self.dropout)
         if self.grouped:
-            losses_NB = losses_NB * group_weights(losses_NB, groups)
+            losses_NB = losses_NB * logmeanexp_factors(losses_NB, groups)
         # The engine takes the mean over processes, and tokens are counted over all of them: a sum is wanted.
         torch.autograd.backward(losses_NB.sum() * self.processes.size)
         gradients = [cast(DTensor, parameter.grad).to_local().flatten() for parameter in self.parameters]

@@ -8,16 +8,16 @@ import torch
 
 from loopmt.config import Train
 from loopmt.errors import ExhaustedError
-from loopmt.model.exhausted import ERRORS, exhausted
-from loopmt.text.batch import Batch, Shape
+from loopmt.model.exhausted import ERRORS, is_out_of_memory
+from loopmt.text.batch import Batch, BatchShape
 
 
-class Splitting:
+class BatchSplitter:
     """Remembers which shapes did not fit, so that they are tried once and no more."""
 
     def __init__(self, train: Train) -> None:
         self.train = train
-        self.halved: set[Shape] = set()
+        self.halved: set[BatchShape] = set()
 
     def add(self, batch: Batch, add: Callable[[Batch], None]) -> None:
         """Add a batch, whole or in halves; nothing was added by an attempt that failed."""
@@ -25,7 +25,7 @@ class Splitting:
             try:
                 return add(batch)
             except ERRORS as error:
-                if not exhausted(error) or not self._may_split(batch):
+                if not is_out_of_memory(error) or not self._may_split(batch):
                     raise self._explained(error, batch, "which cannot be halved") from None
             self.halved.add(batch.shape)
             torch.manual_seed(torch.initial_seed())  # the same dropout, however far the attempt came
@@ -45,7 +45,7 @@ class Splitting:
         return not bool(across.any())
 
     def _explained(self, error: Exception, batch: Batch, tried: str) -> Exception:
-        if not exhausted(error):
+        if not is_out_of_memory(error):
             return error
         train, shape = self.train, batch.shape
         parts, tokens = 4 * train.accumulate, max(8, train.tokens // 4)

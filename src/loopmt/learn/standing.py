@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from loopmt.learn.gather import Gathered
+from loopmt.learn.gather import GatheredRound
 from loopmt.run import Json
 from loopmt.text.batch import Batch
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """Where a stage stands: all that a checkpoint must say beside tensors."""
 
     update: int = 0
@@ -33,7 +33,7 @@ class Progress:
 
 
 @dataclass
-class Window:
+class LogWindow:
     """Sums since the last line of the log."""
 
     started: float = field(default_factory=time.perf_counter)
@@ -46,7 +46,7 @@ class Window:
     updates: float = 0
     rounds: float = 0
 
-    def add(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
+    def add(self, gathered: GatheredRound, batches: Sequence[Batch]) -> None:
         self.generate_seconds += gathered.generate_seconds
         self.generated_tokens += gathered.generated_tokens
         self.source_tokens += sum(batch.source_tokens for batch in batches)
@@ -56,7 +56,7 @@ class Window:
         self.rounds += 1
 
     @classmethod
-    def resumed(cls, state: Mapping[str, float]) -> Window:
+    def resumed(cls, state: Mapping[str, float]) -> LogWindow:
         return cls(**{**state, "started": time.perf_counter() - state["started"]})
 
     def state(self) -> dict[str, float]:

@@ -16,20 +16,20 @@ import torch
 
 from loopmt.config import Train
 from loopmt.errors import CollapseError, DivergedError
-from loopmt.learn.gather import Gathered, Gatherer, Route, Stream, largest_group
-from loopmt.learn.guards import Alarm, Guard
+from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition, Route, largest_group
+from loopmt.learn.guards import Alarm, AlarmMonitor
 from loopmt.learn.learner import Learner, learning_rate
-from loopmt.learn.saving import Saver
-from loopmt.learn.standing import Progress, Window
-from loopmt.model.translators import Translators
-from loopmt.processes import Processes, settle
+from loopmt.learn.saving import CheckpointWriter
+from loopmt.learn.standing import LogWindow, TrainingState
+from loopmt.model.translators import NetworkStack
+from loopmt.processes import Processes, synchronize
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
-from loopmt.text.batch import Batch, Shape, pack
+from loopmt.text.batch import Batch, BatchShape, pack
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationScores:
     """Scores on the validation set by direction; `bleu` on average chooses the best checkpoint, and ends a stage."""
 
     loss: Mapping[str, float]
@@ -52,10 +52,10 @@ class Validation:
 
 
 @dataclass
-class Hooks:
+class TrainerHooks:
     """What other rooms do for the trainer."""
 
-    validate: Callable[[], Validation]
+    validate: Callable[[], ValidationScores]
     choose: Callable[[int], tuple[Mapping[int, float], Json]] | None = None  # round -> weights of routes, and why
     stop: Callable[[], bool] = lambda: False
     show: Callable[[Json], None] = lambda record: None
@@ -69,12 +69,12 @@ class Trainer:
         routes: Sequence[Route],
         gatherer: Gatherer,
         learner: Learner,
-        translators: Translators,
+        translators: NetworkStack,
         folder: StageFolder,
         train: Train,
-        shapes: Sequence[Shape],
+        shapes: Sequence[BatchShape],
         processes: Processes,
-        hooks: Hooks,
+        hooks: TrainerHooks,
         budget: int | None,
         measure_every: int,
         key: tuple[str | int, ...],
@@ -91,10 +91,10 @@ class Trainer:
         self.budget = budget
         self.measure_every = measure_every
         self.key = key
-        self.progress = Progress()
-        self.guard = Guard(routes)
-        self._window = Window()
-        self.saver = Saver(folder, background=translators.device.type == "cuda")
+        self.progress = TrainingState()
+        self.guard = AlarmMonitor(routes)
+        self._window = LogWindow()
+        self.saver = CheckpointWriter(folder, background=translators.device.type == "cuda")
 
     # -- the loop --------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Trainer:
             for number, batch in enumerate(self._batches(), 1):
                 self._learn(batch, started + number)
                 if self.progress.first_update is None:
-                    settle(self.translators.device)
+                    synchronize(self.translators.device)
                     self.progress.first_update = time.perf_counter() - began
             self.learner.publish()
             self.progress.round += 1
@@ -132,7 +132,7 @@ class Trainer:
         """The batches of the next round."""
         number, progress = self.progress.round, self.progress
         weights = self._weights()
-        streams = {int(route): Stream(**stream) for route, stream in progress.streams.items()}
+        streams = {int(route): ReadPosition(**stream) for route, stream in progress.streams.items()}
         last = self.budget if self.budget is not None else self.train.max_updates
         updates = min(self.train.round, last - progress.update)
         gathered = self.gatherer.round(number, weights, streams, updates)
@@ -143,7 +143,7 @@ class Trainer:
         self._account(gathered, batches)
         return batches
 
-    def _starved(self, weights: Mapping[int, float], gathered: Gathered) -> CollapseError:
+    def _starved(self, weights: Mapping[int, float], gathered: GatheredRound) -> CollapseError:
         paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none is left"
         reasons = sum((Counter(record.dropped) for _, record in gathered.records), Counter[str]())
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "there was none"
@@ -191,7 +191,7 @@ class Trainer:
     def _due(self, every: int, started: int) -> bool:
         return self.progress.update // every > started // every
 
-    def _account(self, gathered: Gathered, batches: Sequence[Batch]) -> None:
+    def _account(self, gathered: GatheredRound, batches: Sequence[Batch]) -> None:
         """Enter a round into the ledger of equal budgets."""
         self.progress.seconds["generate"] += gathered.generate_seconds
         self._window.add(gathered, batches)
@@ -229,7 +229,7 @@ class Trainer:
             "weights": self.progress.weights,
         }
         tally.clear()
-        self._window = Window()
+        self._window = LogWindow()
         self._write(record)
 
     def _losses(self) -> Json:
@@ -349,15 +349,15 @@ class Trainer:
         if self.processes.first:
             self.folder.cut_log(state.pop("metrics_bytes", 0))
         state.pop("metrics_bytes", None)
-        self.progress = Progress(**state)
+        self.progress = TrainingState(**state)
         self.translators.load(checkpoint.tensors["weights"])
         self.learner.load(checkpoint.tensors["optimizer"])
         self.learner.tally.clear()
         for name, tensor in checkpoint.tensors["optimizer"].items():
             if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.first):
                 getattr(self.learner.tally, name.removeprefix("tally.")).copy_(tensor)
-        self._window = Window.resumed(self.progress.window)
-        self.guard = Guard(self.routes, self.progress.guards)
+        self._window = LogWindow.resumed(self.progress.window)
+        self.guard = AlarmMonitor(self.routes, self.progress.guards)
 
     def _finish(self) -> bool:
         """The stage's result: the best checkpoint, or the average of the last if validation says it is better."""

@@ -18,7 +18,7 @@ class Adam:
 
 
 @dataclass(frozen=True)
-class Step:
+class AdamStep:
     """One step of N networks of P weights, in place; a network that is not `good` stays as it was."""
 
     weights: Tensor  # (N, P), and so the next three

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.model import search
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.search import Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import Layout
@@ -71,7 +71,7 @@ class _Shape:
 
     def ended(self, rows: int) -> None:
         """Places beyond `rows` hold no sentence: they are at their limit from the start."""
-        search.state(self.hypotheses)["longest"][rows:] = 1
+        search.search_state(self.hypotheses)["longest"][rows:] = 1
 
 
 @dataclass
@@ -108,7 +108,7 @@ class CapturedDecoder:
         self.weights["output_bias"].add_(silent)
 
     def decode(
-        self, source_BS: Tensor, lengths_B: Ints, limits: Limits, how: Generate, generator: torch.Generator | None
+        self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
     ) -> Iterator[Search]:
         """Searches that have ended, as they end; when few sentences are left, they move to a smaller shape."""
         rows, width = source_BS.shape
@@ -129,7 +129,7 @@ class CapturedDecoder:
             if len(keep) and smaller >= shape.rows:
                 continue
             if len(keep) < rows:
-                yield search.part(shape.hypotheses, done.nonzero()[:, 0])
+                yield search.subset(shape.hypotheses, done.nonzero()[:, 0])
             if not len(keep):
                 return
             hypotheses, past, position = self._leave(shape, keep)
@@ -142,13 +142,13 @@ class CapturedDecoder:
         width = shape.hypotheses.width
         wide = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
         past = [tensor[wide if len(tensor) > shape.rows else keep] for tensor in shape.by_row()]
-        return search.state(search.part(shape.hypotheses, keep)), past, shape.position.clone()
+        return search.search_state(search.subset(shape.hypotheses, keep)), past, shape.position.clone()
 
     def _enter(
         self, shape: _Shape, rows: int, hypotheses: dict[str, Tensor], past: list[Tensor], position: Tensor
     ) -> None:
         """Go on with the first `rows` places of a shape."""
-        for name, tensor in search.state(shape.hypotheses).items():
+        for name, tensor in search.search_state(shape.hypotheses).items():
             tensor.copy_(shape.first[name])
             tensor[: len(hypotheses[name])] = hypotheses[name]
         shape.ended(rows)
@@ -161,9 +161,9 @@ class CapturedDecoder:
         shape.source.fill_(PAD)
         shape.source[:, 0] = EOS  # rows that are none still need something to attend to
         shape.source[:rows, :width] = source_BS
-        for name, tensor in search.state(shape.hypotheses).items():
+        for name, tensor in search.search_state(shape.hypotheses).items():
             tensor.copy_(shape.first[name])
-        longest = search.state(shape.hypotheses)["longest"]
+        longest = search.search_state(shape.hypotheses)["longest"]
         longest[:rows] = torch.tensor(limit, device=longest.device)
         shape.ended(rows)
         shape.position.zero_()
@@ -179,8 +179,8 @@ class CapturedDecoder:
     def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         device = self.flat.device
         source = torch.full((rows, source_length), EOS, device=device)
-        hypotheses = search.start([length] * rows, how, device, self.transformer.fuse)
-        first = {name: tensor.clone() for name, tensor in search.state(hypotheses).items()}
+        hypotheses = search.start_search([length] * rows, how, device, self.transformer.fuse)
+        first = {name: tensor.clone() for name, tensor in search.search_state(hypotheses).items()}
         position = torch.zeros((), dtype=torch.long, device=device)
         memory, cache = self._caches(self._read(source, hypotheses.width), rows, hypotheses.width, length)
 
@@ -191,10 +191,10 @@ class CapturedDecoder:
                 old.copy_(new)
 
         def step() -> None:
-            fixed = search.state(hypotheses)
+            fixed = search.search_state(hypotheses)
             logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], position)[0]
             parents = hypotheses.advance(logits, position, None)
-            for name, tensor in search.state(hypotheses).items():
+            for name, tensor in search.search_state(hypotheses).items():
                 setattr(hypotheses, name, fixed[name].copy_(tensor))
             if parents is not None:
                 self.transformer.reorder(cache, parents, position)

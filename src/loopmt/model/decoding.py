@@ -20,9 +20,9 @@ from torch import Tensor
 from loopmt.config import Generate
 from loopmt.model import search
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.exhausted import by_halves
-from loopmt.model.limits import Limits
-from loopmt.model.search import Output, Outputs, Search
+from loopmt.model.exhausted import in_halves
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.search import Hypotheses, Hypothesis, Search
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import Layout
 from loopmt.text.ids import EOS, PAD
@@ -34,7 +34,7 @@ _CHECK_EVERY = 8  # steps between two looks at which sentences are done
 
 
 @dataclass(frozen=True)
-class Speaker:
+class Decoder:
     """One network ready to speak: its weights, and the ids it must never say."""
 
     transformer: Transformer
@@ -45,66 +45,66 @@ class Speaker:
     captured: CapturedDecoder | None = None
 
 
-def decode(
-    speaker: Speaker,
+def generate_each(
+    speaker: Decoder,
     sources: Sequence[Ids],
     how: Generate,
-    limits: Limits,
+    limits: DecodeLimits,
     generator: torch.Generator | None = None,
     advance: Callable[[int], None] | None = None,
-) -> list[Output]:
+) -> list[Hypothesis]:
     """Translate every source, one output each, in order."""
-    return say(speaker, Ragged.of(sources), how, limits, generator, advance).each()
+    return generate(speaker, Ragged.of(sources), how, limits, generator, advance).each()
 
 
-def say(
-    speaker: Speaker,
+def generate(
+    speaker: Decoder,
     sources: Ragged,
     how: Generate,
-    limits: Limits,
+    limits: DecodeLimits,
     generator: torch.Generator | None = None,
     advance: Callable[[int], None] | None = None,
-) -> Outputs:
+) -> Hypotheses:
     """Translate every source, in order; nothing here is done sentence by sentence."""
     parts, order = [], []
-    for numbers, found in _found(lambda search: search.best(), speaker, sources, how, limits, generator, advance):
+    for numbers, found in _searches(lambda search: search.best(), speaker, sources, how, limits, generator, advance):
         parts.append(found)
         order.append(numbers)
-    return Outputs.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
+    return Hypotheses.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
 
 
-def decode_nbest(
-    speaker: Speaker,
+def generate_nbest(
+    speaker: Decoder,
     sources: Sequence[Ids],
     how: Generate,
-    limits: Limits,
+    limits: DecodeLimits,
     generator: torch.Generator | None = None,
     nbest: int = 1,
     advance: Callable[[int], None] | None = None,
-) -> list[list[Output]]:
+) -> list[list[Hypothesis]]:
     """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
     if nbest == 1:
-        return [[output] for output in decode(speaker, sources, how, limits, generator, advance)]
-    outputs: list[list[Output]] = [[] for _ in sources]
+        return [[output] for output in generate_each(speaker, sources, how, limits, generator, advance)]
+    outputs: list[list[Hypothesis]] = [[] for _ in sources]
     rows = Ragged.of(sources)
-    for numbers, found in _found(lambda search: search.outputs(), speaker, rows, how, limits, generator, advance):
+    for numbers, found in _searches(lambda search: search.outputs(), speaker, rows, how, limits, generator, advance):
         for number, candidates in zip(numbers.tolist(), found, strict=True):
             outputs[number] = candidates[:nbest]
     return outputs
 
 
 @torch.no_grad()
-def _found(
+def _searches(
     collect: Callable[[Search], Found],
-    speaker: Speaker,
+    speaker: Decoder,
     sources: Ragged,
     how: Generate,
-    limits: Limits,
+    limits: DecodeLimits,
     generator: torch.Generator | None,
     advance: Callable[[int], None] | None,
 ) -> Iterator[tuple[Ints, Found]]:
     """What is collected of searches that have ended, with the numbers of their sentences."""
-    decoder = Decoder(speaker) if speaker.captured is None else speaker.captured
+    decoder = EagerDecoder(speaker) if speaker.captured is None else speaker.captured
     decoder.load(speaker.flat, speaker.silent)
     width = how.beam if how.how == "beam" else 1
 
@@ -115,12 +115,12 @@ def _found(
         return [(rows[search.rows.cpu().numpy()], collect(search)) for search in searches]
 
     for rows in batches(sources.lengths, limits, width):
-        yield from by_halves(work, rows)
+        yield from in_halves(work, rows)
         if advance:
             advance(len(rows))
 
 
-def batches(lengths: Ints, limits: Limits, width: int = 1) -> Iterator[Ints]:
+def batches(lengths: Ints, limits: DecodeLimits, width: int = 1) -> Iterator[Ints]:
     """Row numbers, longest first, cut where a batch would be too large."""
     order = np.argsort(-lengths, kind="stable")
     start = 0
@@ -141,10 +141,10 @@ def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
     return torch.from_numpy(table).to(device)
 
 
-class Decoder:
+class EagerDecoder:
     """Step by step; sentences that are done leave the batch."""
 
-    def __init__(self, speaker: Speaker) -> None:
+    def __init__(self, speaker: Decoder) -> None:
         self.transformer = speaker.transformer
         self.layout = speaker.layout
         self.precision = speaker.precision
@@ -154,11 +154,11 @@ class Decoder:
         self.weights["output_bias"] = self.weights["output_bias"] + silent.to(self.precision)
 
     def decode(
-        self, source_BS: Tensor, lengths_B: Ints, limits: Limits, how: Generate, generator: torch.Generator | None
+        self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
     ) -> Iterator[Search]:
         """Searches that have ended, as they end."""
         limit = limits.lengths(lengths_B)
-        hypotheses = search.start(limit, how, source_BS.device)
+        hypotheses = search.start_search(limit, how, source_BS.device)
         memory = self._read(source_BS, hypotheses.width)
         cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0].new_zeros)
         for number in range(max(limit)):
@@ -170,7 +170,7 @@ class Decoder:
             if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):
                 done = hypotheses.done(position)
                 if done.any():
-                    yield search.part(hypotheses, done.nonzero()[:, 0])
+                    yield search.subset(hypotheses, done.nonzero()[:, 0])
                 keep = (~done).nonzero()[:, 0]
                 if keep.numel() == 0:
                     break

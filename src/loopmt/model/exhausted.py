@@ -24,31 +24,31 @@ class Sliceable(Protocol):
     def __getitem__(self, cut: slice, /) -> Any: ...
 
 
-def exhausted(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out; the CPU's allocator has no class of its own for it."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _SAID_BY_CPU)
 
 
-def by_halves(work: Callable[[Rows], list[Result]], rows: Rows) -> list[Result]:
+def in_halves(work: Callable[[Rows], list[Result]], rows: Rows) -> list[Result]:
     """The results of all rows; where they do not fit into memory together, of half of them at a time."""
     try:
         return work(rows)
     except ERRORS as error:
-        if not exhausted(error) or len(rows) < 2:
+        if not is_out_of_memory(error) or len(rows) < 2:
             raise
     half = len(rows) // 2  # outside the handler: what it holds of the failed attempt must go first
-    return by_halves(work, rows[:half]) + by_halves(work, rows[half:])
+    return in_halves(work, rows[:half]) + in_halves(work, rows[half:])
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explain_out_of_memory() -> Iterator[None]:
     """Where nothing can be halved any more, memory that ran out is a sentence."""
     try:
         yield
     except ERRORS as error:
-        if not exhausted(error):
+        if not is_out_of_memory(error):
             raise
         said = str(error).split(". ")[0] or type(error).__name__
         raise ExhaustedError(

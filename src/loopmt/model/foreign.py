@@ -9,32 +9,32 @@ from typing import Protocol
 import numpy as np
 
 from loopmt.config import Generate
-from loopmt.model.limits import Limits
-from loopmt.model.search import Outputs
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.search import Hypotheses
 from loopmt.path import Hop
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 
 
 @dataclass(frozen=True)
-class Said:
+class TextHypothesis:
     """A translation as text, and whether it ended by itself."""
 
     text: str
     ended: bool
 
 
-class Foreign(Protocol):
+class TextTranslator(Protocol):
     """A frozen translator of one direction."""
 
-    def say(self, texts: Sequence[str], how: Generate, limits: Limits, seed: int) -> list[Said]:
+    def say(self, texts: Sequence[str], how: Generate, limits: DecodeLimits, seed: int) -> list[TextHypothesis]:
         """One translation each, in order; the same for the same seed."""
 
 
-def speak(
-    foreign: Foreign, vocab: Vocab, hop: Hop, sources: Ragged, how: Generate, limits: Limits, seed: int
-) -> Outputs:
+def generate_through_text(
+    foreign: TextTranslator, vocab: Vocab, hop: Hop, sources: Ragged, how: Generate, limits: DecodeLimits, seed: int
+) -> Hypotheses:
     """From our ids through its text back to our ids. How likely it finds what it said is not known."""
     said = foreign.say(vocab.decode(sources.rows(), hop.source), how, limits, seed)
     ids = vocab.encode([one.text for one in said], hop.target)
-    return Outputs(Ragged.of(ids), np.full(len(ids), np.nan), np.array([one.ended for one in said], dtype=np.bool_))
+    return Hypotheses(Ragged.of(ids), np.full(len(ids), np.nan), np.array([one.ended for one in said], dtype=np.bool_))

@@ -15,7 +15,7 @@ from torch import Tensor
 from loopmt.model.weights import Layout, Weights
 
 
-class Adding(Weights):
+class AccumulatedGradient(Weights):
     """Autograd joins the gradients of all weights, and the whole is added to what is there."""
 
     def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:
@@ -28,7 +28,7 @@ class Adding(Weights):
         self._gradient_NP += gradient_NP
 
 
-class Writing(Weights):
+class WrittenGradient(Weights):
     """The gradient of each weight is written to its place as soon as it is known, over what was there; once.
 
     Joining them would take memory fresh from the system, and every lookup of a few subwords a table of all: on a CPU

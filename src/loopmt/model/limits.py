@@ -11,7 +11,7 @@ from loopmt.text.ragged import Ints
 
 
 @dataclass(frozen=True)
-class Limits:
+class DecodeLimits:
     """How long an output may get, and how much is decoded at once."""
 
     growth: float = 2.0
@@ -21,7 +21,7 @@ class Limits:
     batch_rows: int = 512
 
     @classmethod
-    def on(cls, device: torch.device, longest: int = 512) -> Limits:
+    def on(cls, device: torch.device, longest: int = 512) -> DecodeLimits:
         """Batches that fill the device."""
         return (
             cls(longest=longest, batch_tokens=131_072, batch_rows=4096)

@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.model.transformer import Dropout, Transformer
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.model.weights import Weights
 from loopmt.text.ids import PAD
 
 
 def row_losses(
-    translators: Translators,
+    translators: NetworkStack,
     flat_NP: Tensor,
     source_NBL: Tensor,
     target_NBL: Tensor,

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import torch
 
 from loopmt.model.decoding import batches
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.ragged import Ints, Ragged
 
@@ -19,8 +19,8 @@ _MOST_LOGITS = {"cpu": 2**25, "cuda": 2**30}  # of a batch: launching many small
 
 
 @torch.no_grad()
-def surprise(
-    translators: Translators, hop: Hop, sources: Ragged, targets: Ragged, precision: torch.dtype
+def negative_log_likelihood(
+    translators: NetworkStack, hop: Hop, sources: Ragged, targets: Ragged, precision: torch.dtype
 ) -> tuple[Floats, Ints]:
     """Negative log-likelihood of each target given its source, and its number of tokens, the end included."""
     row = translators.network(hop)
@@ -29,7 +29,7 @@ def surprise(
     places = np.maximum(sources.lengths, targets.lengths)
     most = _MOST_LOGITS["cuda" if translators.device.type == "cuda" else "cpu"] // translators.layout.target_size
     found = np.zeros(len(sources))
-    for numbers in batches(places, Limits(batch_tokens=most, batch_rows=most)):
+    for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
         source, target = (_table(side, numbers, translators.device) for side in (sources, targets))
         losses, _ = row_losses(translators, flat, source, target, 0.0, NO_DROPOUT, precision)
         found[numbers] = losses[0].double().cpu().numpy()
@@ -37,11 +37,11 @@ def surprise(
 
 
 def dual_cross_entropy(
-    translators: Translators, hop: Hop, sources: Ragged, targets: Ragged, precision: torch.dtype
+    translators: NetworkStack, hop: Hop, sources: Ragged, targets: Ragged, precision: torch.dtype
 ) -> Floats:
     """How much two translators doubt a pair, and how far they differ in that (Junczys-Dowmunt 2018); less is better."""
     there, back = (
-        np.divide(*surprise(translators, *one, precision))
+        np.divide(*negative_log_likelihood(translators, *one, precision))
         for one in ((hop, sources, targets), (hop.reverse, targets, sources))
     )
     return np.asarray(np.abs(there - back) + (there + back) / 2)

@@ -23,12 +23,12 @@ from loopmt.config import Generate
 from loopmt.text.ids import EOS, PAD
 from loopmt.text.ragged import Ints, Ragged
 
-Fuse = Callable[[Any], Any]
+Compile = Callable[[Any], Any]
 S = TypeVar("S", bound="Search")
 
 
 @dataclass
-class Output:
+class Hypothesis:
     """One translation: its ids without the end, its log-probability, and whether it ended by itself."""
 
     ids: list[int]
@@ -37,7 +37,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Outputs:
+class Hypotheses:
     """The best translation of each of many sentences, in arrays."""
 
     ids: Ragged  # without the end
@@ -45,19 +45,19 @@ class Outputs:
     ended: npt.NDArray[np.bool_]
 
     @classmethod
-    def join(cls, parts: Sequence[Outputs]) -> Outputs:
+    def join(cls, parts: Sequence[Hypotheses]) -> Hypotheses:
         return cls(
-            Ragged.join([part.ids for part in parts]),
-            np.concatenate([np.zeros(0), *(part.scores for part in parts)]),
-            np.concatenate([np.zeros(0, np.bool_), *(part.ended for part in parts)]),
+            Ragged.join([subset.ids for subset in parts]),
+            np.concatenate([np.zeros(0), *(subset.scores for subset in parts)]),
+            np.concatenate([np.zeros(0, np.bool_), *(subset.ended for subset in parts)]),
         )
 
-    def take(self, numbers: Ints) -> Outputs:
-        return Outputs(self.ids.take(numbers), self.scores[numbers], self.ended[numbers])
+    def take(self, numbers: Ints) -> Hypotheses:
+        return Hypotheses(self.ids.take(numbers), self.scores[numbers], self.ended[numbers])
 
-    def each(self) -> list[Output]:
+    def each(self) -> list[Hypothesis]:
         table = zip(self.ids.rows(), self.scores.tolist(), self.ended.tolist(), strict=True)
-        return [Output(ids.tolist(), score, ended) for ids, score, ended in table]
+        return [Hypothesis(ids.tolist(), score, ended) for ids, score, ended in table]
 
 
 class Search(Protocol):
@@ -79,21 +79,25 @@ class Search(Protocol):
     def select(self, keep: Tensor) -> None:
         """Go on with these sentences only."""
 
-    def best(self) -> Outputs:
+    def best(self) -> Hypotheses:
         """The best that was found for each sentence."""
 
-    def outputs(self) -> list[list[Output]]:
+    def outputs(self) -> list[list[Hypothesis]]:
         """All that was found for each sentence, best first."""
 
 
-def start(limit: list[int], how: Generate, device: torch.device, fuse: Fuse = lambda function: function) -> Search:
+def start_search(
+    limit: list[int], how: Generate, device: torch.device, fuse: Compile = lambda function: function
+) -> Search:
     """`limit` is how long each output may get; `fuse` may compile what goes over all logits."""
     longest = torch.tensor(limit, device=device)
     rows = torch.arange(len(limit), device=device)
     if how.how != "beam" or how.beam == 1:
         said = torch.full((len(limit), max(limit)), PAD, device=device)
         ended = torch.zeros(len(limit), dtype=torch.bool, device=device)
-        return Single(said, torch.zeros(len(limit), device=device), ended, longest, rows, said[:, 0].clone(), how, fuse)
+        return SingleHypothesis(
+            said, torch.zeros(len(limit), device=device), ended, longest, rows, said[:, 0].clone(), how, fuse
+        )
     said = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
     nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
     scores = nothing.clone()
@@ -101,13 +105,13 @@ def start(limit: list[int], how: Generate, device: torch.device, fuse: Fuse = la
     return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten().clone(), how, fuse)
 
 
-def state(search: Search) -> dict[str, Tensor]:
+def search_state(search: Search) -> dict[str, Tensor]:
     """The tensors of a search by name."""
     found = {field.name: getattr(search, field.name) for field in fields(search)}  # type: ignore[arg-type]
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
-def part(search: S, rows: Tensor) -> S:
+def subset(search: S, rows: Tensor) -> S:
     """The search of these sentences alone; the other goes on as it is."""
     taken = copy(search)
     taken.select(rows)
@@ -115,7 +119,7 @@ def part(search: S, rows: Tensor) -> S:
 
 
 @dataclass
-class Single:
+class SingleHypothesis:
     """One hypothesis a sentence."""
 
     said: Tensor  # (B, T)
@@ -125,7 +129,7 @@ class Single:
     rows: Tensor
     tokens: Tensor
     how: Generate
-    fuse: Fuse
+    fuse: Compile
 
     @property
     def width(self) -> int:
@@ -134,20 +138,20 @@ class Single:
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
         picked = self.fuse(pick)(logits, self.how, generator)
         kept = (self.said, self.scores, self.ended, self.tokens)
-        self.said, self.scores, self.ended, self.tokens = self.fuse(spoken)(kept, self.longest, position, *picked)
+        self.said, self.scores, self.ended, self.tokens = self.fuse(extended)(kept, self.longest, position, *picked)
 
     def done(self, position: Tensor) -> Tensor:
         return self.ended
 
     def select(self, keep: Tensor) -> None:
-        for name, tensor in state(self).items():
+        for name, tensor in search_state(self).items():
             setattr(self, name, tensor[keep])
 
-    def best(self) -> Outputs:
-        return arrays(self.said, self.scores)
+    def best(self) -> Hypotheses:
+        return hypotheses_from(self.said, self.scores)
 
-    def outputs(self) -> list[list[Output]]:
-        return [[output] for output in self.best().each()]
+    def outputs(self) -> list[list[Hypothesis]]:
+        return [[hypothesis] for hypothesis in self.best().each()]
 
 
 @dataclass
@@ -162,7 +166,7 @@ class Beams:
     rows: Tensor
     tokens: Tensor
     how: Generate
-    fuse: Fuse
+    fuse: Compile
 
     @property
     def width(self) -> int:
@@ -170,10 +174,10 @@ class Beams:
 
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
         logprobs, choices = self.fuse(likeliest)(logits, 2 * self.width)
-        now = Growth(self.longest, position, (position + 1) ** self.how.length_penalty, logprobs, choices)
+        now = BeamStep(self.longest, position, (position + 1) ** self.how.length_penalty, logprobs, choices)
         kept = (self.said, self.scores, self.ended_said, self.ended_scores, self.tokens)
         parents: Tensor
-        kept, parents = self.fuse(grown)(kept, now)
+        kept, parents = self.fuse(extended_beams)(kept, now)
         self.said, self.scores, self.ended_said, self.ended_scores, self.tokens = kept
         return parents
 
@@ -184,19 +188,19 @@ class Beams:
 
     def select(self, keep: Tensor) -> None:
         tokens = self.tokens.view(-1, self.width)[keep].flatten()
-        for name, tensor in state(self).items():
+        for name, tensor in search_state(self).items():
             setattr(self, name, tokens if name == "tokens" else tensor[keep])
 
-    def best(self) -> Outputs:
+    def best(self) -> Hypotheses:
         places = torch.arange(self.said.shape[2], device=self.said.device)
         cut = self.said[:, 0].masked_fill(places >= self.longest[:, None], PAD)
         ended, scores = self.ended_said[:, 0], self.ended_scores[:, 0].double()
         tokens = (ended == EOS).int().argmax(1) + 1
         any_ended = scores > -math.inf
         scores = torch.where(any_ended, scores * tokens**self.how.length_penalty, self.scores[:, 0].double())
-        return arrays(torch.where(any_ended[:, None], ended, cut), scores)
+        return hypotheses_from(torch.where(any_ended[:, None], ended, cut), scores)
 
-    def outputs(self) -> list[list[Output]]:
+    def outputs(self) -> list[list[Hypothesis]]:
         """Hypotheses that were cut off at the limit count only where none ended by itself."""
         table = zip(
             self.ended_said.tolist(),
@@ -215,21 +219,21 @@ class Beams:
         said: list[list[int]],
         scores: list[float],
         longest: int,
-    ) -> list[Output]:
+    ) -> list[Hypothesis]:
         ended = [
-            output(ids, score * (ids.index(EOS) + 1) ** self.how.length_penalty)
+            hypothesis(ids, score * (ids.index(EOS) + 1) ** self.how.length_penalty)
             for ids, score in zip(ended_said, ended_scores, strict=True)
             if score > -math.inf
         ]
         cut = zip(said, scores, strict=True)
-        return ended or [output(ids[:longest], score) for ids, score in cut if score > -math.inf]
+        return ended or [hypothesis(ids[:longest], score) for ids, score in cut if score > -math.inf]
 
 
-Alone = tuple[Tensor, Tensor, Tensor, Tensor]
+SingleState = tuple[Tensor, Tensor, Tensor, Tensor]
 """What is remembered of one hypothesis a sentence: (B, T) said, (B,) scores, which have ended, last tokens."""
 
 
-def spoken(kept: Alone, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> Alone:
+def extended(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> SingleState:
     """Hypotheses after one more token, those that had ended as they were."""
     said, scores, ended, _ = kept
     tokens = picked_B.masked_fill(ended, PAD)
@@ -238,7 +242,7 @@ def spoken(kept: Alone, longest_B: Tensor, position: Tensor, picked_B: Tensor, s
     return said, scores + scored_B.masked_fill(ended, 0), over, tokens
 
 
-class Growth(NamedTuple):
+class BeamStep(NamedTuple):
     """What the hypotheses of B beams may say at a position."""
 
     longest_B: Tensor
@@ -248,11 +252,11 @@ class Growth(NamedTuple):
     choices_RC: Tensor
 
 
-Kept = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+BeamState = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """What a beam remembers: (B, W, T) said, (B, W) scores, the same of those that have ended, (B*W,) last tokens."""
 
 
-def grown(kept: Kept, now: Growth) -> tuple[Kept, Tensor]:
+def extended_beams(kept: BeamState, now: BeamStep) -> tuple[BeamState, Tensor]:
     """Beams after one more token, and the rows that they continue, (B, W)."""
     said, scores, ended_said, ended_scores, _ = kept
     rows, width = scores.shape
@@ -277,7 +281,7 @@ def _taken(said_BWT: Tensor, order: Tensor) -> Tensor:
     return said_BWT.gather(1, order[..., None].expand(-1, -1, said_BWT.shape[2]))
 
 
-def arrays(ids_BT: Tensor, scores_B: Tensor) -> Outputs:
+def hypotheses_from(ids_BT: Tensor, scores_B: Tensor) -> Hypotheses:
     """From rows with padding after their ends; the work is done where the tensors are."""
     places = torch.arange(ids_BT.shape[1], device=ids_BT.device)
     over = (ids_BT == EOS) | (ids_BT == PAD)
@@ -285,12 +289,12 @@ def arrays(ids_BT: Tensor, scores_B: Tensor) -> Outputs:
     flat = ids_BT[places < lengths[:, None]]
     offsets = np.concatenate([[0], lengths.cumsum(0).cpu().numpy()])
     ended = (ids_BT == EOS).any(1)
-    return Outputs(Ragged(flat.cpu().numpy(), offsets), scores_B.double().cpu().numpy(), ended.cpu().numpy())
+    return Hypotheses(Ragged(flat.cpu().numpy(), offsets), scores_B.double().cpu().numpy(), ended.cpu().numpy())
 
 
-def output(ids: list[int], score: float) -> Output:
+def hypothesis(ids: list[int], score: float) -> Hypothesis:
     length = next((place for place, token in enumerate(ids) if token in (EOS, PAD)), len(ids))
-    return Output(ids[:length], score, EOS in ids)
+    return Hypothesis(ids[:length], score, EOS in ids)
 
 
 def likeliest(logits_BV: Tensor, count: int) -> tuple[Tensor, Tensor]:

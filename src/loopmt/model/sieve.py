@@ -46,7 +46,7 @@ class LanguageFrequencies:
 
 
 @dataclass(frozen=True)
-class Sieve:
+class SyntheticTextFilter:
     """Marks rows to drop, by reason; the first reason that fits a row counts.
 
     `spelling` is what the ids of each language spell, needed where two languages' ids are not of one vocabulary.
@@ -73,11 +73,11 @@ class Sieve:
     def _copies(self, before: Ragged, said: Ragged, hop: Hop) -> Mask:
         if self.spelling is None:
             return _same_ids(before, said)
-        texts = _spelt(before, self.spelling[hop.source]), _spelt(said, self.spelling[hop.target])
+        texts = _spelled(before, self.spelling[hop.source]), _spelled(said, self.spelling[hop.target])
         return np.fromiter(map(eq, *texts), dtype=np.bool_, count=len(before))
 
 
-def _spelt(rows: Ragged, spelling: Sequence[bytes]) -> Iterator[bytes]:
+def _spelled(rows: Ragged, spelling: Sequence[bytes]) -> Iterator[bytes]:
     return (b"".join(map(spelling.__getitem__, row.tolist())) for row in rows.rows())
 
 

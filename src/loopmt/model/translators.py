@@ -13,8 +13,8 @@ from torch import Tensor
 from loopmt.config import Fuse, Model
 from loopmt.errors import PathError
 from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Speaker
-from loopmt.model.foreign import Foreign
+from loopmt.model.decoding import Decoder
+from loopmt.model.foreign import TextTranslator
 from loopmt.model.fused import transformer_kind
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
@@ -28,7 +28,7 @@ _DECODERS: dict[object, CapturedDecoder] = {}  # recorded once for all translato
 
 
 @dataclass
-class Translators:
+class NetworkStack:
     """All networks of one architecture as one tensor of flat rows, and how directions use them."""
 
     model: Model
@@ -39,7 +39,7 @@ class Translators:
     size: int | None = None  # places of each table; by default as many as the largest vocabulary has
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
-    foreign: dict[Hop, Foreign] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
+    foreign: dict[Hop, TextTranslator] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
 
     def __post_init__(self) -> None:
         self.live = torch.zeros(self.num_networks, self.layout.num_places, device=self.device)
@@ -120,11 +120,11 @@ class Translators:
 
     # -- speaking --------------------------------------------------------------------------------------------
 
-    def speaker(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Speaker:
+    def speaker(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Decoder:
         flat = self.live if by == "live" else self.copies[by]
         row = self.network(hop)
         captured = self._captured(precision) if self.device.type == "cuda" else None
-        return Speaker(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
+        return Decoder(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
         kind = type(self.transformer).__name__

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import torch
 
 from loopmt.config import Generate
-from loopmt.model.decoding import say
-from loopmt.model.foreign import speak
-from loopmt.model.limits import Limits
-from loopmt.model.sieve import Mask, Sieve
-from loopmt.model.translators import Translators
-from loopmt.path import Hop, Path
+from loopmt.model.decoding import generate
+from loopmt.model.foreign import generate_through_text
+from loopmt.model.limits import DecodeLimits
+from loopmt.model.sieve import Mask, SyntheticTextFilter
+from loopmt.model.translators import NetworkStack
+from loopmt.path import Hop, LanguagePath
 from loopmt.rng import keyed_seed, torch_generator
 from loopmt.text.ragged import Ragged
 
@@ -41,10 +41,10 @@ class HopRecord:
 
 
 @dataclass
-class Walk:
+class Rollout:
     """Rows under way on a path."""
 
-    path: Path
+    path: LanguagePath
     settings: Sequence[Generate]
     texts: Ragged
     keep: Mask = field(init=False)
@@ -58,68 +58,70 @@ class Walk:
         self.trace = [self.texts]
 
 
-def travel(
-    translators: Translators,
-    walks: Sequence[Walk],
-    limits: Limits,
+def generate_along(
+    translators: NetworkStack,
+    walks: Sequence[Rollout],
+    limits: DecodeLimits,
     precision: torch.dtype,
     key: tuple[str | int, ...],
-    sieve: Sieve | None = None,
+    sieve: SyntheticTextFilter | None = None,
 ) -> int:
     """Take every walk to its last hop; the number of tokens generated."""
     tokens = 0
     for number in range(max((len(walk.path.generating) for walk in walks), default=0)):
-        together: dict[tuple[str, str], list[Walk]] = {}
+        together: dict[tuple[str, str], list[Rollout]] = {}
         for walk in walks:
             if number < len(walk.path.generating):
                 setting = walk.settings[number]
-                who = _who(translators, walk.path.hops[number], setting)
+                who = _network_name(translators, walk.path.hops[number], setting)
                 together.setdefault((who, setting.model_dump_json()), []).append(walk)
         for (who, _), company in together.items():
             tokens += _take_hop(translators, number, company, limits, precision, (*key, number, who), sieve)
     return tokens
 
 
-def _who(translators: Translators, hop: Hop, setting: Generate) -> str:
+def _network_name(translators: NetworkStack, hop: Hop, setting: Generate) -> str:
     """Who speaks on a hop: the network that all directions share, or the direction's own, or an imported one."""
-    own = not translators.shared or _is_foreign(translators, hop, setting)
+    own = not translators.shared or _is_imported(translators, hop, setting)
     return str(hop) if own else "all"
 
 
-def _is_foreign(translators: Translators, hop: Hop, setting: Generate) -> bool:
+def _is_imported(translators: NetworkStack, hop: Hop, setting: Generate) -> bool:
     return setting.by == "frozen" and hop in translators.foreign
 
 
 def _take_hop(
-    translators: Translators,
+    translators: NetworkStack,
     number: int,
-    walks: Sequence[Walk],
-    limits: Limits,
+    walks: Sequence[Rollout],
+    limits: DecodeLimits,
     precision: torch.dtype,
     key: tuple[str | int, ...],
-    sieve: Sieve | None,
+    sieve: SyntheticTextFilter | None,
 ) -> int:
     setting, hop = walks[0].settings[number], walks[0].path.hops[number]
     # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
     drawn = (*key, setting.model_dump_json())
-    if _is_foreign(translators, hop, setting):
+    if _is_imported(translators, hop, setting):
         sources = Ragged.join([walk.trace[-1] for walk in walks])
-        said = speak(translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn))
+        said = generate_through_text(
+            translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn)
+        )
     else:
         speaker = translators.speaker(hop, setting.by, precision)
         generator = torch_generator(translators.device, *drawn)
         sources = Ragged.join([translators.addressed(walk.trace[-1], walk.path.hops[number]) for walk in walks])
-        said = say(speaker, sources, setting, limits, generator)
+        said = generate(speaker, sources, setting, limits, generator)
     start = 0
     for walk in walks:
         own = said.take(np.arange(start, start + len(walk.texts)))
         walk.scores += own.scores
-        _arrive(walk, walk.path.hops[number], own.ids, own.ended, sieve)
+        _record_hop(walk, walk.path.hops[number], own.ids, own.ended, sieve)
         start += len(walk.texts)
     return len(said.ids.flat) + len(said.ids)
 
 
-def _arrive(walk: Walk, hop: Hop, said: Ragged, ended: Mask, sieve: Sieve | None) -> None:
+def _record_hop(walk: Rollout, hop: Hop, said: Ragged, ended: Mask, sieve: SyntheticTextFilter | None) -> None:
     before = walk.trace[-1]
     reasons = sieve(before, said, ended, hop) if sieve else {}
     offered = walk.keep.copy()

@@ -19,9 +19,9 @@ from loopmt.errors import DamagedError, LoopmtError, PathError
 from loopmt.run import Json
 from loopmt.serve import messages, pages
 from loopmt.serve.batching import Batcher, Engine
-from loopmt.serve.door import Door, refused
-from loopmt.serve.limits import Gate, Limits, RefusedError
-from loopmt.serve.walks import Plan, Walks
+from loopmt.serve.door import RequestGuard, refused
+from loopmt.serve.limits import AdmissionControl, RefusedError, RequestLimits
+from loopmt.serve.walks import RoundTripPlan, RoundTrips
 from loopmt.serve.watch import Watcher
 from loopmt.terminal import visible
 
@@ -33,7 +33,7 @@ _Problems = dict[int | str, dict[str, Any]]
 
 
 def _problems(meanings: dict[int, str]) -> _Problems:
-    return {status: {"model": messages.Problem, "description": meaning} for status, meaning in meanings.items()}
+    return {status: {"model": messages.ErrorMessage, "description": meaning} for status, meaning in meanings.items()}
 
 
 _AT_THE_DOOR = _problems(
@@ -67,10 +67,10 @@ class Service:
     engine: Engine | None
     load: Callable[[], Engine | None]
     watcher: Watcher
-    limits: Limits
+    limits: RequestLimits
 
     def __post_init__(self) -> None:
-        self.gate = Gate(self.limits.queue)
+        self.gate = AdmissionControl(self.limits.queue)
         self.batcher = Batcher()
         self.problem: str | None = None  # why a finished stage could not be loaded
         self._logged = ""
@@ -97,16 +97,16 @@ class Service:
             _LOG.error("%s: %s", _NOT_LOADED, visible(str(error)), exc_info=unforeseen)
         self._logged = repr(error)
 
-    async def translate(self, request: messages.Request) -> messages.Answer:
+    async def translate(self, request: messages.TranslateRequest) -> messages.TranslateResponse:
         if self.engine is None:
             raise RefusedError(503, self._why_not(), 10)
         path = self.engine.walk(request.path)
         self.limits.check(request.texts, len(path.hops), request.loops)
-        plan = Plan(path, self.engine.hops, request.loops)
+        plan = RoundTripPlan(path, self.engine.hops, request.loops)
         with self.gate.admit(plan.work * len(request.texts)):
             try:
                 async with asyncio.timeout(self.limits.seconds):
-                    return await Walks(self.batcher, request.texts, plan, request.nbest).answer()
+                    return await RoundTrips(self.batcher, request.texts, plan, request.nbest).answer()
             except TimeoutError:
                 raise RefusedError(503, f"no answer within {self.limits.seconds:g} seconds. Send less.", 1) from None
 
@@ -158,7 +158,7 @@ def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
     about = f"Translators of {service.name}"
     app = FastAPI(title="loopmt", description=about, docs_url=None, redoc_url=None, responses=_AT_THE_DOOR)
     app.router.lifespan_context = lifespan
-    app.add_middleware(Door, limits=service.limits, names=names)
+    app.add_middleware(RequestGuard, limits=service.limits, names=names)
     _add_endpoints(app, service)
     _add_pages(app)
     _add_problems(app)
@@ -167,7 +167,7 @@ def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/translate", responses=_TRANSLATING)
-    async def translate(request: messages.Request) -> messages.Answer:
+    async def translate(request: messages.TranslateRequest) -> messages.TranslateResponse:
         """Translate texts along a path; with `loops`, also home by each loop and there by each other way."""
         return await service.translate(request)
 

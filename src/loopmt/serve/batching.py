@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 
 _WINDOW = 0.01  # seconds that the first text waits for company
 _MOST = 256  # texts translated at once
 
 
-class Said(Protocol):
+class ServedHypothesis(Protocol):
     """A translation and its log-probability."""
 
     @property
@@ -42,15 +42,15 @@ class Engine(Protocol):
     @property
     def hops(self) -> Sequence[Hop]: ...
 
-    def walk(self, path: str) -> Path:
+    def walk(self, path: str) -> LanguagePath:
         """The path, if it can be walked; raises PathError if not."""
 
-    def say(self, texts: Sequence[str], hop: Hop, n: int) -> Sequence[Sequence[Said]]:
+    def say(self, texts: Sequence[str], hop: Hop, n: int) -> Sequence[Sequence[ServedHypothesis]]:
         """Up to `n` translations of each text, best first."""
 
 
 @dataclass(frozen=True)
-class Errand:
+class BatchKey:
     """What a text waits for: texts on the same errand go together."""
 
     hop: Hop
@@ -58,9 +58,9 @@ class Errand:
 
 
 @dataclass
-class Waiting:
+class QueuedText:
     text: str
-    said: asyncio.Future[Sequence[Said]]
+    said: asyncio.Future[Sequence[ServedHypothesis]]
 
 
 class Batcher:
@@ -69,14 +69,14 @@ class Batcher:
     def __init__(self) -> None:
         self.batches = 0
         self.texts = 0
-        self._queues: dict[Errand, deque[Waiting]] = {}
+        self._queues: dict[BatchKey, deque[QueuedText]] = {}
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "translators")
 
-    async def say(self, texts: Sequence[str], hop: Hop, n: int = 1) -> list[Sequence[Said]]:
+    async def say(self, texts: Sequence[str], hop: Hop, n: int = 1) -> list[Sequence[ServedHypothesis]]:
         loop = asyncio.get_running_loop()
-        waiting = [Waiting(text, loop.create_future()) for text in texts]
-        self._queues.setdefault(Errand(hop, n), deque()).extend(waiting)
+        waiting = [QueuedText(text, loop.create_future()) for text in texts]
+        self._queues.setdefault(BatchKey(hop, n), deque()).extend(waiting)
         self._arrived.set()
         return await asyncio.gather(*(one.said for one in waiting))
 
@@ -92,7 +92,7 @@ class Batcher:
     def close(self) -> None:
         self._thread.shutdown()
 
-    def _next(self) -> tuple[Errand, list[Waiting]]:
+    def _next(self) -> tuple[BatchKey, list[QueuedText]]:
         errand = next(iter(self._queues))
         queue = self._queues.pop(errand)
         batch = [queue.popleft() for _ in range(min(_MOST, len(queue)))]
@@ -100,7 +100,7 @@ class Batcher:
             self._queues[errand] = queue  # behind the others
         return errand, batch
 
-    async def _translate(self, engine: Engine, errand: Errand, batch: list[Waiting]) -> None:
+    async def _translate(self, engine: Engine, errand: BatchKey, batch: list[QueuedText]) -> None:
         batch = [one for one in batch if not one.said.done()]  # some gave up
         if not batch:
             return
@@ -117,7 +117,7 @@ class Batcher:
             if not one.said.done():
                 one.said.set_result(said)
 
-    async def _isolate(self, engine: Engine, errand: Errand, batch: list[Waiting], error: Exception) -> None:
+    async def _isolate(self, engine: Engine, errand: BatchKey, batch: list[QueuedText], error: Exception) -> None:
         """One text that fails must not take its company with it."""
         if len(batch) > 1:
             for one in batch:

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loopmt.serve.limits import Limits, Pace, RefusedError
+from loopmt.serve.limits import RateLimit, RefusedError, RequestLimits
 
 _PATIENCE = 8  # times the largest request
 _HEADERS = {
@@ -22,17 +22,17 @@ _HEADERS = {
 }
 
 
-class Door:
+class RequestGuard:
     """Passes on requests that are whole and within the limits; every answer carries the headers of safety.
 
     `names` are those the server answers to: another site's name that points here is no way in. None: any name.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, names: Collection[str] | None) -> None:
+    def __init__(self, app: ASGIApp, limits: RequestLimits, names: Collection[str] | None) -> None:
         self._app = app
         self._limits = limits
         self._names = names
-        self._pace = Pace(limits.rate)
+        self._pace = RateLimit(limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

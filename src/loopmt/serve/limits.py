@@ -17,7 +17,7 @@ _FOREIGN_RATE = 20.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Bounds on what one request may ask for, and on what may be under way at once."""
 
     characters: int = 2_000  # of a text
@@ -71,7 +71,7 @@ class RefusedError(Exception):
 
 
 @dataclass
-class Gate:
+class AdmissionControl:
     """Lets in what the queue can hold: a request that is in is answered, one that would wait too long is refused."""
 
     most: int
@@ -93,7 +93,7 @@ class Gate:
 
 
 @dataclass
-class Pace:
+class RateLimit:
     """How often each address asks: a bucket that holds two seconds' worth and fills at the rate."""
 
     rate: float

@@ -7,13 +7,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from loopmt.serve.words import Kind
-from loopmt.text.vocab import without_surrogates
+from loopmt.text.vocab import replace_surrogates
 
 # An answer may quote a text, and no answer can spell half a character.
-Text = Annotated[str, AfterValidator(without_surrogates)]
+Text = Annotated[str, AfterValidator(replace_surrogates)]
 
 
-class Request(BaseModel):
+class TranslateRequest(BaseModel):
     """Texts and the path they are to take."""
 
     model_config = ConfigDict(extra="forbid")
@@ -24,52 +24,52 @@ class Request(BaseModel):
     loops: bool = Field(False, description="Also walk home by each loop, and there by each other way.")
 
 
-class Candidate(BaseModel):
+class CandidateMessage(BaseModel):
     text: str
     score: float = Field(description="Log-probability of all that was said on the way.")
 
 
-class Step(BaseModel):
+class StepMessage(BaseModel):
     """The text after one hop."""
 
     language: str
     text: str
 
 
-class Difference(BaseModel):
+class DifferenceMessage(BaseModel):
     """A piece of two lines: in both (same), in the first alone (lost) or in the second alone (new)."""
 
     kind: Kind
     text: str
 
 
-class Trip(BaseModel):
+class RoundTripMessage(BaseModel):
     """Another walk: a way home compared with the text, or another way there compared with the translation."""
 
     path: str
-    steps: list[Step]
-    differences: list[Difference]
+    steps: list[StepMessage]
+    differences: list[DifferenceMessage]
     likeness: float = Field(description="Share of words in common, in order: 0 to 1.")
 
 
-class Translation(BaseModel):
+class TranslationMessage(BaseModel):
     text: str
     score: float
-    steps: list[Step]
-    nbest: list[Candidate]
-    loops: list[Trip] | None = Field(None, description="The ways home; asked for with `loops`.")
-    ways: list[Trip] | None = Field(None, description="Direct and pivoted translations by other ways.")
+    steps: list[StepMessage]
+    nbest: list[CandidateMessage]
+    loops: list[RoundTripMessage] | None = Field(None, description="The ways home; asked for with `loops`.")
+    ways: list[RoundTripMessage] | None = Field(None, description="Direct and pivoted translations by other ways.")
     confidence: float | None = Field(
         None, description="Mean likeness of the translation to those by other ways: 0 to 1, no probability."
     )
 
 
-class Answer(BaseModel):
+class TranslateResponse(BaseModel):
     path: str
-    translations: list[Translation]
+    translations: list[TranslationMessage]
 
 
-class Problem(BaseModel):
+class ErrorMessage(BaseModel):
     """Why there is no answer."""
 
     error: str

@@ -23,7 +23,7 @@ _SILENCE = 10.0  # seconds that a connection may take to ask something
 _FAREWELL = 10  # seconds that requests under way get to end
 
 
-class Impatient(H11Protocol):
+class TimeoutProtocol(H11Protocol):
     """A connection whose next request does not arrive, silent or dripping, is closed: it would hold its place for ever.
 
     Between requests uvicorn itself waits for a first byte; from then on the head must come in time.
@@ -80,7 +80,7 @@ def make_server(service: Service, host: str) -> uvicorn.Server:
     names = {*_LOOPBACK, host.lower()} if is_loopback(host) else None
     config = uvicorn.Config(
         create_app(service, names),
-        http=Impatient,
+        http=TimeoutProtocol,
         ws="none",
         log_level="warning",
         access_log=False,

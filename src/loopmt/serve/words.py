@@ -19,7 +19,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def likeness(one: str, other: str) -> float:
+def similarity(one: str, other: str) -> float:
     """Twice the words in common, in order, over all words: 1 if the lines are the same, 0 if nothing is."""
     return _matcher(words(one), words(other)).ratio()
 

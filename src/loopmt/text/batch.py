@@ -61,7 +61,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Shape:
+class BatchShape:
     rows: int
     length: int
 
@@ -70,7 +70,7 @@ class Shape:
 class Batch:
     """One update of every network: ids padded to one shape. N networks, B rows, L length."""
 
-    shape: Shape
+    shape: BatchShape
     source_NBL: Ints
     target_NBL: Ints
     paths_NB: Ints  # -1 where there is no row
@@ -105,7 +105,7 @@ class Batch:
 
         source_NBL = longer(self.source_NBL, PAD)
         source_NBL[:, -missing:, 0] = EOS  # attention over nothing has no value
-        shape = Shape(self.shape.rows + missing, self.shape.length)
+        shape = BatchShape(self.shape.rows + missing, self.shape.length)
         paths_NB, groups_NB = (longer(table, -1) for table in (self.paths_NB, self.groups_NB))
         return Batch(shape, source_NBL, longer(self.target_NBL, PAD), paths_NB, groups_NB)
 
@@ -114,7 +114,7 @@ class Batch:
         size = self.shape.rows // count
         cut = slice(number * size, (number + 1) * size)
         return Batch(
-            Shape(size, self.shape.length),
+            BatchShape(size, self.shape.length),
             self.source_NBL[:, cut],
             self.target_NBL[:, cut],
             self.paths_NB[:, cut],
@@ -146,13 +146,13 @@ def choose_lengths(histogram: Ints, count: int, longest: int) -> list[int]:
     return sorted(set(lengths))
 
 
-def make_shapes(lengths: Sequence[int], tokens: int, multiple: int) -> list[Shape]:
+def make_shapes(lengths: Sequence[int], tokens: int, multiple: int) -> list[BatchShape]:
     """Rows of each shape so that rows x length comes near `tokens`, in multiples that are quick and hold groups."""
-    return [Shape(max(multiple, tokens // length // multiple * multiple), length) for length in sorted(lengths)]
+    return [BatchShape(max(multiple, tokens // length // multiple * multiple), length) for length in sorted(lengths)]
 
 
 def pack(
-    networks: Sequence[Rows], shapes: Sequence[Shape], updates: int, *key: str | int, unit: int = 1
+    networks: Sequence[Rows], shapes: Sequence[BatchShape], updates: int, *key: str | int, unit: int = 1
 ) -> list[Batch]:
     """At most `updates` batches from the largest common share of all networks' rows, in a keyed order.
 
@@ -171,7 +171,7 @@ def pack(
     ]
 
 
-def _largest_share(networks: Sequence[_Sortable], shapes: Sequence[Shape], updates: int, unit: int) -> float:
+def _largest_share(networks: Sequence[_Sortable], shapes: Sequence[BatchShape], updates: int, unit: int) -> float:
     """Bisect for the largest share of every network's rows whose plan has at most `updates` batches.
 
     To a thousandth of the rows; where few are needed, to an eighth of what is found, so that it is never nothing.
@@ -259,10 +259,12 @@ def _grouped(lengths: Ints, groups: Ints) -> _Ordered:
     return _Ordered(order, longest[group][order], groups[order])
 
 
-def _plan(networks: Sequence[_Ordered], shapes: Sequence[Shape], unit: int, most: int) -> list[tuple[Shape, list[int]]]:
+def _plan(
+    networks: Sequence[_Ordered], shapes: Sequence[BatchShape], unit: int, most: int
+) -> list[tuple[BatchShape, list[int]]]:
     """Longest rows first: the shape of each batch and where it starts in every network's rows; ends beyond `most`."""
     starts = [0] * len(networks)
-    plan: list[tuple[Shape, list[int]]] = []
+    plan: list[tuple[BatchShape, list[int]]] = []
     while len(plan) <= most and (
         left := [own.lengths[start] for own, start in zip(networks, starts, strict=True) if start < len(own.order)]
     ):
@@ -282,7 +284,7 @@ def _numbers(networks: Sequence[_Ordered], firsts: Ints, rows: int, starts: Sequ
     return numbers_NB
 
 
-def _batch(rows: Rows, shape: Shape, numbers_NB: Ints) -> Batch:
+def _batch(rows: Rows, shape: BatchShape, numbers_NB: Ints) -> Batch:
     """A place without a row still has an end as its source: attention over nothing has no value."""
     numbers, none = numbers_NB.ravel(), numbers_NB < 0
     source, target = (side.padded(numbers, shape.length) for side in (rows.sources, rows.targets))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from loopmt.config import Clean, Data
 from loopmt.text import moses
-from loopmt.text.corpus import Block
+from loopmt.text.corpus import LineBlock
 
 Hashes = npt.NDArray[np.uint64]
 Texts = tuple[str, ...]
@@ -93,7 +93,7 @@ class Cleaner:
         self._rules = [name for name in _RULES if getattr(clean, name)]
         self._counted = [*self._rules, *(["overlap"] if clean.overlap else [])]
 
-    def __call__(self, block: Block) -> Cleaned:
+    def __call__(self, block: LineBlock) -> Cleaned:
         held = [self._held.get(language, frozenset()) for language in block.languages]
         rows = list(zip(*map(self._normalised, block.texts()), strict=True))
         hashes = [[text_hash(text) for text in row] for row in rows]

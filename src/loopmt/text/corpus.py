@@ -39,7 +39,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Block:
+class LineBlock:
     """Rows of one corpus that follow each other, each side joined by \\n; `first` and `files` say where from."""
 
     corpus: int
@@ -130,7 +130,7 @@ def _beginning(root: Path) -> str:
 # -- which rows ----------------------------------------------------------------------------------------------
 
 
-class Reading:
+class CorpusReader:
     """One pass over a source. Iterating gives its rows; afterwards its files' sizes and hashes are known."""
 
     def __init__(self, source: Source) -> None:
@@ -139,7 +139,7 @@ class Reading:
         self._raw: list[HashedFile] = []
         self._stack = ExitStack()
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> CorpusReader:
         self._raw = [self._stack.enter_context(HashedFile(path)) for path in self.source.files]
         return self
 
@@ -201,7 +201,7 @@ class Reading:
             yield from units(self._raw[0].content(), str(path), self.source.languages)
 
 
-def blocks(reading: Reading, corpus: int) -> Iterator[Block]:
+def blocks(reading: CorpusReader, corpus: int) -> Iterator[LineBlock]:
     """The rows in blocks of bounded size."""
     source = reading.source
     return grouped(reading, corpus, source.languages, source.start, tuple(map(str, source.files)))
@@ -209,17 +209,17 @@ def blocks(reading: Reading, corpus: int) -> Iterator[Block]:
 
 def grouped(
     rows: Iterable[Row], corpus: int, languages: tuple[str, ...], first: int, files: tuple[str, ...]
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     group: list[Row] = []
     size = 0
     for row in rows:
         group.append(row)
         size += sum(map(len, row))
         if len(group) == BLOCK_ROWS or size >= BLOCK_BYTES:
-            yield Block(corpus, languages, _joined(group), first, files)
+            yield LineBlock(corpus, languages, _joined(group), first, files)
             first, group, size = first + len(group), [], 0
     if group:
-        yield Block(corpus, languages, _joined(group), first, files)
+        yield LineBlock(corpus, languages, _joined(group), first, files)
 
 
 def _joined(rows: list[Row]) -> Row:

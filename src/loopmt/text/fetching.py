@@ -15,7 +15,7 @@ from typing import Any
 
 from loopmt.errors import DataError
 from loopmt.progress import Advance, Progress
-from loopmt.sealed import digest
+from loopmt.sealed import file_digest
 from loopmt.text.sources import Remote
 
 _CHUNK = 2**18
@@ -24,7 +24,7 @@ _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """Seconds without a byte, tries without progress, and the first wait between two of them (it doubles)."""
 
     timeout: float = 60.0
@@ -32,7 +32,7 @@ class Patience:
     wait: float = 1.0
 
 
-PATIENT = Patience()
+PATIENT = RetryPolicy()
 
 
 class UnreachableError(DataError):
@@ -62,7 +62,7 @@ def download(
     folder: Path,
     progress: Progress,
     mirror: str | None = None,
-    patience: Patience = PATIENT,
+    patience: RetryPolicy = PATIENT,
 ) -> Path:
     """The file, whole and checked, fetched only if it is not there yet."""
     target = folder / local_name(remote)
@@ -81,7 +81,7 @@ def download(
     return target
 
 
-def _patiently(address: str, part: Path, progress: Progress, patience: Patience) -> None:
+def _patiently(address: str, part: Path, progress: Progress, patience: RetryPolicy) -> None:
     """Tries again while the network fails; a try that brought something starts the count anew."""
     failed = 0
     while True:
@@ -172,7 +172,7 @@ def _wrong_checksum(remote: Remote, file: Path) -> str | None:
     if remote.checksum is None:
         return None
     kind, _, expected = remote.checksum.partition(":")
-    found = digest(file, kind)
+    found = file_digest(file, kind)
     return f"the {kind} is {found}, not {expected}: damaged, or another file" if found != expected else None
 
 

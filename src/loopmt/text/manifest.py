@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from loopmt.errors import DamagedError
-from loopmt.sealed import read_sealed, seal
+from loopmt.sealed import read_checked, with_checksum
 
 
 class _Record(BaseModel):
@@ -83,7 +83,7 @@ class Manifest(_Record):
 
     def save(self, path: Path) -> None:
         with path.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(seal(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n")
+            file.write(json.dumps(with_checksum(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -91,7 +91,7 @@ class Manifest(_Record):
     def load(cls, path: Path) -> Manifest:
         way_out = "Delete it and run `loopmt prepare` again: it is made anew from the text."
         try:
-            return cls.model_validate(read_sealed(path, way_out))
+            return cls.model_validate(read_checked(path, way_out))
         except ValidationError as error:
             first = error.errors()[0]
             what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

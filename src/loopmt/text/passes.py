@@ -13,7 +13,7 @@ import numpy as np
 
 from loopmt.progress import Advance
 from loopmt.text.clean import Cleaned, Cleaner
-from loopmt.text.corpus import Block, Reading, Row, Source, blocks, grouped
+from loopmt.text.corpus import CorpusReader, LineBlock, Row, Source, blocks, grouped
 from loopmt.text.duplicates import Partitions
 from loopmt.text.parallel import ordered_map
 from loopmt.text.store import Lengths, StoreWriter, Tokens, joined
@@ -83,7 +83,7 @@ class CleanText:
         path = self._paths[self.corpus.languages.index(language)]
         return (row[0].decode() for row in self._rows([path]))
 
-    def blocks(self, number: int) -> Iterator[Block]:
+    def blocks(self, number: int) -> Iterator[LineBlock]:
         return grouped(self._rows(self._paths), number, self.corpus.languages, 0, tuple(map(str, self._paths)))
 
     def _rows(self, paths: Sequence[Path]) -> Iterator[Row]:
@@ -106,14 +106,14 @@ class Raw:
     advance: Advance
     sha256: dict[Path, str] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[LineBlock]:
         for number, corpus in enumerate(self.corpora):
             for source in corpus.sources:
-                with Reading(source) as reading:
+                with CorpusReader(source) as reading:
                     yield from self._blocks(reading, number)
                     self.sha256 |= reading.hashes()
 
-    def _blocks(self, reading: Reading, number: int) -> Iterator[Block]:
+    def _blocks(self, reading: CorpusReader, number: int) -> Iterator[LineBlock]:
         done = 0
         for block in blocks(reading, number):
             yield block
@@ -145,7 +145,7 @@ class Encoded:
 class Encoder:
     vocab: Vocab
 
-    def __call__(self, block: Block) -> Encoded:
+    def __call__(self, block: LineBlock) -> Encoded:
         texts = block.texts()
         ids = [self.vocab.encode_normal(side, language) for side, language in zip(texts, block.languages, strict=True)]
         words = [sum(len(text.split()) for text in side) for side in texts]
@@ -153,7 +153,7 @@ class Encoder:
 
 
 @dataclass(frozen=True)
-class Tally:
+class PassCounts:
     """What one side of a corpus came to."""
 
     words: int
@@ -163,7 +163,7 @@ class Tally:
 
 def encode(
     texts: Sequence[CleanText], vocab: Vocab, store: StoreWriter, jobs: int, advance: Advance
-) -> Iterator[list[Tally]]:
+) -> Iterator[list[PassCounts]]:
     """Write each corpus into the store; gives the tallies of its sides."""
     items = itertools.chain.from_iterable(text.blocks(number) for number, text in enumerate(texts))
     encoded_blocks = ordered_map(Encoder(vocab), items, jobs)
@@ -176,4 +176,4 @@ def encode(
                 for writer, (tokens, lengths) in zip(writers, encoded.sides, strict=True):
                     writer.append(tokens, lengths)
                 advance(len(encoded.sides[0][1]))
-        yield [Tally(int(n), side.tokens, side.histogram.tolist()) for n, side in zip(words, writers, strict=True)]
+        yield [PassCounts(int(n), side.tokens, side.histogram.tolist()) for n, side in zip(words, writers, strict=True)]

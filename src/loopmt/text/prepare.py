@@ -14,11 +14,11 @@ from loopmt.config import Vocab as VocabConfig
 from loopmt.errors import DataError, listed
 from loopmt.progress import Progress, Silent
 from loopmt.text.clean import Cleaner, Form, text_hash
-from loopmt.text.corpus import Reading, Source, blocks
+from loopmt.text.corpus import CorpusReader, Source, blocks
 from loopmt.text.inputs import Inputs, as_files, draw
 from loopmt.text.manifest import CorpusRecord, FileRecord, Manifest, SetRecord, VocabRecord
 from loopmt.text.parallel import default_jobs
-from loopmt.text.passes import CleanText, Raw, Tally, clean, encode
+from loopmt.text.passes import CleanText, PassCounts, Raw, clean, encode
 from loopmt.text.prepared import install, prepared, scratch_folder, settings_of
 from loopmt.text.store import StoreWriter
 from loopmt.text.vocab import Vocab
@@ -123,7 +123,7 @@ class _Work:
     def _read_set(self, source: Source) -> dict[str, list[str]]:
         normalise = self.form.cased().normalise
         texts: dict[str, list[str]] = {language: [] for language in source.languages}
-        with Reading(source) as reading:
+        with CorpusReader(source) as reading:
             for block in blocks(reading, 0):
                 for language, lines in zip(source.languages, block.texts(), strict=True):
                     texts[language] += [normalise(line.removesuffix("\r")) for line in lines]
@@ -149,7 +149,7 @@ class _Work:
         with self.progress.track("learning the vocabulary"):
             return Vocab.learn(self.scratch / "vocab", by_language, self.vocab, self.languages, self.seed, self.form)
 
-    def _encode(self, texts: Sequence[CleanText], vocab: Vocab, store: StoreWriter) -> list[list[Tally]]:
+    def _encode(self, texts: Sequence[CleanText], vocab: Vocab, store: StoreWriter) -> list[list[PassCounts]]:
         with self.progress.track("encoding", sum(text.kept for text in texts)) as advance:
             return list(encode(texts, vocab, store, self.jobs, advance))
 
@@ -181,7 +181,7 @@ def _sentence(text: CleanText) -> str:
     return f"{corpus}: {text.kept:,} of {text.rows:,} rows kept" + (f" (removed: {removed})" if removed else "")
 
 
-def _corpus_record(text: CleanText, tallies: Sequence[Tally]) -> CorpusRecord:
+def _corpus_record(text: CleanText, tallies: Sequence[PassCounts]) -> CorpusRecord:
     corpus = text.corpus
     sides = dict(zip(corpus.languages, tallies, strict=True))
     return CorpusRecord(

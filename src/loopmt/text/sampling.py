@@ -13,22 +13,22 @@ import numpy as np
 from loopmt.errors import DataError
 from loopmt.progress import Progress
 from loopmt.rng import permute
-from loopmt.text.corpus import Reading, Row, Source
-from loopmt.text.sources import Block, Part
+from loopmt.text.corpus import CorpusReader, Row, Source
+from loopmt.text.sources import RecipePart, TextBlock
 
 _CHUNK = 2**16
 
 
-def scaled(blocks: Sequence[Block], scale: float) -> list[Block]:
+def scaled(blocks: Sequence[TextBlock], scale: float) -> list[TextBlock]:
     """Every count times `scale`, and at least one row."""
     return [
-        Block(block.prefix, None if block.rows is None else max(1, round(block.rows * scale)), block.languages)
+        TextBlock(block.prefix, None if block.rows is None else max(1, round(block.rows * scale)), block.languages)
         for block in blocks
     ]
 
 
 def deal(
-    part: Part, sources: Sequence[Source], folder: Path, seed: int, scale: float, progress: Progress
+    part: RecipePart, sources: Sequence[Source], folder: Path, seed: int, scale: float, progress: Progress
 ) -> dict[str, int]:
     """Write the blocks of a part; how many rows each file got."""
     blocks = scaled(part.blocks, scale)
@@ -51,14 +51,14 @@ def deal(
     return {name: count for block, count in zip(blocks, counts, strict=True) for name in _names(part, block).values()}
 
 
-def join(part: Part, sources: Sequence[Source], folder: Path, seed: int) -> Source:
+def join(part: RecipePart, sources: Sequence[Source], folder: Path, seed: int) -> Source:
     """Rows of all the languages, shuffled, from pairs that share one; of several translations the first is kept."""
     through = part.through
     assert through is not None
     found: dict[bytes, list[bytes]] = {}
     for number, source in enumerate(sources):
         at = source.languages.index(through)
-        with Reading(source) as rows:
+        with CorpusReader(source) as rows:
             for row in rows:
                 known = found.setdefault(row[at], []) if number == 0 else found.get(row[at])
                 if known is not None and len(known) == number:
@@ -74,13 +74,13 @@ def join(part: Part, sources: Sequence[Source], folder: Path, seed: int) -> Sour
 
 def _chunks(sources: Sequence[Source]) -> Iterator[list[Row]]:
     for source in sources:
-        with Reading(source) as rows:
+        with CorpusReader(source) as rows:
             stream = iter(rows)
             while chunk := list(itertools.islice(stream, _CHUNK)):
                 yield chunk
 
 
-def _ends(part: Part, blocks: Sequence[Block], total: int, scale: float) -> list[int]:
+def _ends(part: RecipePart, blocks: Sequence[TextBlock], total: int, scale: float) -> list[int]:
     """Where each block ends among the shuffled rows."""
     wanted = sum(block.rows or 0 for block in blocks)
     rest = any(block.rows is None for block in blocks)
@@ -102,14 +102,14 @@ def _homes(first: int, count: int, total: int, ends: Sequence[int], key: tuple[i
     return homes
 
 
-def _outputs(stack: ExitStack, part: Part, block: Block, folder: Path) -> list[tuple[int, IO[bytes]]]:
+def _outputs(stack: ExitStack, part: RecipePart, block: TextBlock, folder: Path) -> list[tuple[int, IO[bytes]]]:
     return [
         (part.languages.index(language), stack.enter_context((folder / name).open("wb")))
         for language, name in _names(part, block).items()
     ]
 
 
-def _names(part: Part, block: Block) -> dict[str, str]:
+def _names(part: RecipePart, block: TextBlock) -> dict[str, str]:
     return {language: f"{block.prefix}.{language}" for language in block.languages or part.languages}
 
 

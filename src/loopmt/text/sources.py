@@ -25,7 +25,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Side:
+class RecipeSide:
     """One language's lines: a member of an archive, or, without `member`, the file itself."""
 
     remote: Remote
@@ -33,7 +33,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """Rows dealt to PREFIX.LANG; without `rows` all that are left, without `languages` every one."""
 
     prefix: str
@@ -42,7 +42,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Part:
+class RecipePart:
     """Aligned text, piece after piece, and the blocks its rows are dealt to by seed.
 
     `through` joins pieces of two languages each into rows of all of them, by the sentence in that language.
@@ -50,8 +50,8 @@ class Part:
 
     name: str
     languages: tuple[str, ...]
-    pieces: tuple[dict[str, Side], ...]
-    blocks: tuple[Block, ...]
+    pieces: tuple[dict[str, RecipeSide], ...]
+    blocks: tuple[TextBlock, ...]
     through: str | None = None
 
     def remotes(self) -> list[Remote]:
@@ -64,7 +64,7 @@ class Recipe:
 
     name: str
     about: str
-    parts: tuple[Part, ...]
+    parts: tuple[RecipePart, ...]
     experiments: tuple[str, ...]
     folder: str
 
@@ -105,22 +105,23 @@ _CRAWL_YEARS = range(2010, 2014)  # what WMT14 allowed, the years next to its te
 
 def _wmt14() -> Recipe:
     test = {
-        "en": Side(_TEST, "test-full/newstest2014-deen-src.en.sgm"),
-        "de": Side(_TEST, "test-full/newstest2014-deen-ref.de.sgm"),
+        "en": RecipeSide(_TEST, "test-full/newstest2014-deen-src.en.sgm"),
+        "de": RecipeSide(_TEST, "test-full/newstest2014-deen-ref.de.sgm"),
     }
     parts = (
-        Part("train", _ENDE, _statmt(_TRAINING), (Block("train"),)),
-        Part("valid", _ENDE, _statmt(_VALIDATION), (Block("valid"),)),
-        Part("test", _ENDE, (test,), (Block("test"),)),
+        RecipePart("train", _ENDE, _statmt(_TRAINING), (TextBlock("train"),)),
+        RecipePart("valid", _ENDE, _statmt(_VALIDATION), (TextBlock("valid"),)),
+        RecipePart("test", _ENDE, (test,), (TextBlock("test"),)),
     )
     about = "en-de: Europarl v7, Common Crawl, News Commentary v9; newstest2012 + 2013 valid, newstest2014 test"
     return Recipe("wmt14", about, parts, ("examples/paper-wmt14.toml",), "wmt14")
 
 
-def _statmt(files: dict[str, tuple[str, str]]) -> tuple[dict[str, Side], ...]:
+def _statmt(files: dict[str, tuple[str, str]]) -> tuple[dict[str, RecipeSide], ...]:
     remotes = {Remote(f"{_STATMT}/{path}", checksum): member for path, (checksum, member) in files.items()}
     return tuple(
-        {language: Side(remote, member.format(language)) for language in _ENDE} for remote, member in remotes.items()
+        {language: RecipeSide(remote, member.format(language)) for language in _ENDE}
+        for remote, member in remotes.items()
     )
 
 
@@ -131,25 +132,25 @@ def _news_crawl() -> Recipe:
     return Recipe("news-crawl", about, parts, ("examples/paper-wmt14.toml",), "wmt14")
 
 
-def _crawled(language: str) -> Part:
+def _crawled(language: str) -> RecipePart:
     addresses = [_CRAWL.format(language=language, year=year) for year in _CRAWL_YEARS]
-    pieces = tuple({language: Side(Remote(address))} for address in addresses)
-    return Part(language, (language,), pieces, (Block("mono", 40_000_000),))
+    pieces = tuple({language: RecipeSide(Remote(address))} for address in addresses)
+    return RecipePart(language, (language,), pieces, (TextBlock("mono", 40_000_000),))
 
 
 # -- OPUS ----------------------------------------------------------------------------------------------------
 
 
-def _opus(corpus: str, version: str, pair: str) -> dict[str, Side]:
+def _opus(corpus: str, version: str, pair: str) -> dict[str, RecipeSide]:
     remote = Remote(_OPUS.format(corpus=corpus, version=version, pair=pair))
-    return {language: Side(remote, f"{corpus}.{pair}.{language}") for language in pair.split("-")}
+    return {language: RecipeSide(remote, f"{corpus}.{pair}.{language}") for language in pair.split("-")}
 
 
-def _by_pair(corpus: str, version: str, blocks: Callable[[str, str], Sequence[Block]]) -> tuple[Part, ...]:
+def _by_pair(corpus: str, version: str, blocks: Callable[[str, str], Sequence[TextBlock]]) -> tuple[RecipePart, ...]:
     """en, es and fr; each language's monolingual text is the unused rest of one pair."""
     alone = {"en-fr": "en", "en-es": "es", "es-fr": "fr"}
     return tuple(
-        Part(pair, tuple(pair.split("-")), (_opus(corpus, version, pair),), tuple(blocks(pair, language)))
+        RecipePart(pair, tuple(pair.split("-")), (_opus(corpus, version, pair),), tuple(blocks(pair, language)))
         for pair, language in alone.items()
     )
 
@@ -157,9 +158,13 @@ def _by_pair(corpus: str, version: str, blocks: Callable[[str, str], Sequence[Bl
 def _multiun() -> Recipe:
     """Valid, test and monolingual text come first, so the 0.2M pairs are some of the 2M and share all else."""
 
-    def blocks(pair: str, language: str) -> list[Block]:
-        held = [Block(f"valid.{pair}", 6_000), Block(f"test.{pair}", 3_000), Block("mono", 1_000_000, (language,))]
-        return [*held, Block(f"bitext-02m.{pair}", 200_000), Block(f"bitext-18m.{pair}", 1_800_000)]
+    def blocks(pair: str, language: str) -> list[TextBlock]:
+        held = [
+            TextBlock(f"valid.{pair}", 6_000),
+            TextBlock(f"test.{pair}", 3_000),
+            TextBlock("mono", 1_000_000, (language,)),
+        ]
+        return [*held, TextBlock(f"bitext-02m.{pair}", 200_000), TextBlock(f"bitext-18m.{pair}", 1_800_000)]
 
     about = "en, fr, es: 0.2M + 1.8M pairs, 6K valid and 3K test for each pair, 1M monolingual for each language"
     experiments = ("examples/paper-multiun-2m.toml", "examples/paper-multiun-02m.toml")
@@ -167,9 +172,13 @@ def _multiun() -> Recipe:
 
 
 def _europarl() -> Recipe:
-    def blocks(pair: str, language: str) -> list[Block]:
-        held = [Block(f"valid.{pair}", 3_000), Block(f"test.{pair}", 3_000), Block("mono", 500_000, (language,))]
-        return [*held, Block(f"bitext.{pair}")]
+    def blocks(pair: str, language: str) -> list[TextBlock]:
+        held = [
+            TextBlock(f"valid.{pair}", 3_000),
+            TextBlock(f"test.{pair}", 3_000),
+            TextBlock("mono", 500_000, (language,)),
+        ]
+        return [*held, TextBlock(f"bitext.{pair}")]
 
     about = "en, fr, es: parliament, 3K valid and 3K test for each pair, 0.5M monolingual, the rest bitext"
     return Recipe("europarl", about, _by_pair("Europarl", "v8", blocks), ("examples/europarl-opus.toml",), "europarl")
@@ -177,10 +186,10 @@ def _europarl() -> Recipe:
 
 def _tatoeba() -> Recipe:
     pieces = tuple(_opus("Tatoeba", "v2023-04-12", pair) for pair in ("en-fr", "en-es"))
-    blocks = (Block("valid", 1_000), Block("test", 2_000), Block("train"))
+    blocks = (TextBlock("valid", 1_000), TextBlock("test", 2_000), TextBlock("train"))
     about = "en, fr, es: short everyday sentences in all three, joined by the English one"
     experiments = ("examples/tatoeba-symmetric.toml", "examples/tatoeba-star.toml")
-    part = Part("train", ("en", "fr", "es"), pieces, blocks, "en")
+    part = RecipePart("train", ("en", "fr", "es"), pieces, blocks, "en")
     return Recipe("tatoeba", about, (part,), experiments, "tatoeba")
 
 
@@ -190,7 +199,7 @@ def _tatoeba() -> Recipe:
 def _multi30k() -> Recipe:
     languages = ("en", "de", "fr")
     translated = tuple(
-        Part(name, languages, (_captions(f"task1/raw/{theirs}", languages),), (Block(name),))
+        RecipePart(name, languages, (_captions(f"task1/raw/{theirs}", languages),), (TextBlock(name),))
         for name, theirs in {"train": "train", "valid": "val", "test_2016_flickr": "test_2016_flickr"}.items()
     )
     described = tuple(_described(language) for language in ("en", "de"))
@@ -199,14 +208,14 @@ def _multi30k() -> Recipe:
     return Recipe("multi30k", about, (*translated, *described), experiments, "multi30k")
 
 
-def _described(language: str) -> Part:
+def _described(language: str) -> RecipePart:
     """Captions that five people wrote of each training picture, each in their language: no translations."""
     pieces = tuple(_captions(f"task2/raw/train.{writer}", (language,)) for writer in range(1, 6))
-    return Part(f"mono.{language}", (language,), pieces, (Block("mono"),))
+    return RecipePart(f"mono.{language}", (language,), pieces, (TextBlock("mono"),))
 
 
-def _captions(name: str, languages: Sequence[str]) -> dict[str, Side]:
-    return {language: Side(Remote(_MULTI30K.format(name=name, language=language))) for language in languages}
+def _captions(name: str, languages: Sequence[str]) -> dict[str, RecipeSide]:
+    return {language: RecipeSide(Remote(_MULTI30K.format(name=name, language=language))) for language in languages}
 
 
 RECIPES: dict[str, Callable[[], Recipe]] = {

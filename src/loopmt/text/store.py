@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from loopmt.errors import DamagedError, DataError
 from loopmt.rng import Indices, permute
-from loopmt.sealed import read_sealed, seal
+from loopmt.sealed import read_checked, with_checksum
 from loopmt.text.ragged import Ragged
 
 Tokens = npt.NDArray[np.uint16]
@@ -92,7 +92,7 @@ class Store:
     def open(cls, folder: Path) -> Store:
         """Every file must be there with its size; `verify` looks at the content too."""
         try:
-            described = read_sealed(folder / "store.json", _AGAIN)
+            described = read_checked(folder / "store.json", _AGAIN)
             if described["version"] != _VERSION:
                 raise DamagedError(f"{folder} has format {described['version']}, not {_VERSION}. {_AGAIN}")
             for name, file in described["files"].items():
@@ -281,7 +281,7 @@ class StoreWriter:
     def close(self) -> None:
         described = {"version": _VERSION, "sides": self._sides, "sets": self._sets, "files": self._files}
         with _HashedOutput(self._folder / "store.json") as output:
-            output.write((json.dumps(seal(described), indent=1) + "\n").encode())
+            output.write((json.dumps(with_checksum(described), indent=1) + "\n").encode())
             output.finish()
 
 

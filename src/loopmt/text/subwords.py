@@ -55,7 +55,7 @@ class Merges:
 
 
 @dataclass(frozen=True)
-class Loosened:
+class SubwordDropout:
     """Text with a share of its merges undone, by a random key."""
 
     vocab: Vocab

@@ -24,7 +24,7 @@ import sentencepiece
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
 from loopmt.rng import permute
-from loopmt.sealed import read_sealed, seal
+from loopmt.sealed import read_checked, with_checksum
 from loopmt.text import moses
 from loopmt.text.clean import Form
 from loopmt.text.ids import EOS, PAD, UNK
@@ -39,7 +39,7 @@ _REMEMBERED = 2**21  # characters of words, some 60 MB
 _THREADS = 8  # the result may depend on the number, so it is not the machine's
 
 
-class Lines(Protocol):
+class TokenizerInput(Protocol):
     """Lines of text whose number is known."""
 
     def __iter__(self) -> Iterator[str]: ...
@@ -76,7 +76,7 @@ class Vocab:
     def learn(
         cls,
         folder: Path,
-        texts: Mapping[str, Lines],
+        texts: Mapping[str, TokenizerInput],
         config: Config,
         languages: Sequence[str],
         seed: int,
@@ -103,13 +103,13 @@ class Vocab:
             "form": asdict(form),
             "models": models,
         }
-        (folder / "vocab.json").write_text(json.dumps(seal(described), indent=1) + "\n", encoding="utf-8")
+        (folder / "vocab.json").write_text(json.dumps(with_checksum(described), indent=1) + "\n", encoding="utf-8")
         return cls(folder, described)
 
     @classmethod
     def load(cls, folder: Path) -> Vocab:
         try:
-            described = read_sealed(folder / "vocab.json", _AGAIN)
+            described = read_checked(folder / "vocab.json", _AGAIN)
             contents = {model["file"]: model["sha256"] for model in described["models"].values()}
             for file, sha256 in contents.items():
                 if hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
@@ -144,7 +144,7 @@ class Vocab:
 
     def normalise(self, texts: Iterable[str], language: str) -> list[str]:
         """Text as the subwords see it: normal form, case and tokenisation of the experiment."""
-        whole = (without_surrogates(text) for text in texts)
+        whole = (replace_surrogates(text) for text in texts)
         return [self.form.tokenise(self.form.normalise(text), language) for text in whole]
 
     def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
@@ -200,7 +200,7 @@ def _packed(ids: list[int]) -> bytes:
     return struct.pack(f"<{len(ids)}H", *ids)
 
 
-def without_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Halves of a character, which JSON can spell and UTF-8 cannot: joined in pairs, replaced when alone."""
     return text if text.isprintable() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -209,7 +209,7 @@ def without_surrogates(text: str) -> str:
 
 
 def _sample(
-    texts: Mapping[str, Lines],
+    texts: Mapping[str, TokenizerInput],
     counts: Mapping[str, int],
     group: Sequence[str],
     most: int,

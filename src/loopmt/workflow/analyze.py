@@ -8,33 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
+from pathlib import Path
 
 from loopmt.config import Experiment, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
 from loopmt.judge.analysis import beyond_placebo, identified, latent, observed, threshold_errors
-from loopmt.judge.loops import Exact, Rule, Threshold, Verdicts, loops_of, starts_of
+from loopmt.judge.loops import CorrectnessRule, ExactRule, ThresholdRule, Verdicts, held_out_text, loops_of
 from loopmt.judge.paper import RULES as PAPER_RULES
 from loopmt.judge.paper import accuracy_table, parameter_table
 from loopmt.judge.predicted import hit_rate, predicted_rows
 from loopmt.judge.theory.cases import jsonable
 from loopmt.model.translators import all_hops
-from loopmt.path import Path
+from loopmt.path import LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Store
-from loopmt.workflow.memory import Memory
+from loopmt.workflow.memory import CachedTranslator
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import choose_stage
 
 _VERSION = 1
 GRID = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
-Judged = dict[tuple[str, str, Path, str], Verdicts]
+Judged = dict[tuple[str, str, LanguagePath, str], Verdicts]
 """By stage, test set, loop and rule."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class AnalyzeOptions:
     """What the user asked for."""
 
     stages: Sequence[str] = ()
@@ -46,17 +46,17 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class RunAnalysis:
     """A run, and what is asked of it."""
 
     run: Run
     experiment: Experiment
     store: Store
-    wish: Wish
-    rules: list[Rule] = field(default_factory=list)
+    wish: AnalyzeOptions
+    rules: list[CorrectnessRule] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: FilePath, wish: Wish) -> Inquiry:
+    def open(cls, folder: Path, wish: AnalyzeOptions) -> RunAnalysis:
         run = Run.open(folder)
         experiment = run.experiment()
         for name in wish.stages or (None,):
@@ -64,9 +64,9 @@ class Inquiry:
         store = Store.open(run.folder / "store")
         if not store.tests:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
-        rules: list[Rule] = [*map(Threshold, wish.thresholds), *PAPER_RULES]
+        rules: list[CorrectnessRule] = [*map(ThresholdRule, wish.thresholds), *PAPER_RULES]
         agree = judge_of(experiment)
-        return cls(run, experiment, store, wish, [Exact(agree), *rules] if agree else rules)
+        return cls(run, experiment, store, wish, [ExactRule(agree), *rules] if agree else rules)
 
     @property
     def stages(self) -> list[str]:
@@ -82,15 +82,17 @@ class Inquiry:
         """Every stage round every loop of every test set, judged by every rule."""
         found: Judged = {}
         for stage in self.stages:
-            memory = Memory.of(self.run, stage, self.wish.beam)
+            memory = CachedTranslator.of(self.run, stage, self.wish.beam)
             for name in self.store.tests:
                 for verdicts, rule in self._round(stage, name, memory, progress):
                     found[stage, name, verdicts.loop, rule] = verdicts
         return found
 
-    def _round(self, stage: str, name: str, memory: Memory, progress: Progress) -> Iterator[tuple[Verdicts, str]]:
+    def _round(
+        self, stage: str, name: str, memory: CachedTranslator, progress: Progress
+    ) -> Iterator[tuple[Verdicts, str]]:
         hops = all_hops(self.experiment.languages, spoken_hops(self.experiment, stage))
-        starts = starts_of(self.store, name, hops, self.wish.sentences, self.experiment.data.lowercase)
+        starts = held_out_text(self.store, name, hops, self.wish.sentences, self.experiment.data.lowercase)
         loops = loops_of(hops, self.wish.longest)
         trips = memory.walk(starts, loops, progress, f"loops of {stage} on {name}")
         with progress.track(f"judging {stage} on {name}", len(trips)) as advance:
@@ -99,13 +101,13 @@ class Inquiry:
                 advance(1)
 
 
-def analyze(folder: FilePath, wish: Wish, progress: Progress) -> Json:
+def analyze(folder: Path, wish: AnalyzeOptions, progress: Progress) -> Json:
     """Decode what was not decoded before, judge, estimate; the analysis is written and returned."""
-    inquiry = Inquiry.open(folder, wish)
+    inquiry = RunAnalysis.open(folder, wish)
     inquiry.run.check_writable()
     plan = _plan_of(inquiry) if wish.against_plan else None
     if plan and plan["rule"] not in {rule.name for rule in inquiry.rules}:
-        inquiry.rules.append(Threshold(plan["threshold"]))
+        inquiry.rules.append(ThresholdRule(plan["threshold"]))
     judged = inquiry.judged(progress)
     analysis: Json = jsonable(_analysis(inquiry, judged))
     write_json(inquiry.run.folder / "analysis.json", analysis)
@@ -116,14 +118,14 @@ def analyze(folder: FilePath, wish: Wish, progress: Progress) -> Json:
     return analysis
 
 
-def _plan_of(inquiry: Inquiry) -> Json:
+def _plan_of(inquiry: RunAnalysis) -> Json:
     file = inquiry.run.folder / "plan.json"
     if not file.is_file():
         raise RunError(f"{file} is missing: there is no plan to set against. Make one: `loopmt plan {file.parent}`.")
     return read_json(file)
 
 
-def _analysis(inquiry: Inquiry, judged: Judged) -> Json:
+def _analysis(inquiry: RunAnalysis, judged: Judged) -> Json:
     experiment = inquiry.experiment
     pairs = stage_pairs(experiment, inquiry.stages)
     return {
@@ -166,7 +168,7 @@ def stage_pairs(experiment: Experiment, stages: Sequence[str]) -> list[tuple[str
 # -- rows ------------------------------------------------------------------------------------------------------
 
 
-def _keys(judged: Judged, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str, Path, str], str]]:
+def _keys(judged: Judged, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str, LanguagePath, str], str]]:
     """Every judgement of a later stage with an earlier one of the same sentences."""
     for before, after in pairs:
         for key in judged:
@@ -174,7 +176,7 @@ def _keys(judged: Judged, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[tu
                 yield key, before
 
 
-def _pair_row(judged: Judged, key: tuple[str, str, Path, str], before: str) -> Json:
+def _pair_row(judged: Judged, key: tuple[str, str, LanguagePath, str], before: str) -> Json:
     after, name, loop, rule = key
     values = observed(judged[before, name, loop, rule], judged[key])
     head = {"set": name, "before": before, "after": after, "loop": str(loop), "rule": rule}

@@ -9,25 +9,24 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from loopmt.judge.loops import Exact, Verdicts, starts_of, tally
+from loopmt.judge.loops import ExactRule, Verdicts, count_verdicts, held_out_text
 from loopmt.judge.theory import estimate_observed
-from loopmt.path import Hop
-from loopmt.path import Path as Walk
+from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
 from loopmt.text.store import Store
-from loopmt.workflow.evaluate import Wish, evaluate
-from loopmt.workflow.memory import Memory
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
+from loopmt.workflow.memory import CachedTranslator
 from loopmt.workflow.report import write_report
 from loopmt.workflow.stages import judge_of
-from loopmt.workflow.train import Request, train
+from loopmt.workflow.train import TrainOptions, train
 
 _BEFORE, _AFTER = "vanilla", "dual"  # the stages that the theory is checked on
 _SENTENCES = 300
 
 
 @dataclass(frozen=True)
-class Example:
+class DemoExample:
     """A sentence whose translation became right."""
 
     hop: Hop
@@ -37,24 +36,26 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoOutcome:
     run: Path
     scorecard: Json
     theory: list[Json]
-    examples: list[Example]
+    examples: list[DemoExample]
     seconds: float
 
 
-def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome | None:
+def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> DemoOutcome | None:
     """Draw, train, evaluate, check the theory; None if training was paused before its end."""
     started = time.monotonic()
     with resources.as_file(resources.files("loopmt") / "demo.toml") as file:
-        request = Request(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
+        request = TrainOptions(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
         if not train(request, progress):
             return None
-    scorecard = evaluate([folder], Wish(beam=1), progress)
+    scorecard = evaluate([folder], EvaluateOptions(beam=1), progress)
     run = Run.open(folder)
-    outcome = Outcome(folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started)
+    outcome = DemoOutcome(
+        folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started
+    )
     write_json(folder / "theory-check.json", outcome.theory)
     write_report(folder)
     return outcome
@@ -64,20 +65,23 @@ def check_theory(run: Run, progress: Progress) -> list[Json]:
     """Accuracy after dual learning as counted, by the exact formula, and by Theorem 1 as printed, for each loop."""
     experiment, store = run.experiment(), Store.open(run.folder / "store")
     hops = [Hop(one, other) for one in experiment.languages for other in experiment.languages if one != other]
-    loops = [Walk((hop.source, hop.target, hop.source)) for hop in hops]
-    starts = starts_of(store, "test", hops, _SENTENCES)
+    loops = [LanguagePath((hop.source, hop.target, hop.source)) for hop in hops]
+    starts = held_out_text(store, "test", hops, _SENTENCES)
     agree = judge_of(experiment)
     assert agree is not None, "the demo is drawn from the built-in languages"
-    rule = Exact(agree)
+    rule = ExactRule(agree)
     before, after = (
-        [rule.judge(trip) for trip in Memory.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")]
+        [
+            rule.judge(trip)
+            for trip in CachedTranslator.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")
+        ]
         for name in (_BEFORE, _AFTER)
     )
     return [_check(one, other) for one, other in zip(before, after, strict=True)]
 
 
 def _check(before: Verdicts, after: Verdicts) -> Json:
-    out = estimate_observed(tally(before.right, before.home, after.right, after.home))
+    out = estimate_observed(count_verdicts(before.right, before.home, after.right, after.home))
     parts = {name: out[name] or 0.0 for name in ("c11", "c12", "c2", "alpha", "kappa", "u11", "u12")}
     exact = parts["c11"] * (1 - parts["u11"]) + parts["c12"] * parts["u12"]
     exact += (parts["alpha"] + parts["kappa"]) * parts["c2"]
@@ -90,7 +94,7 @@ def _check(before: Verdicts, after: Verdicts) -> Json:
     }
 
 
-def find_examples(run: Run, most: int = 2) -> list[Example]:
+def find_examples(run: Run, most: int = 2) -> list[DemoExample]:
     """Test sentences that the first stage gets wrong and the last one right, in the directions that gained most."""
     experiment, store = run.experiment(), Store.open(run.folder / "store")
     agree = judge_of(experiment)
@@ -101,7 +105,7 @@ def find_examples(run: Run, most: int = 2) -> list[Example]:
         said = [_translations(run, stage, hop) for stage in ("vanilla", "multi-step")]
         rows = zip(pair[0] if pair else [], *said, strict=False)
         mended = (
-            Example(hop, source, one, other)
+            DemoExample(hop, source, one, other)
             for source, one, other in rows
             if agree(source, hop.source, other, hop.target) and not agree(source, hop.source, one, hop.target)
         )

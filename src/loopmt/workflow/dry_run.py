@@ -11,17 +11,17 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
-from loopmt.learn.gather import Gathered, Gatherer, Route, largest_group
+from loopmt.learn.gather import GatheredRound, Gatherer, Route, largest_group
 from loopmt.learn.learner import Learner, learning_rate
 from loopmt.model.precision import precision
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Run
 from loopmt.terminal import visible
-from loopmt.text.batch import Batch, Shape, pack
+from loopmt.text.batch import Batch, BatchShape, pack
 from loopmt.text.inputs import Inputs, as_files
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepared import prepared, settings_of
@@ -29,7 +29,7 @@ from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.workflow import stages
 from loopmt.workflow.importing import check_imported
-from loopmt.workflow.train import Request
+from loopmt.workflow.train import TrainOptions
 
 _TIMED_UPDATES = 2
 _CHOSEN = 'mix = "auto": these are candidates; each direction learns from the loops that are found worth a share'
@@ -39,7 +39,7 @@ _LISTED = 60  # paths of a pattern that are named
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
 
 
-def describe(request: Request, progress: Progress) -> None:
+def describe(request: TrainOptions, progress: Progress) -> None:
     """Print the plan; a mistake that `train` would refuse is refused here too."""
     experiment, run = request.load()
     wanted = experiment.asked_for(request.until, request.only)
@@ -77,11 +77,11 @@ def _left(seconds: Sequence[float | None], open_ended: bool, device: torch.devic
     return f"Left to train: {most}about {_clock(sum(known))} on this machine ({device.type}), {but}."
 
 
-def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.Site:
+def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.TrainingContext:
     """As `Site.open`, but for the experiment as it is asked for now, not as it was written down before."""
     vocab, store = Vocab.load(run.folder / "vocab"), Store.open(run.folder / "store")
     device, fingerprint = device_of_this_process(), stages.fingerprint_of(manifest)
-    return stages.Site(experiment, run, vocab, store, device, Processes(), fingerprint)
+    return stages.TrainingContext(experiment, run, vocab, store, device, Processes(), fingerprint)
 
 
 def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
             yield f"{corpus_files.kind} {corpus_files.name}: {files}, not prepared yet"
 
 
-def _networks(experiment: Experiment, site: stages.Site | None) -> str:
+def _networks(experiment: Experiment, site: stages.TrainingContext | None) -> str:
     hops = {hop for stage in experiment.stages for hop in spoken_hops(experiment, stage.name)}
     shared = experiment.model.sharing == "all"
     each = _layout(experiment, site).num_parameters
@@ -111,7 +111,7 @@ def _networks(experiment: Experiment, site: stages.Site | None) -> str:
     return f"{what}: {each:,} parameters each, {total:,} in total; with gradients and moments about {memory}"
 
 
-def _layout(experiment: Experiment, site: stages.Site | None) -> Layout:
+def _layout(experiment: Experiment, site: stages.TrainingContext | None) -> Layout:
     size = max(site.vocab.size(one) for one in experiment.languages) if site else experiment.vocab.size
     return Layout(experiment.model, size, size, experiment.vocab.sharing == "joint")
 
@@ -123,7 +123,7 @@ class StagePlan:
     experiment: Experiment
     run: Run
     stage: Stage
-    site: stages.Site | None
+    site: stages.TrainingContext | None
 
     @property
     def train(self) -> Train:
@@ -163,7 +163,7 @@ class StagePlan:
             return f"{self.stage.updates:,} updates of {per_update}"
         return f"until patience {train.patience}, at most {train.max_updates:,} updates of {per_update}"
 
-    def _unread(self, site: stages.Site) -> Iterator[str]:
+    def _unread(self, site: stages.TrainingContext) -> Iterator[str]:
         """What is too long to be learnt from, by corpus."""
         most = self.train.max_length
         for start, end in sorted({route.path.ends for route in stages.routes_of(self.experiment, self.stage)}):
@@ -174,7 +174,7 @@ class StagePlan:
 
     # -- on this machine -------------------------------------------------------------------------------------
 
-    def _measured(self, site: stages.Site, progress: Progress) -> tuple[list[str], float | None]:
+    def _measured(self, site: stages.TrainingContext, progress: Progress) -> tuple[list[str], float | None]:
         """Batch shapes, memory, and the time of a few real updates of copies in memory."""
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
         translators = stages.starting_point(site, self.stage if trained else _orphan(self.stage))
@@ -204,7 +204,11 @@ class StagePlan:
         ], seconds
 
     def _time(
-        self, site: stages.Site, translators: Translators, routes: Sequence[Route], shapes: Sequence[Shape]
+        self,
+        site: stages.TrainingContext,
+        translators: NetworkStack,
+        routes: Sequence[Route],
+        shapes: Sequence[BatchShape],
     ) -> tuple[float, float] | None:
         """Seconds per update of gathering rows and of learning.
 
@@ -226,12 +230,12 @@ class StagePlan:
 
     def _gather(
         self,
-        site: stages.Site,
-        translators: Translators,
+        site: stages.TrainingContext,
+        translators: NetworkStack,
         routes: Sequence[Route],
-        shapes: Sequence[Shape],
+        shapes: Sequence[BatchShape],
         train: Train,
-    ) -> tuple[Gathered, float]:
+    ) -> tuple[GatheredRound, float]:
         """Rows of a few updates, or of a part of them where all would take too long, and the seconds of one update's.
 
         A part says nothing about a GPU, whose steps cost the same for more rows, and the first of them much more.
@@ -297,7 +301,7 @@ def _how(setting: Generate) -> str:
     return " ".join([setting.by, "sampling", *limits, f"temperature {setting.temperature:g}"])
 
 
-def _activations(translators: Translators, shapes: Sequence[Shape], train: Train) -> float:
+def _activations(translators: NetworkStack, shapes: Sequence[BatchShape], train: Train) -> float:
     """Bytes that a forward pass keeps for the backward one, roughly: states of each block, and the logits."""
     model = translators.model
     encoder = model.layers * (12 * model.width + 2 * model.feed_forward)

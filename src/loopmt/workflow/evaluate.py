@@ -12,22 +12,22 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path as FilePath
+from pathlib import Path
 from urllib.parse import quote
 
 from loopmt.config import Experiment, spoken_hops
 from loopmt.errors import DamagedError, DataError, PathError, RunError
 from loopmt.judge.bootstrap import mean_statistics
-from loopmt.judge.score import Marked, comet_statistics, surface_statistics
+from loopmt.judge.score import MetricInput, comet_statistics, surface_statistics
 from loopmt.judge.validate import Agree
 from loopmt.model.translators import all_hops
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.manifest import Manifest
 from loopmt.text.parallel import default_jobs, ordered_map
 from loopmt.text.store import Store
-from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, Test, over_seeds, scorecard
+from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import Translator, choose_stage, load
 
@@ -36,32 +36,32 @@ _BETWEEN_STAGES = ("comparisons", "waiting")
 
 
 @dataclass(frozen=True)
-class Wish:
+class EvaluateOptions:
     """What the user asked for."""
 
     stages: Sequence[str] = ()
     beam: int = 4
     samples: int = 1000
-    comet: FilePath | None = None
-    pivots: Sequence[Path] = ()
+    comet: Path | None = None
+    pivots: Sequence[LanguagePath] = ()
     """Ways from one language to another through others, decoded and scored beside the directions."""
 
 
 @dataclass(frozen=True)
-class Pairs:
+class TestPairs:
     """One direction of one test set, or a way through other languages, as text."""
 
-    test: Test
+    test: TestPath
     sources: list[str]
     references: list[str]
 
 
-def evaluate(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> Json:
+def evaluate(folders: Sequence[Path], wish: EvaluateOptions, progress: Progress) -> Json:
     """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned.
 
     Of several runs, the first says what is compared. What is returned has the stages that were asked for alone.
     """
-    exams = [Exam.open(folder, wish.pivots) for folder in folders]
+    exams = [RunEvaluation.open(folder, wish.pivots) for folder in folders]
     _check_comparable(exams)
     for exam in exams:
         exam.run.check_writable()
@@ -88,7 +88,7 @@ def _among(card: Json, stages: set[str]) -> Json:
     }
 
 
-def _check_comparable(exams: Sequence[Exam]) -> None:
+def _check_comparable(exams: Sequence[RunEvaluation]) -> None:
     for one, other in combinations(exams, 2):
         if one.experiment.seed == other.experiment.seed:
             raise RunError(
@@ -104,16 +104,16 @@ def _check_comparable(exams: Sequence[Exam]) -> None:
 
 
 @dataclass(frozen=True)
-class Exam:
+class RunEvaluation:
     """A run, its test sets and its judges."""
 
     run: Run
     experiment: Experiment
-    pairs: list[Pairs]
+    pairs: list[TestPairs]
     agree: Agree | None
 
     @classmethod
-    def open(cls, folder: FilePath, pivots: Sequence[Path] = ()) -> Exam:
+    def open(cls, folder: Path, pivots: Sequence[LanguagePath] = ()) -> RunEvaluation:
         run = Run.open(folder)
         experiment = run.experiment()
         choose_stage(run, experiment, None)
@@ -123,7 +123,7 @@ class Exam:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
         return cls(run, experiment, pairs, judge_of(experiment))
 
-    def measures(self, wish: Wish, progress: Progress) -> RunMeasures:
+    def measures(self, wish: EvaluateOptions, progress: Progress) -> RunMeasures:
         """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
         for name in wish.stages:
             choose_stage(self.run, self.experiment, name)
@@ -136,12 +136,12 @@ class Exam:
                 found[name] = self._stage(name, pairs, wish, progress)
         return RunMeasures(self.experiment.seed, found)
 
-    def pairs_of(self, name: str) -> list[Pairs]:
+    def pairs_of(self, name: str) -> list[TestPairs]:
         """The test text that a stage can translate."""
         hops = spoken_hops(self.experiment, name)
         return [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
 
-    def _stage(self, name: str, pairs: Sequence[Pairs], wish: Wish, progress: Progress) -> StageMeasures:
+    def _stage(self, name: str, pairs: Sequence[TestPairs], wish: EvaluateOptions, progress: Progress) -> StageMeasures:
         said = Translations(self, name, wish.beam).all(pairs, progress)
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
@@ -151,17 +151,17 @@ class Exam:
         folder = self.run.stage(name)
         return StageMeasures(measures, folder.result_digest(), folder.result_state())
 
-    def _surface(self, pairs: Sequence[Pairs], said: Sequence[list[str]]) -> Iterator[Measures]:
+    def _surface(self, pairs: Sequence[TestPairs], said: Sequence[list[str]]) -> Iterator[Measures]:
         """What the words alone are worth, in processes where that is the faster way."""
         lower = self.experiment.data.lowercase
         jobs = min(default_jobs(), len(pairs)) if sum(map(len, said)) >= _WORTH_PROCESSES else 1
         marked = (
-            Marked(translations, one.references, one.test.ends.target.partition("_")[0], lower)
+            MetricInput(translations, one.references, one.test.ends.target.partition("_")[0], lower)
             for one, translations in zip(pairs, said, strict=True)
         )
         return ordered_map(surface_statistics, marked, jobs)
 
-    def _deeper(self, pairs: Pairs, said: Sequence[str], comet: FilePath | None) -> Measures:
+    def _deeper(self, pairs: TestPairs, said: Sequence[str], comet: Path | None) -> Measures:
         """What a judge of meaning says, where there is one."""
         hop, measures = pairs.test.ends, {}
         if self.agree:
@@ -173,7 +173,7 @@ class Exam:
         return measures
 
 
-def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> None:
+def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]) -> None:
     """Every pivot must lead through a third language, and some finished stage must have all its translators."""
     trained = [spoken_hops(experiment, name) for name in run.finished()]
     for pivot in pivots:
@@ -187,7 +187,7 @@ def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> N
             raise PathError(f"path {pivot}: no finished stage has all its translators; the run has {known}.")
 
 
-def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> Iterator[Pairs]:
+def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]) -> Iterator[TestPairs]:
     """Every direction of every test set, and the pivots. Those of a multi-way set or of a pair share their rows."""
     store = Store.open(run.folder / "store")
     for record in Manifest.load(run.folder / "manifest.json").sets:
@@ -196,24 +196,24 @@ def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[Path]) -> Ite
         rows = store.pair_texts(record.name, *record.languages[:2]) or ([], [])
         content = hashlib.sha256("\n".join(rows[0]).encode()).hexdigest()[:8]
         among = {Hop(one, other) for one in record.languages for other in record.languages if one != other}
-        direct = [Path((hop.source, hop.target)) for hop in all_hops(experiment.languages, among)]
+        direct = [LanguagePath((hop.source, hop.target)) for hop in all_hops(experiment.languages, among)]
         for path in (*direct, *(pivot for pivot in pivots if Hop(*pivot.ends) in among)):
             texts = store.pair_texts(record.name, *path.ends)
             if texts is not None:
-                yield Pairs(Test(record.name, path, f"{record.name}/{record.pair}/{content}"), *texts)
+                yield TestPairs(TestPath(record.name, path, f"{record.name}/{record.pair}/{content}"), *texts)
 
 
 @dataclass
 class Translations:
     """The translations of one stage, kept in its folder for as long as they are what would be made now."""
 
-    exam: Exam
+    exam: RunEvaluation
     stage: str
     beam: int
     _translator: Translator | None = None
 
     @property
-    def folder(self) -> FilePath:
+    def folder(self) -> Path:
         return self.exam.run.stage(self.stage).folder / "translations"
 
     @property
@@ -228,7 +228,7 @@ class Translations:
         except DamagedError:
             return False
 
-    def all(self, pairs: Sequence[Pairs], progress: Progress) -> list[list[str]]:
+    def all(self, pairs: Sequence[TestPairs], progress: Progress) -> list[list[str]]:
         if not self.kept:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(exist_ok=True)
@@ -240,20 +240,20 @@ class Translations:
                 advance(len(one.sources))
         return found
 
-    def translated(self, pairs: Sequence[Pairs]) -> list[Pairs]:
+    def translated(self, pairs: Sequence[TestPairs]) -> list[TestPairs]:
         """Those that need no decoding; none, where a direction is missing: its mean would be of other directions."""
         there = [one for one in pairs if self._read(one) is not None] if self.kept else []
         return there if all(one in there for one in pairs if one.test.direct) else []
 
-    def _read(self, pairs: Pairs) -> list[str] | None:
+    def _read(self, pairs: TestPairs) -> list[str] | None:
         file = self._file(pairs.test)
         said = file.read_text(encoding="utf-8").split("\n")[:-1] if file.is_file() else None
         return said if said is not None and len(said) == len(pairs.sources) else None
 
-    def _file(self, test: Test) -> FilePath:
+    def _file(self, test: TestPath) -> Path:
         return self.folder / folder_name(test.name) / f"{'-'.join(test.path.languages)}.txt"
 
-    def _of(self, pairs: Pairs) -> list[str]:
+    def _of(self, pairs: TestPairs) -> list[str]:
         if (said := self._read(pairs)) is not None:
             return said
         file = self._file(pairs.test)

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from loopmt.errors import DataError, RunError
-from loopmt.export.ct2 import CTranslate2Twin, Type, check_installed, write_ct2
+from loopmt.export.ct2 import CTranslate2Model, Type, check_installed, write_ct2
 from loopmt.export.folder import appearing
-from loopmt.export.huggingface import HuggingFaceTwin, check_exportable, write_hugging_face
-from loopmt.export.network import Network, networks
-from loopmt.export.parity import Parity, Trial, Twin, compare
+from loopmt.export.huggingface import HuggingFaceModel, check_exportable, write_hugging_face
+from loopmt.export.network import ExportedNetwork, networks
+from loopmt.export.parity import ExportedModel, Parity, ParityText, compare
 from loopmt.export.readme import Format
 from loopmt.judge.score import sacre_bleu
-from loopmt.model.translators import Translators
+from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.progress import Progress
 from loopmt.run import Run, write_json
@@ -29,7 +29,7 @@ _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU
 
 
 @dataclass(frozen=True)
-class Wish:
+class ExportOptions:
     """What the user asked for."""
 
     to: Format
@@ -39,7 +39,7 @@ class Wish:
     sentences: int = 100
 
 
-def export(folder: Path, wish: Wish, progress: Progress) -> list[Parity]:
+def export(folder: Path, wish: ExportOptions, progress: Progress) -> list[Parity]:
     """Write the folder; it appears only if what is in it says what the networks say."""
     run = Run.open(folder)
     experiment = run.experiment()
@@ -58,7 +58,7 @@ def export(folder: Path, wish: Wish, progress: Progress) -> list[Parity]:
     return parities
 
 
-def _check_possible(found: Sequence[Network], wish: Wish) -> None:
+def _check_possible(found: Sequence[ExportedNetwork], wish: ExportOptions) -> None:
     if wish.to == "hf":
         check_exportable(found[0])
     else:
@@ -68,44 +68,44 @@ def _check_possible(found: Sequence[Network], wish: Wish) -> None:
 # -- parity ------------------------------------------------------------------------------------------------------
 
 
-def _trial(store: Store, translators: Translators, hop: Hop, most: int) -> Trial:
+def _trial(store: Store, translators: NetworkStack, hop: Hop, most: int) -> ParityText:
     """Sentences of the validation or a test set; where there are none of the language, of its monolingual text."""
     for name in ("valid", *store.tests):
         if pair := store.pair_texts(name, hop.source, hop.target):
-            return Trial(hop, pair[0][:most], pair[1][:most])
+            return ParityText(hop, pair[0][:most], pair[1][:most])
     sources = [text for name in ("valid", *store.tests) for text in store.texts(name, hop.source)][:most]
     if not sources and store.has_mono(hop.source):
         side = store.mono(hop.source)
         sources = translators.vocab.decode(side.take(np.arange(min(most, len(side)))).rows(), hop.source)
     if not sources:
         raise DataError(f"{store.folder} has no {hop.source} text to check {hop} on.")
-    return Trial(hop, sources)
+    return ParityText(hop, sources)
 
 
 def _write_checked(
-    network: Network, folder: Path, wish: Wish, translators: Translators, trials: Sequence[Trial]
+    network: ExportedNetwork, folder: Path, wish: ExportOptions, translators: NetworkStack, trials: Sequence[ParityText]
 ) -> list[Parity]:
     if wish.to == "hf":
         write_hugging_face(network, folder)
-        return _exact(HuggingFaceTwin(network, folder), translators, trials)
+        return _exact(HuggingFaceModel(network, folder), translators, trials)
     with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
         lossless = folder if wish.kind == "float32" else Path(aside) / network.name
         write_ct2(network, lossless, "float32")
-        parities = _exact(CTranslate2Twin(network, lossless, "float32"), translators, trials)
+        parities = _exact(CTranslate2Model(network, lossless, "float32"), translators, trials)
     if wish.kind == "float32":
         return parities
     write_ct2(network, folder, wish.kind)
-    return _rounded(CTranslate2Twin(network, folder, wish.kind), translators, trials)
+    return _rounded(CTranslate2Model(network, folder, wish.kind), translators, trials)
 
 
-def _exact(twin: Twin, translators: Translators, trials: Sequence[Trial]) -> list[Parity]:
+def _exact(twin: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
     parities = [compare(translators, trial, twin, _bleu) for trial in trials]
     if failures := [failure for parity in parities for failure in parity.failures()]:
         raise RunError(f"the exported network is not ours: {'; '.join(failures)}. Nothing was written.")
     return parities
 
 
-def _rounded(twin: Twin, translators: Translators, trials: Sequence[Trial]) -> list[Parity]:
+def _rounded(twin: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
     """Rounding changes some translations, and on few sentences BLEU moves with each; failure is both."""
     parities = [compare(translators, trial, twin, _bleu) for trial in trials]
     for parity in parities:

@@ -12,18 +12,18 @@ from pathlib import Path
 from loopmt.errors import DataError, listed
 from loopmt.progress import Progress
 from loopmt.run import Json, write_json
-from loopmt.sealed import digest
+from loopmt.sealed import file_digest
 from loopmt.text.archives import check_text, unpack
 from loopmt.text.corpus import Source
-from loopmt.text.fetching import PATIENT, Patience, UnreachableError, download, local_name
+from loopmt.text.fetching import PATIENT, RetryPolicy, UnreachableError, download, local_name
 from loopmt.text.sampling import deal, join
-from loopmt.text.sources import Part, Recipe, Remote, Side
+from loopmt.text.sources import Recipe, RecipePart, RecipeSide, Remote
 
 RECORD = "fetched.json"
 
 
 @dataclass(frozen=True)
-class Order:
+class FetchOptions:
     """What to fetch where; `scale` multiplies every number of rows that the recipe names."""
 
     recipe: Recipe
@@ -31,7 +31,7 @@ class Order:
     seed: int = 1
     scale: float = 1.0
     mirror: str | None = None
-    patience: Patience = PATIENT
+    patience: RetryPolicy = PATIENT
 
     def settings(self) -> Json:
         return {"seed": self.seed, "scale": self.scale}
@@ -46,7 +46,7 @@ class Fetched:
     fresh: bool
 
 
-def fetch(order: Order, progress: Progress) -> Fetched:
+def fetch(order: FetchOptions, progress: Progress) -> Fetched:
     """Do what of the order is not done yet; the record is written last, so it stands for all the rest."""
     wanted = order.recipe
     folder = order.folder or Path("corpora") / wanted.folder
@@ -73,7 +73,7 @@ def _refuse_strangers(folder: Path) -> None:
         raise DataError(f"{folder} holds files that were not fetched: {listed(found)}. Name another folder with --out.")
 
 
-def _download(order: Order, folder: Path, progress: Progress) -> dict[Remote, Path]:
+def _download(order: FetchOptions, folder: Path, progress: Progress) -> dict[Remote, Path]:
     """Every file of the recipe; who has no network is told at once all that must come another way."""
     remotes = order.recipe.remotes()
     try:
@@ -96,7 +96,7 @@ def _records(folder: Path) -> Json:
         raise DataError(f"{file} is not what `loopmt fetch` wrote. Remove it; the downloads are kept.") from None
 
 
-def _record(order: Order, folder: Path) -> Json | None:
+def _record(order: FetchOptions, folder: Path) -> Json | None:
     record: Json | None = _records(folder).get(order.recipe.name)
     if record is None:
         return None
@@ -120,7 +120,9 @@ def _scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _make(part: Part, files: dict[Remote, Path], draft: Path, order: Order, progress: Progress) -> dict[str, int]:
+def _make(
+    part: RecipePart, files: dict[Remote, Path], draft: Path, order: FetchOptions, progress: Progress
+) -> dict[str, int]:
     with _scratch(draft.with_name("unpacked")) as folder:
         sources = [
             _source(piece, files, folder / str(number), progress, part) for number, piece in enumerate(part.pieces)
@@ -130,7 +132,9 @@ def _make(part: Part, files: dict[Remote, Path], draft: Path, order: Order, prog
         return deal(part, sources, draft, order.seed, order.scale, progress)
 
 
-def _source(piece: dict[str, Side], files: dict[Remote, Path], folder: Path, progress: Progress, part: Part) -> Source:
+def _source(
+    piece: dict[str, RecipeSide], files: dict[Remote, Path], folder: Path, progress: Progress, part: RecipePart
+) -> Source:
     """A piece as columns: the downloads themselves, or what an archive holds, unpacked."""
     folder.mkdir()
     paths: dict[str, Path] = {}
@@ -154,6 +158,6 @@ def _seen(files: dict[Remote, Path], progress: Progress) -> Json:
         seen: Json = {}
         for remote, file in files.items():
             known = remote.checksum is not None
-            seen[remote.address] = {"bytes": file.stat().st_size, "sha256": digest(file), "checked": known}
+            seen[remote.address] = {"bytes": file.stat().st_size, "sha256": file_digest(file), "checked": known}
             advance(1)
         return seen

@@ -11,36 +11,36 @@ import contextlib
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from loopmt.config import Generate, Stage, Train
 from loopmt.errors import DamagedError, LockedError, PathError, RunError, listed
-from loopmt.model.limits import Limits
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.precision import precision
-from loopmt.model.sieve import Sieve
-from loopmt.model.translators import Translators
-from loopmt.model.travel import Walk, travel
-from loopmt.path import Path
+from loopmt.model.sieve import SyntheticTextFilter
+from loopmt.model.translators import NetworkStack
+from loopmt.model.travel import Rollout, generate_along
+from loopmt.path import LanguagePath
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Side
-from loopmt.workflow.stages import Site, sieve_of
+from loopmt.workflow.stages import TrainingContext, sieve_of
 from loopmt.workflow.translate import choose_stage, load_translators, one_line
 
 _NAME = "synthetic"
 
 
 @dataclass(frozen=True)
-class Order:
+class GenerateOptions:
     """What the user asked for."""
 
-    run: FilePath
+    run: Path
     path: str
-    out: FilePath
+    out: Path
     stage: str | None = None
     how: Generate = field(default_factory=Generate)
     limit: int | None = None
@@ -50,7 +50,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Yield:
+class GenerationResult:
     """What has been generated so far, by all processes."""
 
     chunks_done: int
@@ -58,15 +58,15 @@ class Yield:
     rows: int
     kept: int
     dropped: dict[str, int]
-    files: list[FilePath]  # empty until every chunk is there
+    files: list[Path]  # empty until every chunk is there
 
 
-def generate(order: Order, progress: Progress) -> Yield | None:
+def generate(order: GenerateOptions, progress: Progress) -> GenerationResult | None:
     """Make this process's chunks; one that finds all chunks there puts them together. The first of a group reports."""
     device = device_of_this_process()
     processes = Processes.join(device)
     try:
-        press = Press.open(order, device)
+        press = GenerationJob.open(order, device)
         if processes.first:
             press.set_up()
         processes.wait()
@@ -81,25 +81,25 @@ def generate(order: Order, progress: Progress) -> Yield | None:
 
 
 @dataclass(frozen=True)
-class Press:
+class GenerationJob:
     """Rows of one path, chunk by chunk."""
 
-    order: Order
-    path: Path
-    site: Site
+    order: GenerateOptions
+    path: LanguagePath
+    site: TrainingContext
     stage: Stage
-    translators: Translators
+    translators: NetworkStack
     sides: tuple[Side, Side]
 
     @classmethod
-    def open(cls, order: Order, device: torch.device) -> Press:
-        path = Path.parse(order.path)
+    def open(cls, order: GenerateOptions, device: torch.device) -> GenerationJob:
+        path = LanguagePath.parse(order.path)
         if not path.generating:
             raise PathError(
                 f"path {path} generates nothing: its last hop learns. "
                 f"Close it ({path}>{path.languages[0]}), or translate text with `loopmt translate`."
             )
-        site = Site.open(Run.open(order.run), device, Processes())
+        site = TrainingContext.open(Run.open(order.run), device, Processes())
         stage = choose_stage(site.run, site.experiment, order.stage)
         translators = load_translators(site.run, site.experiment, stage, device)
         for hop in path.generating:
@@ -118,11 +118,11 @@ class Press:
     def chunks(self) -> int:
         return -(-self.rows // self.order.chunk)
 
-    def file(self, chunk: int) -> FilePath:
+    def file(self, chunk: int) -> Path:
         return self.order.out / "chunks" / f"{chunk:06d}.json"
 
     @property
-    def files(self) -> list[FilePath]:
+    def files(self) -> list[Path]:
         names = [self.path.taught.source, self.path.taught.target, "scores.tsv"]
         return [self.order.out / f"{_NAME}.{name}" for name in names]
 
@@ -151,7 +151,7 @@ class Press:
             raise RunError(f"{self.order.out} cannot be made: {error.strerror}. Choose another --out.") from None
         write_json(file, {"settings": self.settings(), "finished": None})
 
-    def _refuse_strangers(self, begun: FilePath) -> None:
+    def _refuse_strangers(self, begun: Path) -> None:
         """Somebody's folder is not written into; another shard may begin ours while it is looked at."""
         out = self.order.out
         found = [*out.iterdir(), *out.glob("chunks/*")] if out.is_dir() else []
@@ -181,15 +181,18 @@ class Press:
                 write_json(self.file(chunk), self._chunk(chunk, sieve))
                 advance(1)
 
-    def _chunk(self, number: int, sieve: Sieve) -> Json:
+    def _chunk(self, number: int, sieve: SyntheticTextFilter) -> Json:
         """Depends on the settings and the chunk's number alone, whoever makes it."""
         numbers = np.arange(number * self.order.chunk, min((number + 1) * self.order.chunk, self.rows))
         starts, ends = (side.take(numbers) for side in self.sides)
         fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) < self.train.max_length - 2)
-        walk = Walk(self.path, [self.order.how] * len(self.path.generating), starts.take(fit))
+        walk = Rollout(self.path, [self.order.how] * len(self.path.generating), starts.take(fit))
         key = (self.order.seed, "generate", str(self.path), number)
-        dtype, limits = precision(self.train, self.site.device), Limits.on(self.site.device, self.train.max_length)
-        travel(self.translators, [walk], limits, dtype, key, sieve)
+        dtype, limits = (
+            precision(self.train, self.site.device),
+            DecodeLimits.on(self.site.device, self.train.max_length),
+        )
+        generate_along(self.translators, [walk], limits, dtype, key, sieve)
         dropped: Counter[str] = Counter(long=len(numbers) - len(fit))
         for record in walk.records:
             dropped.update(record.dropped)
@@ -225,7 +228,7 @@ class Press:
             write_json(self.order.out / "generate.json", body)
             shutil.rmtree(self.order.out / "chunks")
 
-    def _write(self, file: FilePath, column: str) -> None:
+    def _write(self, file: Path, column: str) -> None:
         draft = file.with_name(f".{file.name}")
         with draft.open("w", encoding="utf-8") as stream:
             for chunk in range(self.chunks):
@@ -241,17 +244,17 @@ class Press:
             dropped.update(chunk["dropped"])
         return {"rows": rows, "kept": kept, "dropped": dict(dropped)}
 
-    def result(self) -> Yield:
+    def result(self) -> GenerationResult:
         """Another process may put the chunks together, and remove them, while they are counted here."""
         done = self._done()
         try:
-            counted = Yield(len(done), self.chunks, **self._counts(done), files=[])
+            counted = GenerationResult(len(done), self.chunks, **self._counts(done), files=[])
             return self._whole() or counted
         except DamagedError:
             if whole := self._whole():
                 return whole
             raise
 
-    def _whole(self) -> Yield | None:
+    def _whole(self) -> GenerationResult | None:
         finished = self._finished()
-        return Yield(self.chunks, self.chunks, **finished, files=self.files) if finished else None
+        return GenerationResult(self.chunks, self.chunks, **finished, files=self.files) if finished else None

@@ -9,31 +9,30 @@ import torch
 from loopmt.config import Experiment
 from loopmt.errors import ConfigError, PathError
 from loopmt.export.generator import HuggingFaceGenerator
-from loopmt.export.imported import Imported, Wish
+from loopmt.export.imported import Imported, ImportOptions
 from loopmt.export.importing import import_hugging_face
 from loopmt.export.start import check_fits, starting_weights
-from loopmt.model.foreign import Foreign
-from loopmt.model.translators import Translators
-from loopmt.path import Hop
-from loopmt.path import Path as Walk
+from loopmt.model.foreign import TextTranslator
+from loopmt.model.translators import NetworkStack
+from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, Run
 
 
 def direction(text: str) -> Hop:
-    hops = Walk.parse(text).hops
+    hops = LanguagePath.parse(text).hops
     if len(hops) != 1:
         raise PathError(f"{text} is no direction: write two languages, as in en>fr.")
     return hops[0]
 
 
-def import_translator(source: Path, run: Path, wish: Wish) -> Imported:
+def import_translator(source: Path, run: Path, wish: ImportOptions) -> Imported:
     """Copy the checkpoint into RUN/imported."""
     into = Run(run)
     into.refuse_strangers()
     return import_hugging_face(source, _place(into, wish.hop), wish)
 
 
-def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[Hop, Foreign]:
+def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[Hop, TextTranslator]:
     """Who speaks for an imported direction where a hop says `by = "frozen"`."""
     hops = sorted(experiment.imports("generator"))
     return {hop: HuggingFaceGenerator(_open(run, hop), device) for hop in hops}
@@ -47,7 +46,7 @@ def check_imported(experiment: Experiment, run: Run) -> None:
             check_fits(found, experiment.model)
 
 
-def start_imported(experiment: Experiment, run: Run, translators: Translators) -> None:
+def start_imported(experiment: Experiment, run: Run, translators: NetworkStack) -> None:
     """Put imported weights where the experiment says so."""
     for hop in sorted(experiment.imports("start")):
         translators.load(starting_weights(_open(run, hop), translators, hop), strict=False)

@@ -9,27 +9,27 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path as FilePath
+from pathlib import Path
 
 from loopmt.errors import DamagedError
-from loopmt.judge.loops import Start, Trip, walk_loops
-from loopmt.path import Hop, Path
+from loopmt.judge.loops import HeldOutText, RoundTrip, translate_round_trips
+from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Run, read_json, write_json
 from loopmt.workflow.translate import Translator, load
 
 
 @dataclass
-class Memory:
+class CachedTranslator:
     """A stage's translators, asked only for what they have not said."""
 
     translators: Callable[[], Translator]
     beam: int
-    folder: FilePath | None = None
+    folder: Path | None = None
     _said: dict[Hop, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, run: Run, stage: str, beam: int, keep: bool = True) -> Memory:
+    def of(cls, run: Run, stage: str, beam: int, keep: bool = True) -> CachedTranslator:
         digest = run.stage(stage).result_digest()[:16]
         folder = run.folder / "analysis" / f"{digest}-beam{beam}" if keep else None
         return cls(lambda: load(run.folder, stage), beam, folder)
@@ -42,11 +42,13 @@ class Memory:
             self._keep(hop)
         return [known[text] for text in texts]
 
-    def walk(self, starts: Sequence[Start], loops: Sequence[Path], progress: Progress, name: str) -> list[Trip]:
+    def walk(
+        self, starts: Sequence[HeldOutText], loops: Sequence[LanguagePath], progress: Progress, name: str
+    ) -> list[RoundTrip]:
         """Send the starts round the loops."""
         trips = ((start, loop) for start in starts for loop in loops if loop.hops[0] == start.hop)
         with progress.track(name, sum(len(start.sources) * len(loop.hops) for start, loop in trips)) as advance:
-            return walk_loops(self.say, starts, loops, advance)
+            return translate_round_trips(self.say, starts, loops, advance)
 
     @cached_property
     def _translator(self) -> Translator:

@@ -8,28 +8,37 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
+from pathlib import Path
 from statistics import fmean
 
 from loopmt.config import Experiment, MixEntry, Stage, spoken_hops, taught_hops
 from loopmt.errors import DataError, RunError
 from loopmt.judge.analysis import share_of
-from loopmt.judge.loops import Exact, Rule, Start, Threshold, Trip, Verdicts, loops_of, starts_of
+from loopmt.judge.loops import (
+    CorrectnessRule,
+    ExactRule,
+    HeldOutText,
+    RoundTrip,
+    ThresholdRule,
+    Verdicts,
+    held_out_text,
+    loops_of,
+)
 from loopmt.judge.pilot import Pilot, judge_pilot
-from loopmt.judge.plan import WORTH, outlooks, route_quality, training_path
+from loopmt.judge.plan import WORTH, forecast_directions, route_quality, training_path
 from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.judge.theory.cases import jsonable
 from loopmt.judge.zero_resource import ZeroResource, missing, zero_resource
 from loopmt.model.translators import all_hops
-from loopmt.path import Hop, Path, ways
+from loopmt.path import Hop, LanguagePath, ways
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
 from loopmt.text.store import Store
 from loopmt.workflow.analyze import GRID
 from loopmt.workflow.display import Display
-from loopmt.workflow.memory import Memory
-from loopmt.workflow.stages import Site, Stopper, judge_of, train_stage
+from loopmt.workflow.memory import CachedTranslator
+from loopmt.workflow.stages import StopSignal, TrainingContext, judge_of, train_stage
 from loopmt.workflow.translate import choose_stage
 
 _VERSION = 1
@@ -37,7 +46,7 @@ _UPDATES = 10_000  # of the suggested stage, where the start had no fixed budget
 
 
 @dataclass(frozen=True)
-class Question:
+class PlanOptions:
     """What the user asked for."""
 
     stage: str | None = None
@@ -50,14 +59,14 @@ class Question:
 
     def __post_init__(self) -> None:
         if self.threshold is not None:
-            Threshold(self.threshold)  # a bad one is refused before anything is decoded
+            ThresholdRule(self.threshold)  # a bad one is refused before anything is decoded
 
 
-def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
+def plan(folder: Path, question: PlanOptions, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""
-    survey = Survey.open(folder, question)
+    survey = PlanInputs.open(folder, question)
     survey.run.check_writable()
-    memory = Memory.of(survey.run, survey.stage.name, question.beam)
+    memory = CachedTranslator.of(survey.run, survey.stage.name, question.beam)
     walked = memory.walk(survey.starts, survey.paths, progress, f"loops of {survey.stage.name}")
     trips = [trip for trip in walked if trip.loop.closed]
     rule = _rule(survey, trips)
@@ -65,28 +74,28 @@ def plan(folder: FilePath, question: Question, progress: Progress) -> Json:
     # Where a walk ends elsewhere, `home` says that what arrives there is right.
     arrived = {trip.loop: share_of(rule.judge(trip).home) for trip in walked if not trip.loop.closed}
     untrained = [zero_resource(hop, survey.spoken, arrived, question.worth) for hop in survey.missing]
-    pilots = fly_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else Flown({}, {})
+    pilots = train_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else PilotResults({}, {})
     made: Json = jsonable(_plan(survey, rule, trips, measured, pilots, untrained))
     write_json(survey.run.folder / "plan.json", made)
     return made
 
 
 @dataclass(frozen=True)
-class Survey:
+class PlanInputs:
     """The translators that loops would train, the sentences to try them on, the loops there are."""
 
     run: Run
     experiment: Experiment
-    question: Question
+    question: PlanOptions
     stage: Stage
     taught: tuple[Hop, ...]
     spoken: tuple[Hop, ...]
     """The taught ones, and what a shared network says untaught."""
-    starts: list[Start]
-    loops: list[Path]
+    starts: list[HeldOutText]
+    loops: list[LanguagePath]
 
     @classmethod
-    def open(cls, folder: FilePath, question: Question) -> Survey:
+    def open(cls, folder: Path, question: PlanOptions) -> PlanInputs:
         run = Run.open(folder)
         experiment = run.experiment()
         stage = _first_stage(run, experiment, question.stage)
@@ -94,7 +103,7 @@ class Survey:
             all_hops(experiment.languages, hops(experiment, stage.name)) for hops in (taught_hops, spoken_hops)
         )
         store = Store.open(run.folder / "store")
-        starts = starts_of(store, question.set, spoken, question.sentences, experiment.data.lowercase)
+        starts = held_out_text(store, question.set, spoken, question.sentences, experiment.data.lowercase)
         loops = [loop for loop in loops_of(taught) if loop.hops[0] in {start.hop for start in starts}]
         if not loops:
             raise DataError(
@@ -103,7 +112,7 @@ class Survey:
             )
         return cls(run, experiment, question, stage, taught, spoken, starts, loops)
 
-    def fed(self, path: Path) -> bool:
+    def fed(self, path: LanguagePath) -> bool:
         """Whether the data has the path's ends, and the stage every translator that it generates with."""
         return self.experiment.data.supply().lack(path) is None and all(hop in self.spoken for hop in path.generating)
 
@@ -113,7 +122,7 @@ class Survey:
         return missing(self.experiment.languages, self.taught, self.spoken)
 
     @property
-    def paths(self) -> list[Path]:
+    def paths(self) -> list[LanguagePath]:
         """All there is to walk: the loops, and for directions not taught yet the ways between their languages."""
         known = {start.hop: start.references for start in self.starts}
         pairs = dict.fromkeys(direction for hop in self.missing for direction in (hop, hop.reverse))
@@ -129,27 +138,27 @@ def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
     return choose_stage(run, experiment, name)
 
 
-def _rule(survey: Survey, trips: Sequence[Trip]) -> Rule:
+def _rule(survey: PlanInputs, trips: Sequence[RoundTrip]) -> CorrectnessRule:
     """The exact judge where there is one; else a threshold, chosen on all taught directions together."""
     agree = judge_of(survey.experiment)
     if agree:
-        return Exact(agree)
+        return ExactRule(agree)
     if survey.question.threshold is not None:
-        return Threshold(survey.question.threshold)
-    rules = [Threshold(threshold) for threshold in GRID]
+        return ThresholdRule(survey.question.threshold)
+    rules = [ThresholdRule(threshold) for threshold in GRID]
     return min(rules, key=lambda rule: abs(fmean(rule.judge(trip).right.mean() for trip in trips) - 0.5))
 
 
 def _plan(
-    survey: Survey,
-    rule: Rule,
-    trips: Sequence[Trip],
+    survey: PlanInputs,
+    rule: CorrectnessRule,
+    trips: Sequence[RoundTrip],
     measured: Sequence[Verdicts],
-    pilots: Flown,
+    pilots: PilotResults,
     untrained: Sequence[ZeroResource],
 ) -> Json:
     question, experiment = survey.question, survey.experiment
-    found = outlooks(measured, pilots.over_none, pilots.over_dual, question.worth)
+    found = forecast_directions(measured, pilots.over_none, pilots.over_dual, question.worth)
     quality = route_quality(measured)
     weights = suggest_weights(found, quality, survey.fed, untrained)
     updates = survey.stage.updates or _UPDATES
@@ -163,7 +172,7 @@ def _plan(
         "sentences": {str(start.hop): len(start.sources) for start in survey.starts},
         "beam": question.beam,
         "rule": rule.name,
-        "threshold": rule.threshold if isinstance(rule, Threshold) else None,
+        "threshold": rule.threshold if isinstance(rule, ThresholdRule) else None,
         "worth": question.worth,
         "pilot_updates": question.pilot,
         "directions": {str(direction): outlook.as_json() for direction, outlook in found.items()},
@@ -174,11 +183,11 @@ def _plan(
     }
 
 
-def _grid(trips: Sequence[Trip], worth: float) -> Json:
+def _grid(trips: Sequence[RoundTrip], worth: float) -> Json:
     """The verdict without a pilot at every threshold: a plan that turns with the threshold is no plan."""
     found: Json = {}
-    for rule in map(Threshold, GRID):
-        for outlook in outlooks([rule.judge(trip) for trip in trips], worth=worth).values():
+    for rule in map(ThresholdRule, GRID):
+        for outlook in forecast_directions([rule.judge(trip) for trip in trips], worth=worth).values():
             for one in outlook.prospects:
                 values = {name: one.values[name] for name in ("p", "M", "c22", "breakeven")}
                 found.setdefault(str(one.loop), []).append({"rule": rule.name, "verdict": one.verdict, **values})
@@ -189,24 +198,26 @@ def _grid(trips: Sequence[Trip], worth: float) -> Json:
 
 
 @dataclass(frozen=True)
-class Flown:
+class PilotResults:
     """What pilots say of loops: set against training without any, and of longer ones against dual loops alone."""
 
-    over_none: dict[Path, Pilot]
-    over_dual: dict[Path, Pilot]
+    over_none: dict[LanguagePath, Pilot]
+    over_dual: dict[LanguagePath, Pilot]
 
 
-def fly_pilots(survey: Survey, rule: Rule, measured: Sequence[Verdicts], updates: int, progress: Progress) -> Flown:
+def train_pilots(
+    survey: PlanInputs, rule: CorrectnessRule, measured: Sequence[Verdicts], updates: int, progress: Progress
+) -> PilotResults:
     """Train briefly with dual loops, with longer ones too, and with none, all from the same start; judge each loop."""
     stages = pilot_stages(survey, updates)
     if len(stages) < 2:
         raise RunError(f"{survey.run.folder}: no pilot can fly, since the data has no monolingual text to close loops.")
     with tempfile.TemporaryDirectory(prefix="loopmt-pilot-") as folder:
-        run = _shadow(survey, list(stages.values()), FilePath(folder))
-        site = Site.open(run, device_of_this_process(), Processes())
-        after = {length: _fly(survey, rule, site, stage, progress) for length, stage in stages.items()}
+        run = _shadow(survey, list(stages.values()), Path(folder))
+        site = TrainingContext.open(run, device_of_this_process(), Processes())
+        after = {length: _train_pilot(survey, rule, site, stage, progress) for length, stage in stages.items()}
 
-    def against(control: int) -> dict[Path, Pilot]:
+    def against(control: int) -> dict[LanguagePath, Pilot]:
         return {
             before.loop: judge_pilot(before, after[length][before.loop], after[control][before.loop])
             for before in measured
@@ -215,10 +226,10 @@ def fly_pilots(survey: Survey, rule: Rule, measured: Sequence[Verdicts], updates
             and survey.fed(training_path(before.loop))
         }
 
-    return Flown(against(0), against(2))
+    return PilotResults(against(0), against(2))
 
 
-def pilot_stages(survey: Survey, updates: int) -> dict[int, Stage]:
+def pilot_stages(survey: PlanInputs, updates: int) -> dict[int, Stage]:
     """By the length of the loops that each decides on; 0 is the control. Shares are those of a suggested mix."""
     paths = [path for path in map(training_path, survey.loops) if survey.fed(path)]
     short = [path for path in paths if len(path.hops) == 2]
@@ -240,7 +251,7 @@ def pilot_stages(survey: Survey, updates: int) -> dict[int, Stage]:
     }
 
 
-def _entries(paths: Sequence[Path], weight: float) -> list[MixEntry]:
+def _entries(paths: Sequence[LanguagePath], weight: float) -> list[MixEntry]:
     """The paths that teach a direction share its weight."""
     count: dict[Hop, int] = {}
     for path in paths:
@@ -248,7 +259,7 @@ def _entries(paths: Sequence[Path], weight: float) -> list[MixEntry]:
     return [MixEntry(path=str(path), weight=weight / count[path.taught]) for path in paths]
 
 
-def _shadow(survey: Survey, stages: Sequence[Stage], folder: FilePath) -> Run:
+def _shadow(survey: PlanInputs, stages: Sequence[Stage], folder: Path) -> Run:
     """A run beside the real one: the same text and start, only the pilots are its own."""
     run = survey.run.shadow(folder, [survey.stage.name])
     known = [*survey.experiment.stages, *stages]
@@ -256,10 +267,12 @@ def _shadow(survey: Survey, stages: Sequence[Stage], folder: FilePath) -> Run:
     return run
 
 
-def _fly(survey: Survey, rule: Rule, site: Site, stage: Stage, progress: Progress) -> dict[Path, Verdicts]:
+def _train_pilot(
+    survey: PlanInputs, rule: CorrectnessRule, site: TrainingContext, stage: Stage, progress: Progress
+) -> dict[LanguagePath, Verdicts]:
     display = Display(stage, site.experiment.training(stage), progress)
     with display.shown():
-        train_stage(site, stage, Stopper(), display.show)
-    memory = Memory.of(site.run, stage.name, survey.question.beam, keep=False)
+        train_stage(site, stage, StopSignal(), display.show)
+    memory = CachedTranslator.of(site.run, stage.name, survey.question.beam, keep=False)
     trips = memory.walk(survey.starts, survey.loops, progress, f"loops of {stage.name}")
     return {trip.loop: rule.judge(trip) for trip in trips}

@@ -9,12 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
+from pathlib import Path
 
 from loopmt.config import Experiment, expansions, spoken_hops
 from loopmt.errors import DamagedError, RunError
-from loopmt.judge.loops import starts_of
-from loopmt.judge.report.followed import Judged, chosen_loops, show
+from loopmt.judge.loops import held_out_text
+from loopmt.judge.report.followed import CheckedTest, chosen_loops, show
 from loopmt.judge.report.gather import gather
 from loopmt.judge.report.page import page
 from loopmt.judge.report.pictures import require_extra
@@ -23,7 +23,7 @@ from loopmt.model.translators import all_hops
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.store import Store
-from loopmt.workflow.memory import Memory
+from loopmt.workflow.memory import CachedTranslator
 from loopmt.workflow.show import overview
 from loopmt.workflow.stages import judge_of
 
@@ -33,19 +33,19 @@ _HEAD = 2**16  # bytes of a page within which its title comes
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReportOptions:
     """What the user asked for."""
 
-    out: FilePath | None = None
+    out: Path | None = None
     sentences: int = 24  # of the first test set, tried on each loop; 0: none
     beam: int = 4
 
 
-def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple[FilePath, list[Json]]:
+def report(folders: Sequence[Path], wish: ReportOptions, progress: Progress) -> tuple[Path, list[Json]]:
     """Follow a few sentences, where stages are finished, and write the page; the data of each run comes with it."""
     require_extra()
     runs = [Run.open(folder) for folder in folders]
-    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else FilePath("report.html"))
+    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
     _refuse_stranger(out)
     for run in runs:
         if out.parent == run.folder:
@@ -61,7 +61,7 @@ def report(folders: Sequence[FilePath], wish: Wish, progress: Progress) -> tuple
     return out, found
 
 
-def _refuse_stranger(out: FilePath) -> None:
+def _refuse_stranger(out: Path) -> None:
     """Before anything is decoded: only a page of ours is written over."""
     if out.is_dir():
         raise RunError(f"{out} is a folder. Name a file with --out, such as {out / 'report.html'}.")
@@ -69,7 +69,7 @@ def _refuse_stranger(out: FilePath) -> None:
         raise RunError(f"{out} is there already, and it is no report of loopmt. Name another file with --out.")
 
 
-def _is_page(file: FilePath) -> bool:
+def _is_page(file: Path) -> bool:
     with file.open("rb") as stream:
         head = stream.read(_HEAD)
     return head.startswith(b"<!doctype html>") and b"loopmt report</title>" in head
@@ -98,7 +98,7 @@ def _together(experiments: Mapping[int, Experiment]) -> list[list[int]]:
     return groups
 
 
-def write_report(run_folder: FilePath, out: FilePath | None = None) -> FilePath:
+def write_report(run_folder: Path, out: Path | None = None) -> Path:
     """The page of a run as it stands, from its files alone. One that fails is a warning: it must not end training."""
     out = out or run_folder / "report.html"
     try:
@@ -118,7 +118,7 @@ def collect(run: Run) -> Json:
 # -- sentences round loops -------------------------------------------------------------------------------------
 
 
-def follow(run: Run, wish: Wish, progress: Progress) -> None:
+def follow(run: Run, wish: ReportOptions, progress: Progress) -> None:
     """Send some test sentences round the loops of the stages that are compared, before and after; keep what is told."""
     experiment = run.experiment()
     steps = steps_to_show(experiment, run.finished())
@@ -142,20 +142,22 @@ def steps_to_show(experiment: Experiment, finished: Sequence[str]) -> list[tuple
     return found
 
 
-def _followed(run: Run, experiment: Experiment, step: Sequence[str], wish: Wish, progress: Progress) -> list[Json]:
+def _followed(
+    run: Run, experiment: Experiment, step: Sequence[str], wish: ReportOptions, progress: Progress
+) -> list[Json]:
     store = Store.open(run.folder / "store")
     name = next(iter(store.tests), "valid")
     last = experiment.stage(step[-1])
     paths = [path for _, expansion in expansions(experiment, last) for path in expansion.paths]
     hops = all_hops(experiment.languages, spoken_hops(experiment, step[0]))
     loops = chosen_loops([path for path in paths if set(path.hops) <= set(hops)])
-    starts = starts_of(store, name, hops, wish.sentences, experiment.data.lowercase)
+    starts = held_out_text(store, name, hops, wish.sentences, experiment.data.lowercase)
     agree = judge_of(experiment)
     walked = []
     for stage in step:
-        memory = Memory.of(run, stage, wish.beam)
+        memory = CachedTranslator.of(run, stage, wish.beam)
         trips = memory.walk(starts, loops, progress, f"sentences round loops of {stage}")
-        walked.append([Judged.of(stage, trip, agree) for trip in trips])
+        walked.append([CheckedTest.of(stage, trip, agree) for trip in trips])
     return [row for trips in zip(*walked, strict=True) for row in show(trips, name)]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from loopmt.config import spoken_hops
 from loopmt.errors import DamagedError
-from loopmt.model.translators import Translators, all_hops, stored_size
+from loopmt.model.translators import NetworkStack, all_hops, stored_size
 from loopmt.path import Hop
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.store import Store
@@ -45,7 +45,7 @@ class Samples:
         hops = all_hops(experiment.languages, spoken_hops(experiment, stage))
         vocab, cpu = Vocab.load(self._run.folder / "vocab"), torch.device("cpu")  # an accelerator is for training
         update, weights = _weights(folder, newest)
-        translators = Translators(experiment.model, vocab, hops, cpu, size=stored_size(weights))
+        translators = NetworkStack(experiment.model, vocab, hops, cpu, size=stored_size(weights))
         translators.load(weights)
         train = experiment.training(experiment.stage(stage))
         translator = Translator(translators, torch.float32, train.max_length)

@@ -18,7 +18,7 @@ Scores = dict[str, dict[str, Any]]  # by metric
 
 
 @dataclass(frozen=True)
-class Wish:
+class ScoreOptions:
     """What the user asked for."""
 
     hypotheses: Path
@@ -30,7 +30,7 @@ class Wish:
     seed: int = 1
 
 
-def score(wish: Wish) -> Scores:
+def score(wish: ScoreOptions) -> Scores:
     """Scores and signatures; beside another file's translations, the differences too."""
     if wish.language is not None and not moses.knows(wish.language):
         warnings.warn(
@@ -53,7 +53,7 @@ def _read(file: Path) -> list[str]:
     return texts
 
 
-def _measure(wish: Wish, file: Path, references: Sequence[str]) -> dict[str, Statistics]:
+def _measure(wish: ScoreOptions, file: Path, references: Sequence[str]) -> dict[str, Statistics]:
     texts, lowercase = _read(file), wish.lowercase
     if len(texts) != len(references):
         raise DataError(
@@ -69,7 +69,7 @@ def _measure(wish: Wish, file: Path, references: Sequence[str]) -> dict[str, Sta
     return measured
 
 
-def _compare(wish: Wish, systems: dict[str, Statistics], controls: dict[str, Statistics]) -> dict[str, Any]:
+def _compare(wish: ScoreOptions, systems: dict[str, Statistics], controls: dict[str, Statistics]) -> dict[str, Any]:
     def compared(name: str) -> dict[str, Any]:
         interval = bootstrap_difference([systems[name]], [controls[name]], samples=wish.samples, key=(wish.seed,))
         return {"score": controls[name].score(), **asdict(interval)}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from loopmt.config import Compare, Experiment, tuned
 from loopmt.judge.bootstrap import Statistics, bootstrap_difference
-from loopmt.path import Hop, Path
+from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
 
 _VERSION = 1
@@ -22,11 +22,11 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
-class Test:
+class TestPath:
     """One way through the languages of a test set; tests of a group have the same rows."""
 
     name: str
-    path: Path
+    path: LanguagePath
     group: str
 
     @property
@@ -43,7 +43,7 @@ class Test:
 class StageMeasures:
     """What a stage's translations are worth, and what it took to train it."""
 
-    tests: dict[Test, Measures]
+    tests: dict[TestPath, Measures]
     digest: str
     state: Json
 
@@ -111,17 +111,17 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
     return {**found, "pivots": pivots} if pivots else found
 
 
-def _over_direct(pivot: Test, by_seed: Mapping[int, Mapping[Test, Measures]], samples: int) -> Json:
+def _over_direct(pivot: TestPath, by_seed: Mapping[int, Mapping[TestPath, Measures]], samples: int) -> Json:
     """A way through other languages set against the direct translator of the same stage, if it has one."""
     duels = [duel for seed, tests in by_seed.items() if (duel := _with_direct(pivot, seed, tests))]
     return {"over_direct": _differences(duels, samples)} if duels else {}
 
 
-def _with_direct(pivot: Test, seed: int, tests: Mapping[Test, Measures]) -> Duel | None:
+def _with_direct(pivot: TestPath, seed: int, tests: Mapping[TestPath, Measures]) -> PairedTest | None:
     """Found by name and path: built-in languages draw other rows for every seed, so the groups differ between seeds."""
     by_path = {test.path: test for test in tests if test.name == pivot.name}
-    way, direct = by_path[pivot.path], by_path.get(Path(pivot.path.ends))
-    return Duel(way, seed, tests[way], tests[direct]) if direct else None
+    way, direct = by_path[pivot.path], by_path.get(LanguagePath(pivot.path.ends))
+    return PairedTest(way, seed, tests[way], tests[direct]) if direct else None
 
 
 def _counted(measures: Measures) -> dict[str, float]:
@@ -220,11 +220,11 @@ def _measured(runs: Sequence[RunMeasures]) -> set[str]:
     return set.intersection(*(set(run.stages) for run in runs))
 
 
-def _comparison(experiment: Experiment, compare: Compare, duels: Sequence[Duel], samples: int) -> Json:
+def _comparison(experiment: Experiment, compare: Compare, duels: Sequence[PairedTest], samples: int) -> Json:
     names = dict.fromkeys(duel.test.name for duel in duels)
     paths = dict.fromkeys(duel.test.path for duel in duels)
 
-    def differences(chosen: Iterable[Duel]) -> Json:
+    def differences(chosen: Iterable[PairedTest]) -> Json:
         return _differences(list(chosen), samples)
 
     return {
@@ -247,26 +247,26 @@ def _comparison(experiment: Experiment, compare: Compare, duels: Sequence[Duel],
 
 
 @dataclass(frozen=True)
-class Duel:
+class PairedTest:
     """A stage and its control on one test, with one seed; or a way through other languages and the direct one."""
 
-    test: Test
+    test: TestPath
     seed: int
     of: Measures
     against: Measures
 
 
-def _duels(compare: Compare, runs: Sequence[RunMeasures]) -> list[Duel]:
+def _duels(compare: Compare, runs: Sequence[RunMeasures]) -> list[PairedTest]:
     stages = [(run.seed, run.stages[compare.of].tests, run.stages[compare.against].tests) for run in runs]
     return [
-        Duel(test, seed, of[test], against[test])
+        PairedTest(test, seed, of[test], against[test])
         for seed, of, against in stages
         for test in of
         if test.direct and test in against
     ]
 
 
-def _differences(duels: Sequence[Duel], samples: int) -> Json:
+def _differences(duels: Sequence[PairedTest], samples: int) -> Json:
     """By metric: the mean difference over the duels, its interval, and what each side scores."""
     found = {}
     for metric in duels[0].of:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -22,15 +22,15 @@ from loopmt.errors import LoopmtError, MissingExtraError, RunError
 from loopmt.export.ct2 import Type, check_installed
 from loopmt.export.tokenizer import Subwords
 from loopmt.model.precision import precision
-from loopmt.model.translators import Translators
-from loopmt.path import Hop, Path
+from loopmt.model.translators import NetworkStack
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import device_of_this_process
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
-from loopmt.serve.limits import Limits
+from loopmt.serve.limits import RequestLimits
 from loopmt.text.ids import EOS
 from loopmt.text.ragged import Ragged
-from loopmt.workflow.export import Wish, export
+from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.samples import Samples
 from loopmt.workflow.translate import Candidate, Translator, checked_path, choose_stage, load_translators, one_line
 
@@ -41,20 +41,20 @@ _CHECKED = 20  # sentences a direction that CTranslate2 must say as we do, befor
 
 
 @dataclass(frozen=True)
-class Order:
+class ServeOptions:
     """What the user asked for."""
 
-    run: FilePath
+    run: Path
     stage: str | None = None
     host: str = "127.0.0.1"
     port: int = 8000
     beam: int = 4
     backend: Backend = "auto"
     kind: Type = "int8"  # of CTranslate2's numbers
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
 
-def serve(order: Order, progress: Progress) -> None:
+def serve(order: ServeOptions, progress: Progress) -> None:
     """Answer until told to stop."""
     _check_extra()
     from loopmt.serve.app import Service
@@ -64,7 +64,7 @@ def serve(order: Order, progress: Progress) -> None:
     folder = Run.open(order.run)
     experiment = folder.experiment()
     with ExitStack() as stack:
-        place = FilePath(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopmt-serve-")))
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopmt-serve-")))
         listening = stack.enter_context(listen(order.host, order.port))
         ready = order.stage is not None or folder.finished()
         engine = load_engine(order, place, progress) if ready else None
@@ -108,7 +108,7 @@ class LoadedEngine:
     def hops(self) -> list[Hop]:
         return [Hop(*direction.split(">")) for direction in self.translator.directions]
 
-    def walk(self, path: str) -> Path:
+    def walk(self, path: str) -> LanguagePath:
         return checked_path(self.translator, path)
 
     def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
@@ -118,7 +118,7 @@ class LoadedEngine:
 class ExportedTranslator(Translator):
     """The same translator; what it says is decoded by CTranslate2."""
 
-    def __init__(self, translators: Translators, longest: int, exported: FilePath, kind: Type) -> None:
+    def __init__(self, translators: NetworkStack, longest: int, exported: Path, kind: Type) -> None:
         super().__init__(translators, torch.float32, longest)
         translators.live = translators.live.new_empty(0)  # CTranslate2 has its own copy of the weights
         folders = {
@@ -143,7 +143,7 @@ class ExportedTranslator(Translator):
 class _Model:
     """One exported network, ids in and out."""
 
-    def __init__(self, folder: FilePath, kind: Type) -> None:
+    def __init__(self, folder: Path, kind: Type) -> None:
         self._folder, self._kind, self._threads = folder, kind, torch.get_num_threads()
         self._whole = self._load(1)  # all threads on one batch: soonest for a few sentences
         self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
@@ -211,7 +211,7 @@ def _too_long(found: list[Any], longest: list[int]) -> dict[int, list[int]]:
     return rows
 
 
-def load_engine(order: Order, place: FilePath, progress: Progress) -> LoadedEngine:
+def load_engine(order: ServeOptions, place: Path, progress: Progress) -> LoadedEngine:
     """The translators of a stage; `place` is where an export may lie while it is used."""
     run = Run.open(order.run)
     experiment = run.experiment()
@@ -223,7 +223,7 @@ def load_engine(order: Order, place: FilePath, progress: Progress) -> LoadedEngi
             check_installed()
             exported = place / stage.name
             shutil.rmtree(exported, ignore_errors=True)  # of a try before this one, which came to nothing
-            export(order.run, Wish("ct2", exported, stage.name, order.kind, _CHECKED), progress)
+            export(order.run, ExportOptions("ct2", exported, stage.name, order.kind, _CHECKED), progress)
             fast = ExportedTranslator(translators, train.max_length, exported, order.kind)
             return LoadedEngine(fast, stage.name, f"CTranslate2 {order.kind}", order.beam)
         except LoopmtError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from loopmt.config import Experiment, Stage, spoken_hops
-from loopmt.judge.again import train_command
+from loopmt.judge.again import resume_command
 from loopmt.model.translators import all_hops
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.workflow.scorecard import setbacks, tested
@@ -96,7 +96,7 @@ def _next(
 ) -> str:
     """Nobody is sent to translate with a stage that was found `below` its control."""
     if left:
-        return train_command(run, experiment)
+        return resume_command(run, experiment)
     folder = shlex.quote(str(run.folder))
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"

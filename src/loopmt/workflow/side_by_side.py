@@ -19,7 +19,7 @@ from loopmt.errors import LoopmtError, RunError
 from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Lines
 from loopmt.run import Run
-from loopmt.workflow.stages import Site, Stopper, train_stage
+from loopmt.workflow.stages import StopSignal, TrainingContext, train_stage
 from loopmt.workflow.watch import watched
 
 _INTERVAL = 20.0  # seconds between two lines that say how far a stage is: several speak at once
@@ -27,7 +27,7 @@ _PAUSED = 75  # exit code of a stage that stopped before its end
 _UNHEARD = (-signal.SIGINT, -signal.SIGTERM)  # of one that was asked to before it listened: it had nothing to save
 
 
-def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: Stopper, tensorboard: bool) -> bool:
+def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: StopSignal, tensorboard: bool) -> bool:
     """Train the stages, at most `jobs` at a time, each after its parent; False if any was paused."""
     waiting = list(stages)
     working: dict[str, BaseProcess] = {}
@@ -89,9 +89,9 @@ def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, pa
 
     torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
     progress = Lines(interval=_INTERVAL)
-    stopper = Stopper(deadline, orphaned=lambda: os.getppid() != parent)
+    stopper = StopSignal(deadline, orphaned=lambda: os.getppid() != parent)
     try:
-        site = Site.open(Run.open(folder), device_of_this_process(), Processes())
+        site = TrainingContext.open(Run.open(folder), device_of_this_process(), Processes())
         stage = site.experiment.stage(name)
         with stopper.listening(), watched(site, stage, progress, tensorboard) as show:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

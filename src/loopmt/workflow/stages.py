@@ -21,20 +21,20 @@ import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
 from loopmt.errors import ConfigError, DataError
-from loopmt.judge.choose import Contender, choose
+from loopmt.judge.choose import CandidatePath, choose_loop_weights
 from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
 from loopmt.learn.learner import Learner
-from loopmt.learn.trainer import Hooks, Trainer, Validation
-from loopmt.model.exhausted import explained
+from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
+from loopmt.model.exhausted import explain_out_of_memory
 from loopmt.model.precision import precision
-from loopmt.model.sieve import LanguageFrequencies, Sieve
-from loopmt.model.translators import Translators, all_hops, stored_size
-from loopmt.path import Hop, Path
+from loopmt.model.sieve import LanguageFrequencies, SyntheticTextFilter
+from loopmt.model.translators import NetworkStack, all_hops, stored_size
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import Processes
 from loopmt.run import Json, Run, StageFolder
-from loopmt.text.batch import Shape, choose_lengths, make_shapes
+from loopmt.text.batch import BatchShape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
@@ -47,7 +47,7 @@ _FREQUENCIES = 20_000  # rows of a language that frequencies of its subwords are
 
 
 @dataclass
-class Stopper:
+class StopSignal:
     """Ctrl-C, SIGTERM or the end of the time: training pauses after the round, saved."""
 
     deadline: float | None = None
@@ -111,7 +111,7 @@ def _tell(tell: Callable[[str], None], reason: str) -> None:
 
 
 @dataclass(frozen=True)
-class Site:
+class TrainingContext:
     """Where stages are trained: the run, its text, the device, the processes."""
 
     experiment: Experiment
@@ -124,7 +124,7 @@ class Site:
     agree: Agree | None = None
 
     @classmethod
-    def open(cls, run: Run, device: torch.device, processes: Processes) -> Site:
+    def open(cls, run: Run, device: torch.device, processes: Processes) -> TrainingContext:
         experiment = run.experiment()
         fingerprint = fingerprint_of(Manifest.load(run.folder / "manifest.json"))
         vocab = Vocab.load(run.folder / "vocab")
@@ -134,10 +134,10 @@ class Site:
     def hops(self, stage: Stage) -> tuple[Hop, ...]:
         return all_hops(self.experiment.languages, spoken_hops(self.experiment, stage.name))
 
-    def translators(self, stage: Stage) -> Translators:
+    def translators(self, stage: Stage) -> NetworkStack:
         """Translators of a stage without any weights yet."""
         fuse, size = self.experiment.training(stage).fuse, self._begun_size(stage)
-        translators = Translators(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse, size)
+        translators = NetworkStack(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse, size)
         translators.foreign.update(generators(self.experiment, self.run, self.device))
         return translators
 
@@ -173,12 +173,12 @@ def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
     return [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
 
 
-def _filtered(entry: MixEntry, path: Path, trained: frozenset[Hop]) -> MixEntry:
+def _filtered(entry: MixEntry, path: LanguagePath, trained: frozenset[Hop]) -> MixEntry:
     """All that is generated is learnt where nobody speaks the way back, whose opinion the filter needs."""
     return entry if path.taught.reverse in trained else entry.model_copy(update={"keep": 1.0})
 
 
-def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json], None]) -> bool:
+def train_stage(site: TrainingContext, stage: Stage, stopper: StopSignal, show: Callable[[Json], None]) -> bool:
     """Train a stage from where it stands; True when it is finished."""
     folder = site.run.stage(stage.name)
     settings = settings_of(site.experiment, site.run, site.fingerprint, stage)
@@ -189,7 +189,7 @@ def train_stage(site: Site, stage: Stage, stopper: Stopper, show: Callable[[Json
         return True
     train = site.experiment.training(stage)
     told = stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
-    with told, folder.locked() if site.processes.first else nullcontext(), explained():
+    with told, folder.locked() if site.processes.first else nullcontext(), explain_out_of_memory():
         trainer = assemble(site, stage, folder, stopper, show)
         if site.processes.first:  # not before it can start: settings that were refused may be mended
             folder.begin(settings)
@@ -219,7 +219,9 @@ def settings_of(experiment: Experiment, run: Run, fingerprint: str, stage: Stage
     }
 
 
-def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, show: Callable[[Json], None]) -> Trainer:
+def assemble(
+    site: TrainingContext, stage: Stage, folder: StageFolder, stopper: StopSignal, show: Callable[[Json], None]
+) -> Trainer:
     train = site.experiment.training(stage)
     routes = routes_of(site.experiment, stage)
     translators = starting_point(site, stage)
@@ -233,15 +235,15 @@ def assemble(site: Site, stage: Stage, folder: StageFolder, stopper: Stopper, sh
     sieve = sieve_of(site, train)
     gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
     learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, unit)
-    choose = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
-    hooks = Hooks(validator(site, stage, translators, train), choose, stopper.asked, show)
+    choose_loop_weights = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
+    hooks = TrainerHooks(validator(site, stage, translators, train), choose_loop_weights, stopper.asked, show)
     every = stage.auto.measure_every
     return Trainer(
         routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, every, key
     )
 
 
-def learner_kind(site: Site, stage: Stage, train: Train) -> type[Learner]:
+def learner_kind(site: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
     if train.shard:
         if not site.processes.joined:
             raise ConfigError(
@@ -255,23 +257,23 @@ def learner_kind(site: Site, stage: Stage, train: Train) -> type[Learner]:
 
 
 def chooser(
-    site: Site, stage: Stage, translators: Translators, routes: Sequence[Route], train: Train
+    site: TrainingContext, stage: Stage, translators: NetworkStack, routes: Sequence[Route], train: Train
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
     sets = held_out(site.store, translators, "valid", stage.auto.sentences)
-    candidates = [Contender(route.number, route.path, route.settings) for route in routes if route.synthetic]
+    candidates = [CandidatePath(route.number, route.path, route.settings) for route in routes if route.synthetic]
     supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
         key = (site.experiment.seed, stage.name, "choose", number)
         dtype = precision(train, site.device)
-        choice = choose(translators, sets, candidates, supervised, dtype, key, site.agree)
+        choice = choose_loop_weights(translators, sets, candidates, supervised, dtype, key, site.agree)
         return choice.weights, choice.as_json()
 
     return choose_loops
 
 
-def starting_point(site: Site, stage: Stage) -> Translators:
+def starting_point(site: TrainingContext, stage: Stage) -> NetworkStack:
     """Fresh or imported weights, or the parent's result where the parent has the direction."""
     translators = site.translators(stage)
     translators.start_fresh(site.experiment.seed)
@@ -281,7 +283,9 @@ def starting_point(site: Site, stage: Stage) -> Translators:
     return translators
 
 
-def shapes_of(site: Site, translators: Translators, routes: Sequence[Route], train: Train) -> list[Shape]:
+def shapes_of(
+    site: TrainingContext, translators: NetworkStack, routes: Sequence[Route], train: Train
+) -> list[BatchShape]:
     """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups.
 
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
@@ -298,7 +302,7 @@ def shapes_of(site: Site, translators: Translators, routes: Sequence[Route], tra
     return make_shapes(chosen, tokens, math.lcm(8, largest_group(routes)))
 
 
-def _places(site: Site, routes: Sequence[Route], longest: int) -> Ints:
+def _places(site: TrainingContext, routes: Sequence[Route], longest: int) -> Ints:
     """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
     fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
@@ -310,19 +314,19 @@ def _places(site: Site, routes: Sequence[Route], longest: int) -> Ints:
     return histogram
 
 
-def _ends(path: Path) -> tuple[tuple[str, str], ...]:
+def _ends(path: LanguagePath) -> tuple[tuple[str, str], ...]:
     """The text of a path, and what else its direction may learn from: pairs, and monolingual text of its target."""
     hop = path.taught
     return path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
 
-def sieve_of(site: Site, train: Train) -> Sieve:
+def sieve_of(site: TrainingContext, train: Train) -> SyntheticTextFilter:
     vocab = site.vocab
     spelling = None if vocab.joint else {language: vocab.spelling(language) for language in vocab.languages}
-    return Sieve(train.max_length, frequencies_of(site), spelling)
+    return SyntheticTextFilter(train.max_length, frequencies_of(site), spelling)
 
 
-def frequencies_of(site: Site) -> LanguageFrequencies | None:
+def frequencies_of(site: TrainingContext) -> LanguageFrequencies | None:
     """Subword frequencies of each language; with a vocabulary each, languages cannot be mistaken."""
     if not site.vocab.joint:
         return None
@@ -334,7 +338,9 @@ def frequencies_of(site: Site) -> LanguageFrequencies | None:
     return LanguageFrequencies.learn(samples, site.vocab.size(site.experiment.languages[0])) if samples else None
 
 
-def validator(site: Site, stage: Stage, translators: Translators, train: Train) -> Callable[[], Validation]:
+def validator(
+    site: TrainingContext, stage: Stage, translators: NetworkStack, train: Train
+) -> Callable[[], ValidationScores]:
     sets = held_out(site.store, translators, "valid", train.validate_sentences)
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
@@ -345,12 +351,12 @@ def validator(site: Site, stage: Stage, translators: Translators, train: Train) 
 
 
 def _validation(
-    translators: Translators,
+    translators: NetworkStack,
     sets: Sequence[HeldOut],
     how: Generate,
     dtype: torch.dtype,
     agree: Agree | None,
     untaught: Sequence[str],
-) -> Validation:
+) -> ValidationScores:
     bleu, accuracy = bleu_by_hop(translators, sets, how, dtype, agree)
-    return Validation(loss_by_hop(translators, sets, dtype), bleu, accuracy, untaught)
+    return ValidationScores(loss_by_hop(translators, sets, dtype), bleu, accuracy, untaught)

@@ -18,7 +18,7 @@ from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.side_by_side import train_side_by_side
-from loopmt.workflow.stages import Site, Stopper, refuse_changes, train_stage
+from loopmt.workflow.stages import StopSignal, TrainingContext, refuse_changes, train_stage
 from loopmt.workflow.watch import watched
 
 
@@ -27,7 +27,7 @@ class _PausedError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class TrainOptions:
     """What the user asked for."""
 
     file: Path
@@ -44,7 +44,7 @@ class Request:
         return experiment, Run(self.run or Path("runs") / experiment.name)
 
 
-def prepare_run(request: Request, progress: Progress) -> tuple[Run, Manifest]:
+def prepare_run(request: TrainOptions, progress: Progress) -> tuple[Run, Manifest]:
     """`loopmt prepare`."""
     experiment, run = request.load()
     run.refuse_strangers()
@@ -52,7 +52,7 @@ def prepare_run(request: Request, progress: Progress) -> tuple[Run, Manifest]:
         return run, _prepare(experiment, run, request, progress)
 
 
-def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progress) -> Manifest:
+def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: Progress) -> Manifest:
     manifest = prepare(
         experiment.data,
         experiment.vocab,
@@ -70,13 +70,13 @@ def _prepare(experiment: Experiment, run: Run, request: Request, progress: Progr
     return manifest
 
 
-def train(request: Request, progress: Progress) -> bool:
+def train(request: TrainOptions, progress: Progress) -> bool:
     """Train the stages that were asked for; False if the time was over before. A signal is a `StoppedError`."""
     device = device_of_this_process()
     processes = Processes.join(device)
     experiment, run = request.load()
     experiment.asked_for(request.until, request.only)  # refused before anything is written
-    stopper = Stopper(time.monotonic() + request.stop_after if request.stop_after is not None else None)
+    stopper = StopSignal(time.monotonic() + request.stop_after if request.stop_after is not None else None)
     try:
         if not processes.first:
             processes.wait()
@@ -92,21 +92,21 @@ def train(request: Request, progress: Progress) -> bool:
 
 
 def _train_tree(
-    run: Run, device: torch.device, processes: Processes, request: Request, stopper: Stopper, progress: Progress
+    run: Run, device: torch.device, processes: Processes, request: TrainOptions, stopper: StopSignal, progress: Progress
 ) -> bool:
     stages = run.experiment().asked_for(request.until, request.only)
     with stopper.listening():
         if request.jobs > 1 and not processes.many:
             finished = train_side_by_side(run, stages, request.jobs, stopper, request.tensorboard)
         else:
-            site = Site.open(run, device, processes)
+            site = TrainingContext.open(run, device, processes)
             finished = _one_by_one(site, stages, stopper, progress, request.tensorboard)
     if not finished:
         _paused(stopper, processes, progress)
     return finished
 
 
-def _paused(stopper: Stopper, processes: Processes, progress: Progress) -> None:
+def _paused(stopper: StopSignal, processes: Processes, progress: Progress) -> None:
     """By a signal it is an error, but not under torchrun: there a child's error ends the others while they save."""
     sentence = f"training paused: {stopper.reason}. The same command resumes it."
     if stopper.signal is not None and not processes.joined:
@@ -114,7 +114,9 @@ def _paused(stopper: Stopper, processes: Processes, progress: Progress) -> None:
     progress.say(sentence)
 
 
-def _one_by_one(site: Site, stages: Sequence[Stage], stopper: Stopper, progress: Progress, tensorboard: bool) -> bool:
+def _one_by_one(
+    site: TrainingContext, stages: Sequence[Stage], stopper: StopSignal, progress: Progress, tensorboard: bool
+) -> bool:
     try:
         for stage in stages:
             with watched(site, stage, progress, tensorboard) as show:

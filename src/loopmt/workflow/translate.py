@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -17,12 +17,12 @@ from pydantic import model_validator
 from loopmt import config
 from loopmt.config import Experiment, Stage, spoken_hops, validated
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.model.decoding import decode_nbest
-from loopmt.model.limits import Limits
+from loopmt.model.decoding import generate_nbest
+from loopmt.model.limits import DecodeLimits
 from loopmt.model.precision import precision
-from loopmt.model.scoring import surprise
-from loopmt.model.translators import Translators, all_hops, stored_size
-from loopmt.path import Hop, Path
+from loopmt.model.scoring import negative_log_likelihood
+from loopmt.model.translators import NetworkStack, all_hops, stored_size
+from loopmt.path import Hop, LanguagePath
 from loopmt.processes import device_of_this_process
 from loopmt.rng import torch_generator
 from loopmt.run import Run
@@ -60,11 +60,11 @@ class Generate(config.Generate):
 class Translator:
     """Every direction of one stage, and the walks made of them."""
 
-    def __init__(self, translators: Translators, dtype: torch.dtype, longest: int) -> None:
+    def __init__(self, translators: NetworkStack, dtype: torch.dtype, longest: int) -> None:
         self._translators = translators
         self._dtype = dtype
         self._window = max(1, longest - _SPARE)
-        self._limits = Limits.on(translators.device, min(max(512, 2 * longest), 4096))
+        self._limits = DecodeLimits.on(translators.device, min(max(512, 2 * longest), 4096))
 
     @property
     def languages(self) -> list[str]:
@@ -109,7 +109,7 @@ class Translator:
         sources, targets = _sides(pairs)
         encode = self._translators.vocab.encode
         ids = Ragged.of(encode(sources, hop.source)), Ragged.of(encode(targets, hop.target))
-        losses, _ = surprise(self._translators, hop, *ids, self._dtype)
+        losses, _ = negative_log_likelihood(self._translators, hop, *ids, self._dtype)
         return [-loss for loss in losses.tolist()]
 
     def _direction(self, path: str) -> Hop:
@@ -157,7 +157,7 @@ class Translator:
         """Ids of the text, cut where it is longer than the network has learnt from."""
         if len(ids) <= self._window or len(text) < 2:
             return [ids] if ids else []
-        parts = halves(text)
+        parts = split_in_two(text)
         encoded = self._translators.vocab.encode(parts, language)
         return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
 
@@ -168,7 +168,7 @@ class Translator:
         draws = n if how.how == "sample" else 1
         rows = translators.addressed(Ragged.of(piece for piece in pieces for _ in range(draws)), hop).rows()
         generator = torch_generator(translators.device, *key, str(hop))
-        outputs = decode_nbest(translators.speaker(hop, "live", self._dtype), rows, how, self._limits, generator, n)
+        outputs = generate_nbest(translators.speaker(hop, "live", self._dtype), rows, how, self._limits, generator, n)
         flat = [output for candidates in outputs for output in candidates]
         texts = translators.vocab.decode([output.ids for output in flat], hop.target)
         made = (Candidate(one_line(text), output.score) for text, output in zip(texts, flat, strict=True))
@@ -176,13 +176,13 @@ class Translator:
         return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
 
 
-def checked_path(translator: Translator, path: str) -> Path:
+def checked_path(translator: Translator, path: str) -> LanguagePath:
     """The path, if there is a translator for each of its hops."""
     languages, directions = translator.languages, translator.directions
     known = ", ".join(directions)
     if not isinstance(path, str):
         raise PathError(f"path = {path!r:.60} is of type {type(path).__name__}, not a string. The run has {known}.")
-    walk = Path.parse(path)
+    walk = LanguagePath.parse(path)
     for language in walk.languages:
         if language not in languages:
             raise PathError(f"path {path}: the run has no language '{language}', but {', '.join(languages)} ({known}).")
@@ -252,7 +252,7 @@ def _check_count(name: str, count: int) -> None:
         raise ConfigError(f"{name} = {count!r:.60}: write a whole number, 1 or more.")
 
 
-def halves(text: str) -> list[str]:
+def split_in_two(text: str) -> list[str]:
     """Two parts: cut at the end of a sentence, else of a clause, else at a space, else in the middle."""
     middle = len(text) // 2
     for cut in _CUTS:
@@ -272,10 +272,12 @@ def _joined(parts: list[list[Candidate]], score: float) -> list[Candidate]:
     """Candidates of a line from those of its parts, rank by rank; of nothing, nothing."""
     count = max(map(len, parts), default=1)
     ranks = [[part[min(rank, len(part) - 1)] for part in parts] for rank in range(count)]
-    return [Candidate(spaced([one.text for one in rank]), score + sum(one.score for one in rank)) for rank in ranks]
+    return [
+        Candidate(join_pieces([one.text for one in rank]), score + sum(one.score for one in rank)) for rank in ranks
+    ]
 
 
-def spaced(texts: Sequence[str]) -> str:
+def join_pieces(texts: Sequence[str]) -> str:
     line = ""
     for text in filter(None, texts):
         wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # such scripts have no spaces
@@ -286,7 +288,7 @@ def spaced(texts: Sequence[str]) -> str:
 # -- which translators -----------------------------------------------------------------------------------------
 
 
-def load(folder: FilePath, stage: str | None = None, device: str | None = None) -> Translator:
+def load(folder: Path, stage: str | None = None, device: str | None = None) -> Translator:
     """The result of a stage; by default of the last finished one, on this process's GPU if there is one."""
     run = Run.open(folder)
     experiment = run.experiment()
@@ -308,11 +310,11 @@ def _device(name: str | None) -> torch.device:
     return device
 
 
-def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> Translators:
+def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> NetworkStack:
     hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     weights = run.stage(stage.name).result().tensors["weights"]
     vocab = Vocab.load(run.folder / "vocab")
-    translators = Translators(experiment.model, vocab, hops, device, size=stored_size(weights))
+    translators = NetworkStack(experiment.model, vocab, hops, device, size=stored_size(weights))
     translators.load(weights)
     return translators
 
@@ -328,7 +330,7 @@ def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
     return stage
 
 
-def chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:
+def growing_chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:
     """Few lines at first, so that output appears soon, then more and more, up to what memory is sure to hold."""
     stream, size = iter(texts), first
     while chunk := list(itertools.islice(stream, size)):

@@ -13,7 +13,7 @@ from loopmt.progress import Progress
 from loopmt.run import Json, Run
 from loopmt.workflow.display import Display
 from loopmt.workflow.report import write_report
-from loopmt.workflow.stages import Site
+from loopmt.workflow.stages import TrainingContext
 from loopmt.workflow.tensorboard import curves
 
 _SHARE = 0.05  # of the time that the report may take
@@ -46,7 +46,9 @@ class _Reporter:
 
 
 @contextmanager
-def watched(site: Site, stage: Stage, progress: Progress, tensorboard: bool) -> Iterator[Callable[[Json], None]]:
+def watched(
+    site: TrainingContext, stage: Stage, progress: Progress, tensorboard: bool
+) -> Iterator[Callable[[Json], None]]:
     """What to call with every record of the stage."""
     begun = max(site.run.stage(stage.name).updates(), default=0)
     train, number = site.experiment.training(stage), _number(site.experiment, stage)

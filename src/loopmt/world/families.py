@@ -46,7 +46,7 @@ class Factor(Protocol):
     def pick(self, index: int, random: Random) -> Member | None: ...
 
 
-class Choice:
+class WordChoice:
     """A factor that is a list of families."""
 
     def __init__(self, groups: Iterable[Group]) -> None:
@@ -69,7 +69,7 @@ class Words:
     def __init__(self, lexicon: Lexicon, languages: Mapping[str, Language]) -> None:
         self._lexicon = lexicon
         self._languages = languages
-        self._nouns: dict[tuple[frozenset[str], bool], Choice] = {}
+        self._nouns: dict[tuple[frozenset[str], bool], WordChoice] = {}
         units = families(self._forms("NOUN", "head", "number"))
         self.adjectives = families(self._forms("ADJECTIVE", "adjective"))
         self.determiners = families(self._forms("DETERMINER", "determiner"))
@@ -78,7 +78,7 @@ class Words:
         self.manners = families(self._forms("MANNER", "manner") + self._forms("SHORT", "manner"))
         known = {"": lexicon.determiners, "plain": [d for d in lexicon.determiners if d not in ("a", *COUNTS)]}
         self._before = {
-            kind: Choice(tuple(d for d in group if d in some) for group in self.determiners)
+            kind: WordChoice(tuple(d for d in group if d in some) for group in self.determiners)
             for kind, some in known.items()
         }
         self._bare = [tuple((h, n, None) for h, n in group) for group in units]
@@ -86,10 +86,10 @@ class Words:
             tuple((h, n, a) for h, n in group for a in more if self._fits(h, a))
             for group, more in product(units, self.adjectives)
         ]
-        self._names = Choice(((name, "singular", None),) for name in lexicon.names)
-        self._none = Choice([(None,)])
+        self._names = WordChoice(((name, "singular", None),) for name in lexicon.names)
+        self._none = WordChoice([(None,)])
         self._timings = {
-            (timed, modal): Choice(self._timing_groups(timed, modal))
+            (timed, modal): WordChoice(self._timing_groups(timed, modal))
             for timed in (True, False)
             for modal in (True, False)
         }
@@ -108,13 +108,13 @@ class Words:
         wanted = {v.concept for v in self._lexicon.verbs.values() if v.frame == frame}
         return [group for group in (tuple(v for v in g if v in wanted) for g in self.verbs) if group]
 
-    def nouns(self, kinds: frozenset[str], with_adjective: bool) -> Choice:
+    def nouns(self, kinds: frozenset[str], with_adjective: bool) -> WordChoice:
         """(head, number, adjective) families among nouns of these kinds."""
         key = (kinds, with_adjective)
         if key not in self._nouns:
             heads = {noun.concept for noun in self._lexicon.nouns.values() if noun.is_a(*kinds)}
             groups = self._described if with_adjective else self._bare
-            self._nouns[key] = Choice(tuple(unit for unit in group if unit[0] in heads) for group in groups)
+            self._nouns[key] = WordChoice(tuple(unit for unit in group if unit[0] in heads) for group in groups)
         return self._nouns[key]
 
     def _fits(self, head: str, adjective: str) -> bool:
@@ -125,26 +125,26 @@ class Words:
         if kind in ("noun", "adjective", "plain"):
             return self.nouns(frozenset(kinds), kind == "adjective"), self._before["plain" if kind == "plain" else ""]
         if kind == "name":
-            return self._names if "person" in kinds else Choice(()), self._none
+            return self._names if "person" in kinds else WordChoice(()), self._none
         if kind == "pronoun":
             return _pronouns(set(kinds)), self._none
-        return Choice([((kind, "singular", None),)]), self._none
+        return WordChoice([((kind, "singular", None),)]), self._none
 
-    def manners_of(self, verbs: Sequence[str]) -> Choice:
+    def manners_of(self, verbs: Sequence[str]) -> WordChoice:
         known = self._lexicon.manners
-        return Choice(tuple(m for m in group if known[m].is_a(*verbs)) for group in self.manners)
+        return WordChoice(tuple(m for m in group if known[m].is_a(*verbs)) for group in self.manners)
 
-    def places_of(self, relation: str, *kinds: str) -> Choice:
+    def places_of(self, relation: str, *kinds: str) -> WordChoice:
         known = {f"{relation} {place.concept}" for place in self._lexicon.places.values() if place.is_a(*kinds)}
-        return Choice(tuple(p for p in group if p in known) for group in self.places)
+        return WordChoice(tuple(p for p in group if p in known) for group in self.places)
 
-    def timings(self, timed: bool, modal: bool) -> Choice:
+    def timings(self, timed: bool, modal: bool) -> WordChoice:
         return self._timings[timed, modal]
 
-    def states(self) -> Choice:
+    def states(self) -> WordChoice:
         """Adjectives for what comes and goes."""
         known = self._lexicon.adjectives
-        return Choice(tuple(a for a in group if known[a].is_a("~")) for group in self.adjectives)
+        return WordChoice(tuple(a for a in group if known[a].is_a("~")) for group in self.adjectives)
 
     def _timing_groups(self, timed: bool, modal: bool) -> Iterator[Group]:
         """(tense, time) families; only the future is told apart from the other tenses by every language."""
@@ -164,9 +164,9 @@ def _entries(leaf: Leaf | None, names: Sequence[str]) -> Iterator[tuple[str, tup
             yield " ".join(words), tuple(features[name] for name in names)
 
 
-def _pronouns(kinds: set[str]) -> Choice:
+def _pronouns(kinds: set[str]) -> WordChoice:
     """We, and all others, whom Spanish does not always tell apart; persons, things or both."""
     things = ("it", "those") if kinds - {"person"} else ()
     persons = [p for p in PERSONS if p in things or ("person" in kinds and p not in ("it", "those"))]
     groups = ([p for p in persons if p.startswith("we") == us] for us in (True, False))
-    return Choice(tuple((p, number(p), None) for p in group) for group in groups)
+    return WordChoice(tuple((p, number(p), None) for p in group) for group in groups)

@@ -50,7 +50,7 @@ PARTICIPLES = {
 
 
 @dataclass(frozen=True)
-class Conjugation:
+class FrenchConjugation:
     present: tuple[str, ...]
     imperfect: tuple[str, ...]
     future: tuple[str, ...]
@@ -58,14 +58,14 @@ class Conjugation:
     auxiliary: str
 
 
-def conjugate(infinitive: str) -> Conjugation:
+def conjugate(infinitive: str) -> FrenchConjugation:
     present = _present(infinitive)
     stem = {"être": "ét"}.get(infinitive, present[3][:-3])
     soft = stem.rstrip("e") if infinitive.endswith("ger") else stem.replace("ç", "c")
     endings = ("ais", "ais", "ait", "ions", "iez", "aient")
     imperfect = [(stem if ending[0] == "a" else soft) + ending for ending in endings]
     future = FUTURES.get(infinitive, infinitive.removesuffix("e"))
-    return Conjugation(
+    return FrenchConjugation(
         present,
         tuple(imperfect),
         tuple(future + ending for ending in ["ai", "as", "a", "ons", "ez", "ont"]),

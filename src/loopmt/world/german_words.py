@@ -45,7 +45,7 @@ INSEPARABLE = ("be", "ver", "er", "ent", "zer")
 
 
 @dataclass(frozen=True)
-class Conjugation:
+class GermanConjugation:
     """`present` and `past` are without a separable prefix, the rest with it."""
 
     prefix: str
@@ -66,7 +66,7 @@ SEIN = IRREGULAR["sein"][0].split()
 WERDEN = ["werde", "wirst", "wird", "werden", "werdet", "werden"]
 
 
-def conjugate(spec: str) -> Conjugation:
+def conjugate(spec: str) -> GermanConjugation:
     """All forms of "kaufen", "an+rufen ruft rief gerufen", "gehen geht ging gegangen s"."""
     infinitive, *parts = spec.split()
     prefix, _, verb = infinitive.rpartition("+")
@@ -80,7 +80,7 @@ def conjugate(spec: str) -> Conjugation:
     else:
         present = _present(verb, stem, link, third)
     auxiliary = "sein" if spec.endswith(" s") else "haben"
-    return Conjugation(prefix, present, past, prefix + verb, prefix + participle, auxiliary)
+    return GermanConjugation(prefix, present, past, prefix + verb, prefix + participle, auxiliary)
 
 
 def _present(verb: str, stem: str, link: str, third: str) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class Slot:
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class GrammarRule:
     """A sequence of slots and words, with what it says by itself and the order in which to say the slots."""
 
     slots: tuple[str, ...]
@@ -118,11 +118,11 @@ class Phrase:
         self.defaults = {f.name: f.default for f in fields(record)}
         self.exports = tuple(exports.split())
         self.trie: dict[str, Any] = {}
-        self._rules: list[Rule] = []
+        self._rules: list[GrammarRule] = []
         self._values: dict[str, set[Any]] = {}
-        self._known: dict[tuple[Any, ...], list[Rule]] = {}
+        self._known: dict[tuple[Any, ...], list[GrammarRule]] = {}
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: GrammarRule) -> None:
         self._rules.append(rule)
         for name, value in rule.constants.items():
             self._values.setdefault(name, set()).add(value)
@@ -131,7 +131,7 @@ class Phrase:
             node = node.setdefault(slot, {})
         node.setdefault("", []).append(rule.constants)
 
-    def rules_for(self, bound: Features) -> list[Rule]:
+    def rules_for(self, bound: Features) -> list[GrammarRule]:
         """The rules whose constants do not contradict what is known (found once per kind of meaning)."""
         kind = tuple(
             "?" if name not in bound else bound[name] if bound[name] in values else "other"
@@ -177,7 +177,7 @@ class Grammar:
             if not optional & twice:
                 taken = set(constants).union(*(self._fills(slot) for slot in slots))
                 rest = {name: default for name, default in defaults.items() if name not in taken}
-                self.phrases[phrase].add(Rule(slots, {**rest, **constants}, tuple(needs), self._plan(slots)))
+                self.phrases[phrase].add(GrammarRule(slots, {**rest, **constants}, tuple(needs), self._plan(slots)))
 
     def _fills(self, slot: str) -> Iterable[str]:
         if slot not in self.slots:
@@ -217,7 +217,7 @@ class Grammar:
         return 2 if category in self.leaves and not self.leaves[category].is_head else 1
 
     def _fill(
-        self, rule: Rule, plan: Sequence[int], features: Features, order: Order
+        self, rule: GrammarRule, plan: Sequence[int], features: Features, order: Order
     ) -> Iterator[tuple[dict[int, Words], Features]]:
         if not plan:
             yield {}, features

@@ -50,7 +50,7 @@ SIMPLE = ("pronoun", "name", "noun", "adjective")
 
 
 @dataclass(frozen=True)
-class Shape:
+class SentenceShape:
     """What a meaning is made of; an empty string says that a part is absent. `within`: the link to an outer shape."""
 
     frame: str
@@ -62,11 +62,11 @@ class Shape:
     extras: frozenset[str] = frozenset()
     asked: str = ""
     link: str = ""
-    inner: Shape | None = None
+    inner: SentenceShape | None = None
     within: str = ""
 
 
-Weighted = Iterator[tuple[Shape, float]]
+Weighted = Iterator[tuple[SentenceShape, float]]
 
 
 def shapes(size: str) -> Weighted:
@@ -75,7 +75,9 @@ def shapes(size: str) -> Weighted:
         for (polarity, share), (question, part) in product(POLARITIES[size].items(), QUESTIONS.items()):
             said = replace(shape, polarity=polarity, question=question)
             if shape.subject == "relative":
-                said = replace(said, link="relative", inner=Shape("transitive", "he", "noun", within="relative"))
+                said = replace(
+                    said, link="relative", inner=SentenceShape("transitive", "he", "noun", within="relative")
+                )
             if _possible(said):
                 yield said, weight * share * part / 100
     if size == "full":
@@ -83,7 +85,7 @@ def shapes(size: str) -> Weighted:
             yield shape, weight * 4
 
 
-def _possible(shape: Shape) -> bool:
+def _possible(shape: SentenceShape) -> bool:
     plain = not shape.question and not shape.extras & {"time", "modal"}
     if shape.frame in ("quality", "trade") and shape.subject not in ("pronoun", "name", "noun"):
         return False
@@ -96,11 +98,11 @@ def _clauses(size: str) -> Weighted:
     for (frame, often), (subject, by) in product(FRAMES[size].items(), SUBJECTS[size].items()):
         for extras in ADDED[frame] if size != "tiny" else ("", "time"):
             own = {"place"} if frame in PLACED else set[str]()
-            shape = Shape(frame, subject, extras=frozenset(own.union(extras.split())))
+            shape = SentenceShape(frame, subject, extras=frozenset(own.union(extras.split())))
             yield from _with_objects(size, shape, often * by * EXTRAS[extras])
 
 
-def _with_objects(size: str, shape: Shape, weight: float) -> Weighted:
+def _with_objects(size: str, shape: SentenceShape, weight: float) -> Weighted:
     things = {kind: share / 9 for kind, share in OBJECTS[size].items()}
     if shape.frame == "transitive":
         for thing, share in things.items():
@@ -116,17 +118,17 @@ def _asking() -> Weighted:
     """Questions for the subject, the object, the place or the time."""
     for extras in (frozenset[str](), frozenset({"time"}), frozenset({"modal"})):
         for thing, weight in (("noun", 0.4), ("adjective", 0.3), ("pronoun", 0.1)):
-            yield Shape("transitive", "who", thing, question=True, extras=extras, asked="who"), weight
-        yield Shape("intransitive", "who", question=True, extras=extras, asked="who"), 0.3
+            yield SentenceShape("transitive", "who", thing, question=True, extras=extras, asked="who"), weight
+        yield SentenceShape("intransitive", "who", question=True, extras=extras, asked="who"), 0.3
         for subject in ("pronoun", "name", "noun"):
             for asked in ("who", "what"):
-                yield Shape("transitive", subject, asked, question=True, extras=extras, asked=asked), 0.5
+                yield SentenceShape("transitive", subject, asked, question=True, extras=extras, asked=asked), 0.5
     for subject in ("pronoun", "name", "noun"):
         for thing, asked in product(("noun", "adjective"), ("when", "where")):
-            yield Shape("transitive", subject, thing, question=True, asked=asked), 0.3
+            yield SentenceShape("transitive", subject, thing, question=True, asked=asked), 0.3
         for frame in ("location", "goal", "home", "intransitive"):
-            yield Shape(frame, subject, question=True, asked="where"), 0.2
-        yield Shape("intransitive", subject, question=True, asked="when"), 0.2
+            yield SentenceShape(frame, subject, question=True, asked="where"), 0.2
+        yield SentenceShape("intransitive", subject, question=True, asked="when"), 0.2
 
 
 def _linked() -> Weighted:
@@ -135,10 +137,10 @@ def _linked() -> Weighted:
         for frame, thing in (("transitive", "noun"), ("transitive", "adjective"), ("transitive", "pronoun"),
                              ("intransitive", ""), ("quality", "")):  # fmt: skip
             for polarity, share in (("positive", 0.8), ("not", 0.2)):
-                content = Shape(frame, inner, thing, polarity=polarity)
+                content = SentenceShape(frame, inner, thing, polarity=polarity)
                 if _possible(content):
-                    yield Shape("content", subject, link="content", inner=content), share * 0.3
-        reason = Shape("quality", inner, within="reason")
+                    yield SentenceShape("content", subject, link="content", inner=content), share * 0.3
+        reason = SentenceShape("quality", inner, within="reason")
         for frame, thing in (("transitive", "noun"), ("transitive", "adjective"), ("intransitive", "")):
             if _possible(reason):
-                yield Shape(frame, subject, thing, link="reason", inner=reason), 0.4
+                yield SentenceShape(frame, subject, thing, link="reason", inner=reason), 0.4

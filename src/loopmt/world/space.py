@@ -19,11 +19,11 @@ import numpy as np
 
 from loopmt.errors import DataError
 from loopmt.rng import numpy_generator, permute
-from loopmt.world.families import Choice, Factor, Words
+from loopmt.world.families import Factor, WordChoice, Words
 from loopmt.world.lexicon import Lexicon
 from loopmt.world.meaning import Clause, Meaning, NounPhrase, Relative
 from loopmt.world.sense import Sense, commonness
-from loopmt.world.shapes import Shape, shapes
+from loopmt.world.shapes import SentenceShape, shapes
 
 BATCH = 256
 TRIES = 8
@@ -31,15 +31,15 @@ LARGEST = 1 << 62
 FRAMES = {"quality": "be", "location": "be", "trade": "be"}
 
 
-class ShapeSpace:
+class SentenceSpace:
     """All families of meanings of one shape: for each family of verbs a product of independent choices."""
 
-    def __init__(self, shape: Shape, words: Words, lexicon: Lexicon, sense: Sense) -> None:
+    def __init__(self, shape: SentenceShape, words: Words, lexicon: Lexicon, sense: Sense) -> None:
         self.shape = shape
         self._words = words
         self._lexicon = lexicon
         self._sense = sense
-        inner = ShapeSpace(shape.inner, words, lexicon, sense) if shape.inner else None
+        inner = SentenceSpace(shape.inner, words, lexicon, sense) if shape.inner else None
         verbs = words.verb_groups(FRAMES.get(shape.frame, shape.frame))
         self._products = [dict(self._factors(group, inner)) for group in verbs]
         self._ends = list(accumulate(prod(map(len, factors.values())) for factors in self._products))
@@ -67,7 +67,7 @@ class ShapeSpace:
                 return meaning
         return None
 
-    def reshaped(self, shape: Shape) -> ShapeSpace:
+    def reshaped(self, shape: SentenceShape) -> SentenceSpace:
         """The same choices of words for a shape with other polarity or mood."""
         other = copy(self)
         other.shape = shape
@@ -76,14 +76,14 @@ class ShapeSpace:
     def breadth(self, index: int) -> int:
         return TRIES
 
-    def _factors(self, verbs: tuple[str, ...], inner: ShapeSpace | None) -> Iterator[tuple[str, Factor]]:
+    def _factors(self, verbs: tuple[str, ...], inner: SentenceSpace | None) -> Iterator[tuple[str, Factor]]:
         shape = self.shape
         known = [self._lexicon.verbs[verb] for verb in verbs]
         subjects = [kind for verb in known for kind in verb.subjects]
         if shape.subject == "relative" or shape.within == "reason":
             subjects = ["person"]
         objects = [kind for verb in known for kind in verb.objects]
-        yield "verb", Choice([verbs])
+        yield "verb", WordChoice([verbs])
         yield from self._subject(subjects)
         if shape.object:
             yield from self._phrase("object", shape.object, objects)
@@ -98,11 +98,11 @@ class ShapeSpace:
     def _adverbs(self, verbs: tuple[str, ...]) -> Iterator[tuple[str, Factor]]:
         extras = self.shape.extras
         if self.shape.within in ("relative", "reason"):
-            yield "timing", Choice([(("present", None), ("past", None))])
+            yield "timing", WordChoice([(("present", None), ("past", None))])
         else:
             yield "timing", self._words.timings("time" in extras, "modal" in extras)
         if "modal" in extras:
-            yield "modal", Choice((modal,) for modal in self._lexicon.modals)
+            yield "modal", WordChoice((modal,) for modal in self._lexicon.modals)
         if "manner" in extras:
             yield "manner", self._words.manners_of(verbs)
         if "place" in extras:
@@ -126,7 +126,7 @@ class ShapeSpace:
             yield from self._phrase("subject", "adjective", kinds)
         else:
             yield from self._phrase("subject", self.shape.subject, kinds)
-            yield "adjective", self._words.states() if passing else Choice(self._words.adjectives)
+            yield "adjective", self._words.states() if passing else WordChoice(self._words.adjectives)
 
     def _phrase(self, name: str, kind: str, kinds: Iterable[str]) -> Iterator[tuple[str, Factor]]:
         heads, determiners = self._words.phrase(kind, kinds)
@@ -151,7 +151,7 @@ def _subject(parts: Mapping[str, Any]) -> NounPhrase:
     return subject
 
 
-def _assemble(shape: Shape, parts: Mapping[str, Any]) -> Meaning:
+def _assemble(shape: SentenceShape, parts: Mapping[str, Any]) -> Meaning:
     """The meaning of this shape with these words."""
     tense, time = parts["timing"]
     subject, adjective = _subject(parts), parts.get("adjective")
@@ -186,12 +186,12 @@ class Space:
 
     def __init__(self, lexicon: Lexicon, words: Words, sense: Sense) -> None:
         self._lexicon = lexicon
-        alike: dict[Shape, ShapeSpace] = {}
-        known: list[tuple[ShapeSpace, float]] = []
+        alike: dict[SentenceShape, SentenceSpace] = {}
+        known: list[tuple[SentenceSpace, float]] = []
         for shape, weight in shapes(lexicon.size):
             plain = replace(shape, polarity="positive", question=False)
             if plain not in alike:
-                alike[plain] = ShapeSpace(plain, words, lexicon, sense)
+                alike[plain] = SentenceSpace(plain, words, lexicon, sense)
             known.append((alike[plain].reshaped(shape), weight))
         self._spaces = [space for space, _ in known if len(space)]
         self._weights = np.array([weight for space, weight in known if len(space)])
@@ -220,7 +220,7 @@ class Space:
         )
 
 
-def _walk(space: ShapeSpace, random: Random, key: tuple[str | int, ...], number: int) -> Iterator[Meaning]:
+def _walk(space: SentenceSpace, random: Random, key: tuple[str | int, ...], number: int) -> Iterator[Meaning]:
     """The families of one shape in the order of a keyed permutation, a sensible meaning of each."""
     size = len(space)
     for start in range(0, size, BATCH):

@@ -54,7 +54,7 @@ GERUNDS = {
 
 
 @dataclass(frozen=True)
-class Conjugation:
+class SpanishConjugation:
     infinitive: str
     present: tuple[str, ...]
     preterite: tuple[str, ...]
@@ -63,13 +63,13 @@ class Conjugation:
     gerund: str
 
 
-def conjugate(spec: str) -> Conjugation:
+def conjugate(spec: str) -> SpanishConjugation:
     """All forms of "comer", "dormir ue" (duermo), "pedir i"."""
     verb, _, change = spec.partition(" ")
     stem, group = verb[:-2], verb[-2:].replace("í", "i")
     imperfect = IMPERFECTS.get(verb) or _join("ve" if verb == "ver" else stem, IMPERFECT[group])
     weak = _shift(stem, {"ue": "u", "ie": "i", "i": "i"}.get(change, "")) if group == "ir" else stem
-    return Conjugation(
+    return SpanishConjugation(
         verb,
         _present(verb, stem, group, change),
         _preterite(verb, stem, weak, group),

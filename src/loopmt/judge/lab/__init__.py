@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopmt.judge.lab.experiments import run_lab
-from loopmt.judge.lab.languages import Settings
+from loopmt.judge.lab.languages import LabSettings
 from loopmt.judge.lab.pictures import draw, require_matplotlib
 
-__all__ = ["Settings", "draw", "require_matplotlib", "run_lab"]
+__all__ = ["LabSettings", "draw", "require_matplotlib", "run_lab"]

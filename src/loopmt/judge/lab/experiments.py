@@ -15,10 +15,10 @@ import numpy as np
 
 from loopmt.errors import TheoryError
 from loopmt.judge import theory
-from loopmt.judge.lab.languages import Settings, Start, Translators, vanilla
+from loopmt.judge.lab.languages import LabSettings, LabStart, Translators, vanilla
 from loopmt.judge.lab.learning import DUAL, PIVOT_DUALS, TRIANGLE, loops_of, train, train_every_hop
 from loopmt.judge.lab.measuring import (
-    Journey,
+    LabRoundTrip,
     conditional_likelihood,
     decode,
     dual_truth,
@@ -61,14 +61,14 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _accuracy(translators: Translators, settings: Settings) -> float:
+def _accuracy(translators: Translators, settings: LabSettings) -> float:
     return float(decode(translators, (1, 2), settings).right[0].mean())
 
 
 # --- the theorems ------------------------------------------------------------------------------------
 
 
-def dual_record(before: Journey, after: Journey) -> Record:
+def dual_record(before: LabRoundTrip, after: LabRoundTrip) -> Record:
     """All quantities of a dual run, with what Theorem 1, hypothesis H and the exact formula make of them."""
     truth = dual_truth(before, after)
     predictions = predict(truth, truth)
@@ -89,12 +89,12 @@ def predict(cases: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def theorem1_finding(settings: Settings) -> Finding:
+def theorem1_finding(settings: LabSettings) -> Finding:
     """Dual learning over accuracies and dependence: by how much is each formula off?"""
     records = []
     for name, (shared, twins) in DEPENDENCE.items():
         for forward in (0.5, 0.65, 0.8):
-            start = Start(forward=forward, shared=shared, twins=twins, languages=2)
+            start = LabStart(forward=forward, shared=shared, twins=twins, languages=2)
             for world in range(settings.worlds):
                 before, after = _dual_run(settings, start, world)
                 where = {"dependence": name, "forward": forward, "world": world}
@@ -103,13 +103,13 @@ def theorem1_finding(settings: Settings) -> Finding:
     return Finding(average(records, ("dependence", "forward")), records)
 
 
-def _dual_run(settings: Settings, start: Start, world: int) -> tuple[Journey, Journey]:
+def _dual_run(settings: LabSettings, start: LabStart, world: int) -> tuple[LabRoundTrip, LabRoundTrip]:
     translators = vanilla(settings, start, world)
     trained = train(translators, DUAL, settings)
     return decode(translators, (1, 2, 1), settings), decode(trained, (1, 2, 1), settings)
 
 
-def _halves(before: Journey, after: Journey, rng: np.random.Generator) -> Record:
+def _halves(before: LabRoundTrip, after: LabRoundTrip, rng: np.random.Generator) -> Record:
     """Parameters of training measured on one half of the sentences, the gain predicted on the other."""
     size = len(before.returned)
     pilot = rng.permutation(size) < size // 2
@@ -147,11 +147,11 @@ def halves_finding(theorem1: Finding) -> Finding:
     return Finding(rows, [])
 
 
-def theorem2_finding(settings: Settings) -> Finding:
+def theorem2_finding(settings: LabSettings) -> Finding:
     """Algorithm 2 after dual learning: Theorem 2 as printed and corrected against the truth."""
     records = []
     for name, (shared, twins) in DEPENDENCE.items():
-        start = Start(shared=shared, twins=twins)
+        start = LabStart(shared=shared, twins=twins)
         for world in range(settings.worlds):
             dual = train(vanilla(settings, start, world), DUAL + PIVOT_DUALS, settings)
             before = decode(dual, (1, 2, 3, 1), settings)
@@ -160,7 +160,7 @@ def theorem2_finding(settings: Settings) -> Finding:
     return Finding(average(records, ("dependence",)), records)
 
 
-def _triangle_record(before: Journey, after: Journey) -> Record:
+def _triangle_record(before: LabRoundTrip, after: LabRoundTrip) -> Record:
     law, truth = triangle_truth(before), dual_truth(before, after)
     alpha, delta = truth["alpha"] or 0.0, law["delta"] or 0.0
     lambdas = ("lambda_12_23", "lambda_23_31", "lambda_12_31", "lambda1", "lambda2")
@@ -190,20 +190,20 @@ def _theorem2_errors(law: Mapping[str, Any], delta: float, alpha: float, truth: 
 # --- which loop --------------------------------------------------------------------------------------
 
 
-def triangle_finding(settings: Settings, pivots: Iterable[float] = (0.5, 0.65, 0.8, 0.9, 0.97)) -> Finding:
+def triangle_finding(settings: LabSettings, pivots: Iterable[float] = (0.5, 0.65, 0.8, 0.9, 0.97)) -> Finding:
     """The triangle instead of, on top of and together with dual learning, as the pivots get better."""
     records = []
     for name in ("none", "some"):
         shared, twins = DEPENDENCE[name]
         for accuracy in pivots:
-            start = Start(pivots=accuracy, shared=shared, twins=twins)
+            start = LabStart(pivots=accuracy, shared=shared, twins=twins)
             for world in range(settings.worlds):
                 where = {"dependence": name, "pivots": accuracy, "world": world}
                 records.append(where | _contest(settings, vanilla(settings, start, world)))
     return Finding(average(records, ("dependence", "pivots")), records)
 
 
-def _contest(settings: Settings, start: Translators) -> Record:
+def _contest(settings: LabSettings, start: Translators) -> Record:
     """Every regime from the same start, by the accuracy it gains, and the signs that should foretell it."""
     dual = train(start, DUAL, settings)
     helped = train(dual, PIVOT_DUALS, settings)
@@ -219,7 +219,7 @@ def _contest(settings: Settings, start: Translators) -> Record:
     return gains | _signs(settings, start) | _sign_on_top(settings, helped, regimes["on_top"])
 
 
-def _signs(settings: Settings, start: Translators) -> Record:
+def _signs(settings: LabSettings, start: Translators) -> Record:
     """What the start says about the triangle: its way home, its ratio, and what it adds to the dual loop."""
     short, long = decode(start, (1, 2, 1), settings), decode(start, (1, 2, 3, 1), settings)
     q23, q31 = (float(right.mean()) for right in long.right[1:])
@@ -232,7 +232,7 @@ def _signs(settings: Settings, start: Translators) -> Record:
     }
 
 
-def _sign_on_top(settings: Settings, before: Translators, after: Translators) -> Record:
+def _sign_on_top(settings: LabSettings, before: Translators, after: Translators) -> Record:
     """M of the triangle over dual-trained models, and hypothesis H's gain at the gamma' it came to."""
     journeys = (decode(translators, (1, 2, 3, 1), settings) for translators in (before, after))
     truth = dual_truth(*journeys)
@@ -268,7 +268,7 @@ def _less(left: float | None, right: float | None) -> bool | None:
 # --- curves ------------------------------------------------------------------------------------------
 
 
-def curve(settings: Settings, starts: Iterable[tuple[float, Start]]) -> Finding:
+def curve(settings: LabSettings, starts: Iterable[tuple[float, LabStart]]) -> Finding:
     """Dual learning from a line of starts."""
     records = [
         {"value": value, "world": world} | dual_record(*_dual_run(settings, start, world))
@@ -278,29 +278,29 @@ def curve(settings: Settings, starts: Iterable[tuple[float, Start]]) -> Finding:
     return Finding(average(records, ("value",)), records)
 
 
-def delta_curve(settings: Settings) -> Finding:
-    base = Start(languages=2)
+def delta_curve(settings: LabSettings) -> Finding:
+    base = LabStart(languages=2)
     return curve(settings, [(twins, replace(base, twins=twins)) for twins in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)])
 
 
-def back_curve(settings: Settings) -> Finding:
-    base = Start(languages=2)
+def back_curve(settings: LabSettings) -> Finding:
+    base = LabStart(languages=2)
     return curve(settings, [(back, replace(base, back=back)) for back in (0.3, 0.45, 0.6, 0.75, 0.9, 1.0)])
 
 
-def length_curve(settings: Settings, lengths: Iterable[int] = (2, 3, 4, 5, 6)) -> Finding:
+def length_curve(settings: LabSettings, lengths: Iterable[int] = (2, 3, 4, 5, 6)) -> Finding:
     """A loop of K steps alone, from the same start, at two accuracies of the helpers."""
     records = []
     for pivots in (0.85, 0.95):
         for length in lengths:
-            start = Start(back=pivots, pivots=pivots, languages=length)
+            start = LabStart(back=pivots, pivots=pivots, languages=length)
             for world in range(settings.worlds):
                 where = {"pivots": pivots, "length": length, "world": world}
                 records.append(where | _loop_record(settings, vanilla(settings, start, world), length))
     return Finding(average(records, ("pivots", "length")), records)
 
 
-def _loop_record(settings: Settings, start: Translators, length: int) -> Record:
+def _loop_record(settings: LabSettings, start: Translators, length: int) -> Record:
     walks, home = loops_of(length), (*range(1, length + 1), 1)
     before = decode(start, home, settings)
     truth = dual_truth(before, decode(train(start, walks, settings), home, settings))
@@ -308,11 +308,11 @@ def _loop_record(settings: Settings, start: Translators, length: int) -> Record:
     return {"M": truth["M"], "gain": truth["gain"], **promised}
 
 
-def gradient_finding(settings: Settings) -> Finding:
+def gradient_finding(settings: LabSettings) -> Finding:
     """The same start trained by the expectation, by samples of several sizes, and with every hop learning."""
     records = []
     for world in range(settings.worlds):
-        start = vanilla(settings, Start(languages=2), world)
+        start = vanilla(settings, LabStart(languages=2), world)
         rng = numpy_generator(settings.seed, "sampling", world)
         runs = {
             "exact, the last hop learns": train(start, DUAL, settings),
@@ -328,7 +328,7 @@ def gradient_finding(settings: Settings) -> Finding:
     return Finding(average(records, ("training",)), records)
 
 
-_EXPERIMENTS: dict[str, Callable[[Settings], Finding]] = {
+_EXPERIMENTS: dict[str, Callable[[LabSettings], Finding]] = {
     "theorem1": theorem1_finding,
     "theorem2": theorem2_finding,
     "triangle": triangle_finding,
@@ -339,7 +339,7 @@ _EXPERIMENTS: dict[str, Callable[[Settings], Finding]] = {
 }
 
 
-def run_lab(settings: Settings, progress: Progress | None = None) -> dict[str, Any]:
+def run_lab(settings: LabSettings, progress: Progress | None = None) -> dict[str, Any]:
     """Every experiment: {"settings", name: {"rows", "records"}}."""
     findings = {}
     with (progress or Silent()).track("experiments in small languages", len(_EXPERIMENTS)) as advance:

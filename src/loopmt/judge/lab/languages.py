@@ -26,7 +26,7 @@ CONFIDENCE, CONFIDENCE_SPREAD, NOISE = 0.6, 0.15, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class LabSettings:
     """Sizes of the laboratory, the same in every experiment."""
 
     meanings: int = 40
@@ -60,7 +60,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class LabStart:
     """How good the translators are before any loop is closed."""
 
     forward: float = 0.65
@@ -83,7 +83,7 @@ class Start:
         return {(1, 2): self.forward, (2, 1): self.back}.get(hop, self.pivots)
 
 
-def vanilla(settings: Settings, start: Start, world: int) -> Translators:
+def vanilla(settings: LabSettings, start: LabStart, world: int) -> Translators:
     """Translators for every direction, before any loop."""
     rng = numpy_generator(settings.seed, "lab", world)
     difficulty = rng.standard_normal(settings.meanings)
@@ -102,8 +102,8 @@ def _twins(meanings: int, rng: np.random.Generator) -> Indices:
 
 
 def _translator(
-    settings: Settings,
-    start: Start,
+    settings: LabSettings,
+    start: LabStart,
     accuracy: float,
     difficulty: Array,
     twin: Indices,
@@ -131,7 +131,7 @@ def _keep_favourite(logits: Array, favourite: Indices, meaning: Indices) -> Arra
     return np.where(own, logits, np.minimum(logits, best - 0.05))
 
 
-def _hardest(settings: Settings, start: Start, difficulty: Array, rng: np.random.Generator) -> Indices:
+def _hardest(settings: LabSettings, start: LabStart, difficulty: Array, rng: np.random.Generator) -> Indices:
     """The rank of every sentence by difficulty, the hardest first."""
     by_meaning = rng.standard_normal(settings.meanings)[settings.meaning]
     by_sentence = rng.standard_normal(settings.size)
@@ -140,7 +140,7 @@ def _hardest(settings: Settings, start: Start, difficulty: Array, rng: np.random
     return np.argsort(np.argsort(ease))
 
 
-def _mistakes(settings: Settings, start: Start, twin: Indices, rng: np.random.Generator) -> Indices:
+def _mistakes(settings: LabSettings, start: LabStart, twin: Indices, rng: np.random.Generator) -> Indices:
     """The meaning that each sentence would be mistaken for: its twin, or one of the others."""
     meaning, count = settings.meaning, settings.meanings
     together = (np.arange(count) + rng.integers(1, count, count))[meaning] % count

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from loopmt.judge.lab.languages import Array, Hop, Settings, Translators
+from loopmt.judge.lab.languages import Array, Hop, LabSettings, Translators
 from loopmt.judge.lab.measuring import decode
 
 Walk = tuple[int, ...]
@@ -37,7 +37,7 @@ def softmax(logits: Array) -> Array:
 def train(
     translators: Translators,
     walks: Sequence[Walk],
-    settings: Settings,
+    settings: LabSettings,
     steps: int | None = None,
     batch: int | None = None,
     rng: np.random.Generator | None = None,
@@ -60,7 +60,7 @@ def train(
     return translators | learning
 
 
-def train_every_hop(translators: Translators, settings: Settings, steps: int | None = None) -> Translators:
+def train_every_hop(translators: Translators, settings: LabSettings, steps: int | None = None) -> Translators:
     """Algorithm 1 with the exact gradient of ln Pr(x comes back) for both translators, on 1>2>1 and 2>1>2.
 
     The generator learns too: the expectation runs over what it said, given that the sentence came back.
@@ -77,7 +77,7 @@ def train_every_hop(translators: Translators, settings: Settings, steps: int | N
     return translators | {(1, 2): there, (2, 1): back}
 
 
-def _known_pairs(translators: Translators, hop: Hop, settings: Settings) -> Array:
+def _known_pairs(translators: Translators, hop: Hop, settings: LabSettings) -> Array:
     """The parallel text of a direction: some of the pairs that both translators had right."""
     there = (min(hop), max(hop))
     journey = decode(translators, (*there, there[0]), settings)

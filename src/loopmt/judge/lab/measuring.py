@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from loopmt.judge import theory
-from loopmt.judge.lab.languages import Settings, Translators
+from loopmt.judge.lab.languages import LabSettings, Translators
 
 Verdicts = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Journey:
+class LabRoundTrip:
     """Every sentence sent along a walk, each hop saying its best translation."""
 
     right: tuple[Verdicts, ...]
@@ -25,11 +25,11 @@ class Journey:
     returned: Verdicts
     """Whether the end has the meaning of the start."""
 
-    def only(self, chosen: Verdicts) -> Journey:
-        return Journey(tuple(right[chosen] for right in self.right), self.returned[chosen])
+    def only(self, chosen: Verdicts) -> LabRoundTrip:
+        return LabRoundTrip(tuple(right[chosen] for right in self.right), self.returned[chosen])
 
 
-def decode(translators: Translators, walk: tuple[int, ...], settings: Settings) -> Journey:
+def decode(translators: Translators, walk: tuple[int, ...], settings: LabSettings) -> LabRoundTrip:
     """The journey of all sentences of the first language."""
     meaning = settings.meaning
     start = place = np.arange(settings.size)
@@ -38,7 +38,7 @@ def decode(translators: Translators, walk: tuple[int, ...], settings: Settings) 
         image = translators[hop].argmax(axis=1)[place]
         right.append(meaning[image] == meaning[place])
         place = image
-    return Journey(tuple(right), meaning[place] == meaning[start])
+    return LabRoundTrip(tuple(right), meaning[place] == meaning[start])
 
 
 def tally(*verdicts: Verdicts) -> dict[str, int]:
@@ -46,24 +46,24 @@ def tally(*verdicts: Verdicts) -> dict[str, int]:
     return dict(Counter("".join("01"[int(bit)] for bit in row) for row in zip(*verdicts, strict=True)))
 
 
-def dual_truth(before: Journey, after: Journey) -> dict[str, Any]:
+def dual_truth(before: LabRoundTrip, after: LabRoundTrip) -> dict[str, Any]:
     """Every quantity of the two-translator theory, from the verdicts before and after training."""
     seen = theory.estimate_observed(tally(before.right[0], before.returned, after.right[0], after.returned))
     latent = theory.estimate_latent(tally(*before.right[:2], before.returned)) if len(before.right) == 2 else {}
     return {key: value for key, value in (seen | latent).items() if not key.endswith(("_ci", "_se"))}
 
 
-def triangle_truth(before: Journey) -> dict[str, Any]:
+def triangle_truth(before: LabRoundTrip) -> dict[str, Any]:
     """The joint law of three steps and what comes home."""
     return theory.estimate_triangle(tally(*before.right, before.returned))
 
 
-def likelihood(journey: Journey) -> float | None:
+def likelihood(journey: LabRoundTrip) -> float | None:
     """M of a loop of any length: Pr(home | wrong) / Pr(home | right)."""
     return _ratio(journey.returned[~journey.right[0]], journey.returned[journey.right[0]])
 
 
-def conditional_likelihood(shorter: Journey, longer: Journey) -> float | None:
+def conditional_likelihood(shorter: LabRoundTrip, longer: LabRoundTrip) -> float | None:
     """M of the longer loop among the sentences that the shorter one brought home: is it new evidence?"""
     right, home = shorter.right[0], shorter.returned
     return _ratio(longer.returned[home & ~right], longer.returned[home & right])

@@ -9,9 +9,9 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from loopmt.judge.loops import Bools, Trip
+from loopmt.judge.loops import Bools, RoundTrip
 from loopmt.judge.validate import Agree
-from loopmt.path import Path
+from loopmt.path import LanguagePath
 from loopmt.run import Json
 
 FATES = ("mended", "broken", "lost", "home though wrong", "home")
@@ -24,12 +24,12 @@ _LONGEST_WORD = 12
 Diff = list[tuple[str, str]]
 
 
-def chosen_loops(paths: Sequence[Path], most: int = 4) -> list[Path]:
+def chosen_loops(paths: Sequence[LanguagePath], most: int = 4) -> list[LanguagePath]:
     """A few of the loops, from each length some, that set out from different languages."""
     closed = list(dict.fromkeys(path for path in paths if path.loop))
     lengths = sorted({len(path.hops) for path in closed})
     shares = max(1, most // max(1, len(lengths)))
-    found: list[Path] = []
+    found: list[LanguagePath] = []
     for length in lengths:
         mine = [path for path in closed if len(path.hops) == length]
         first = {path.languages[0]: path for path in reversed(mine)}
@@ -38,16 +38,16 @@ def chosen_loops(paths: Sequence[Path], most: int = 4) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedTest:
     """A trip of many sentences, with a verdict after every hop."""
 
     stage: str
-    trip: Trip
+    trip: RoundTrip
     right: list[Bools | None]
     bleu: list[list[float] | None]
 
     @classmethod
-    def of(cls, stage: str, trip: Trip, agree: Agree | None) -> Judged:
+    def of(cls, stage: str, trip: RoundTrip, agree: Agree | None) -> CheckedTest:
         scores = trip.scores(smooth=True)
         bleu = [None if one is None else one.tolist() for one in scores]
         if agree is None:
@@ -83,12 +83,12 @@ class Judged:
         return {"stage": self.stage, "home": self.home(row), "hops": hops}
 
 
-def show(trips: Sequence[Judged], name: str, most: int = 3) -> list[Json]:
+def show(trips: Sequence[CheckedTest], name: str, most: int = 3) -> list[Json]:
     """The same loop by one stage, or before and after: one sentence of each fate, the most telling first."""
     rows = range(len(trips[0].trip.start.sources))
     by_fate: dict[str, list[int]] = {}
     for row in sorted(rows, key=lambda row: len(_words(trips[0].trip.start.sources[row])[0]) not in _TELLING):
-        by_fate.setdefault(fate(trips, row), []).append(row)
+        by_fate.setdefault(loop_outcome(trips, row), []).append(row)
     picked = [(one, by_fate[one][0]) for one in FATES if one in by_fate][:most]
     return [
         {
@@ -102,7 +102,7 @@ def show(trips: Sequence[Judged], name: str, most: int = 3) -> list[Json]:
     ]
 
 
-def fate(trips: Sequence[Judged], row: int) -> str:
+def loop_outcome(trips: Sequence[CheckedTest], row: int) -> str:
     """What became of a sentence, from the first stage to the last."""
     before, after = ((trip.home(row), trip.there(row)) for trip in (trips[0], trips[-1]))
     if all(before) != all(after):

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from loopmt.config import Experiment, Stage, expansions
-from loopmt.judge.again import train_command
+from loopmt.judge.again import resume_command
 from loopmt.judge.report.followed import with_differences
 from loopmt.judge.report.measured import parameters, plan_rows, predicted, thresholds
 from loopmt.judge.report.tables import paper_tables
 from loopmt.judge.report.training import alarms, choices, curves, guards, spending
-from loopmt.path import Path, Pattern
+from loopmt.path import LanguagePath, Pattern
 from loopmt.run import Json, Run, read_json
 from loopmt.text.manifest import CorpusRecord, Manifest
 
@@ -127,9 +127,9 @@ def _how(generate: Json) -> str:
     return " ".join(["sample", *top, *([f"at {generate['temperature']:g}"] if generate["temperature"] != 1 else [])])
 
 
-def _distinct_loops(paths: Sequence[Path]) -> list[Path]:
+def _distinct_loops(paths: Sequence[LanguagePath]) -> list[LanguagePath]:
     """Closed paths, of those that are the same loop begun elsewhere only the first."""
-    found: dict[tuple[str, ...], Path] = {}
+    found: dict[tuple[str, ...], LanguagePath] = {}
     for path in paths:
         if path.loop:
             round_ = path.languages[:-1]
@@ -178,7 +178,7 @@ def _again(run: Run, experiment: Experiment) -> Json:
     file = run.folder / "experiment.toml"
     text = file.read_text(encoding="utf-8") if file.is_file() else None
     return {
-        "command": train_command(run, experiment, f"{experiment.name}.toml"),  # the page has the file's text
+        "command": resume_command(run, experiment, f"{experiment.name}.toml"),  # the page has the file's text
         "toml": text,
         "resolved": json.dumps(experiment.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False),
         "root": experiment.data.root,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from loopmt.path import Path
+from loopmt.path import LanguagePath
 from loopmt.run import Json
 
 WIDTH = 320.0
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 def graph(stage: Json, languages: Sequence[str], quality: Mapping[str, float], limits: tuple[float, float]) -> Json:
     """One stage: its translators and the loops it follows."""
     places = circle(languages)
-    loops = [Path.parse(loop) for loop in stage["loops"]]
+    loops = [LanguagePath.parse(loop) for loop in stage["loops"]]
     heights = [y for _, y in places.values()]
     top, bottom = min(heights) - _NODE - 14, max(heights) + _NODE + 14
     return {
@@ -81,7 +81,7 @@ def _edge(hop: str, places: Mapping[str, Point]) -> Json:
     }
 
 
-def _loop(loop: Path, places: Mapping[str, Point], number: int) -> Json:
+def _loop(loop: LanguagePath, places: Mapping[str, Point], number: int) -> Json:
     """A pair's loop lies between its two arrows; a longer one is a rounded polygon within its languages."""
     corners = [places[name] for name in loop.languages[:-1]]
     centre = sum(x for x, _ in corners) / len(corners), sum(y for _, y in corners) / len(corners)

@@ -8,7 +8,7 @@ from itertools import groupby, zip_longest
 from loopmt.config import Experiment
 from loopmt.judge.analysis import Estimate
 from loopmt.judge.predicted import hit_rate, predicted_rows
-from loopmt.path import Path
+from loopmt.path import LanguagePath
 from loopmt.run import Json
 
 GREEK = ("alpha", "beta", "gamma", "kappa", "eta")
@@ -20,7 +20,7 @@ def thresholds(analysis: Json) -> list[Json]:
     """Accuracy by threshold: for every test set and direction a line for each stage, and the exact one as a level."""
     found: dict[tuple[str, str], Json] = {}
     for row in analysis["pairs"]:
-        direction = str(Path.parse(row["loop"]).hops[0])
+        direction = str(LanguagePath.parse(row["loop"]).hops[0])
         head = {"set": row["set"], "direction": direction, "lines": {}, "exact": {}}
         one = found.setdefault((row["set"], direction), head)
         for stage, name in ((row["before"], "p"), (row["after"], "p_d")):

@@ -46,13 +46,13 @@ def log_interval(centre: Value, variance: Fraction | None) -> list[float] | None
 
 
 @dataclass(frozen=True)
-class Tally:
+class VerdictCounts:
     """Counts of sentences by their bits, the first verdict first."""
 
     counts: Mapping[str, int]
 
     @classmethod
-    def read(cls, counts: Mapping[str, int], bits: int) -> Tally:
+    def read(cls, counts: Mapping[str, int], bits: int) -> VerdictCounts:
         table = bit_table("counts", counts, bits)
         return cls({key: natural(f"counts[{key}]", value) for key, value in table.items()})
 
@@ -103,7 +103,7 @@ def _proportionality(*counts: int) -> tuple[Value, list[float] | None]:
     return centre, log_interval(centre, sum((Fraction(1, count) for count in counts), Fraction(0)))
 
 
-def _paired_gain(tally: Tally, n: int) -> Out:
+def _paired_gain(tally: VerdictCounts, n: int) -> Out:
     """(b - c) / n with se sqrt(b + c - (b-c)^2/n) / n: b mended, c broken."""
     if not n:
         return {"gain": None, "gain_se": None, "gain_ci": None}
@@ -119,7 +119,7 @@ def estimate_observed(counts: Mapping[str, int]) -> Out:
     Section 5 of the paper, "empirical alpha, beta, gamma". Erratum 16: the printed estimators count their
     numerators over all sentences instead of inside Case 2 (Case 1 for eta), so that they sum to 1/c2.
     """
-    tally = Tally.read(counts, 4)
+    tally = VerdictCounts.read(counts, 4)
     n, back, lost = tally.of("...."), tally.of(".1.."), tally.of(".0..")
     n11, n12, n21, n22 = (tally.of(key) for key in ("11..", "01..", "10..", "00.."))
     alpha, beta = tally.of(".011"), tally.of(".001")
@@ -160,7 +160,7 @@ def estimate_observed(counts: Mapping[str, int]) -> Out:
     )
 
 
-def _violations(tally: Tally, steps: int) -> Out:
+def _violations(tally: VerdictCounts, steps: int) -> Out:
     """How often the rule of the bijective oracles fails: no error must return, one error must not."""
     fine = "1" * steps
     one = [fine[:i] + "0" + fine[i + 1 :] for i in range(steps)]
@@ -175,7 +175,7 @@ def estimate_latent(counts: Mapping[str, int]) -> Out:
     lambda = mean(YV) - pr with se sd[(Y-p)(V-r)] / sqrt(n); delta is the share of (Y,V) = (0,0) that comes
     back. The two violation rates say how far the verdicts are from bijective oracles (erratum 24).
     """
-    tally = Tally.read(counts, 3)
+    tally = VerdictCounts.read(counts, 3)
     n = tally.of("...")
     p, r = share(tally.of("1.."), n), share(tally.of(".1."), n)
     lam: Out = dict.fromkeys(("lam", "lam_se", "lam_ci", "lam_lo", "lam_hi"))
@@ -229,7 +229,7 @@ def _influence2(q: Sequence[Fraction]) -> Influence:
     return influence
 
 
-def _dependence(tally: Tally, q: Sequence[Fraction], n: int) -> Out:
+def _dependence(tally: VerdictCounts, q: Sequence[Fraction], n: int) -> Out:
     """The pairwise covariances, lambda1 their mean, lambda2 = P111 - q12 q23 q31, and the third moment."""
     places = ((0, 1), (1, 2), (0, 2), (0, 1, 2))
     means, cov = tally.moments(*(_centred_product(place, q) for place in places), _influence2(q))
@@ -252,7 +252,7 @@ def estimate_triangle(counts: Mapping[str, int]) -> Out:
     lambda1, "the same dependence on any two" in the paper, means something only if the test of equal
     covariances does not reject. delta is the share of two or more errors that comes back (errata 11, 12).
     """
-    tally = Tally.read(counts, 4)
+    tally = VerdictCounts.read(counts, 4)
     n = tally.of("....")
     accuracies = [share(tally.of(pattern), n) for pattern in ("1...", ".1..", "..1.")]
     known = [q for q in accuracies if q is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from loopmt.model.adam import Step
+from loopmt.model.adam import AdamStep
 
 _BLOCK = 2048
 
@@ -42,7 +42,7 @@ def _step(
     tl.store(gradient + place, tl.zeros((BLOCK,), tl.float32), mask=inside)
 
 
-def adam_step(step: Step) -> None:
+def adam_step(step: AdamStep) -> None:
     """As `learner.adam_step`."""
     adam, steps = step.adam, step.steps.clamp_min(1)
     size = step.rate / (1 - adam.beta1**steps)

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from loopmt.model import search
-from loopmt.model.search import Alone, Growth, Kept
+from loopmt.model.search import BeamState, BeamStep, SingleState
 from loopmt.text.ids import EOS, PAD
 
 _EOS, _PAD = tl.constexpr(EOS), tl.constexpr(PAD)
@@ -155,7 +155,7 @@ def _move(ancestors, parents, position, T, W: tl.constexpr, BEAMS: tl.constexpr,
         start += TIMES
 
 
-def spoken(kept: Alone, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> Alone:
+def spoken(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> SingleState:
     """As `search.spoken`, in the place of what was kept."""
     said, scores, ended, tokens = kept
     _speak[(triton.cdiv(len(said), 128),)](
@@ -164,11 +164,11 @@ def spoken(kept: Alone, longest_B: Tensor, position: Tensor, picked_B: Tensor, s
     return kept
 
 
-def grown(kept: Kept, now: Growth) -> tuple[Kept, Tensor]:
+def grown(kept: BeamState, now: BeamStep) -> tuple[BeamState, Tensor]:
     """As `search.grown`, in the place of what was kept."""
     (rows, width, length), choices = kept[0].shape, now.choices_RC.shape[1]
     if width > _WIDEST:
-        return search.grown(kept, now)
+        return search.extended_beams(kept, now)
     parents = torch.empty(rows, width, dtype=torch.long, device=kept[0].device)
     _grow[(rows,)](
         *kept, *now, parents, length, W=width, C=choices,
