@@ -108,11 +108,11 @@ def _all(translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype
     found: Said = {}
     with way.attention():
         for hop in kind.hops:
-            speaker = kind.speaker(hop, "live", dtype)
-            sources = kind.addressed(Ragged.of(kind.vocab.encode(texts[hop.source], hop.source)), hop)
-            speaker = speaker if way.captured else replace(speaker, captured=None)
+            decoder = kind.decoder(hop, "live", dtype)
+            sources = kind.with_tags(Ragged.of(kind.vocab.encode(texts[hop.source], hop.source)), hop)
+            decoder = decoder if way.captured else replace(decoder, captured=None)
             found[hop] = [
-                row.tolist() for row in generate(speaker, sources, how, DecodeLimits.on(kind.device)).ids.rows()
+                row.tolist() for row in generate(decoder, sources, how, DecodeLimits.on(kind.device)).ids.rows()
             ]
     return found
 

@@ -25,12 +25,12 @@ from loopmt.workflow.plan import PlanInputs, PlanOptions
 
 def translate(folder: Path, beam: int, paths: Sequence[LanguagePath], progress: Progress) -> None:
     """Every test set, by every finished stage: what evaluate asks for."""
-    exam = RunEvaluation.open(folder, paths)
-    for name in exam.run.finished():
-        Translations(exam, name, beam).all(exam.pairs_of(name), progress)
+    evaluation = RunEvaluation.open(folder, paths)
+    for name in evaluation.run.finished():
+        Translations(evaluation, name, beam).all(evaluation.pairs_of(name), progress)
 
 
-def survey(folder: Path, beam: int, progress: Progress) -> None:
+def inputs(folder: Path, beam: int, progress: Progress) -> None:
     """The loops of the first stage on validation text: what plan asks for."""
     asked = PlanInputs.open(folder, PlanOptions(beam=beam))
     memory = CachedTranslator.of(asked.run, asked.stage.name, beam)
@@ -39,12 +39,12 @@ def survey(folder: Path, beam: int, progress: Progress) -> None:
 
 def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:
     """The loops of every finished stage on every test set: what analyze asks for, and report."""
-    exam, store = RunEvaluation.open(folder), Store.open(folder / "store")
-    for stage in exam.run.finished():
-        hops = all_hops(exam.experiment.languages, spoken_hops(exam.experiment, stage))
-        memory = CachedTranslator.of(exam.run, stage, beam)
+    evaluation, store = RunEvaluation.open(folder), Store.open(folder / "store")
+    for stage in evaluation.run.finished():
+        hops = all_hops(evaluation.experiment.languages, spoken_hops(evaluation.experiment, stage))
+        memory = CachedTranslator.of(evaluation.run, stage, beam)
         for name in store.tests:
-            starts = held_out_text(store, name, hops, sentences, exam.experiment.data.lowercase)
+            starts = held_out_text(store, name, hops, sentences, evaluation.experiment.data.lowercase)
             memory.walk(starts, loops_of(hops), progress, f"loops of {stage} on {name}")
 
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     progress = standard()
     translate(options.run, options.beam, [LanguagePath.parse(path) for path in options.path], progress)
-    survey(options.run, options.beam, progress)
+    inputs(options.run, options.beam, progress)
     walk(options.run, options.beam, options.sentences, progress)
 
 

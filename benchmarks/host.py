@@ -119,9 +119,9 @@ def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], tr
     histogram = np.bincount(np.maximum(*(side.lengths() for side in store.bitext("en", "fr"))) + 1)
     shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens, 8)
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
-    sieve = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
+    text_filter = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
     key = (ours.SEED, "host")
-    gatherer = Gatherer(routes, store, translators, train, shapes, sieve, Processes(), key)
+    gatherer = Gatherer(routes, store, translators, train, shapes, text_filter, Processes(), key)
     gatherer.limits = replace(DecodeLimits.on(translators.device), growth=1.0, extra=0)  # as long as the source
     learner = Learner(translators, train, len(routes), Processes())
     hooks = TrainerHooks(lambda: ValidationScores({}, {}))

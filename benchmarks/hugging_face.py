@@ -111,7 +111,7 @@ def generation(
     network = marian(translators, plan, plan.precision).eval()
     source = padded(sources, plan.device)
     mask = (source != PAD).long()
-    silent = translators.silent(translators.hops[0].target).isinf().nonzero()[:, 0].tolist()
+    logit_mask = translators.logit_mask(translators.hops[0].target).isinf().nonzero()[:, 0].tolist()
     settings = transformers().GenerationConfig(
         max_new_tokens=length,
         min_new_tokens=length,
@@ -121,7 +121,7 @@ def generation(
         pad_token_id=PAD,
         eos_token_id=EOS,
         decoder_start_token_id=PAD,
-        suppress_tokens=silent,
+        suppress_tokens=logit_mask,
         **({"top_k": 0} if how.how == "sample" else {}),  # all of the vocabulary
         **({"cache_implementation": "static"} if static else {}),
     )

@@ -133,7 +133,7 @@ def measure(number: int, loops: str, scratch: Path) -> Json:
     prepare(experiment.data, experiment.vocab, experiment.languages, 1, folder, run.folder, jobs=1)
     run.set_up(experiment)
     watch.lap("prepare")
-    site, stage, kept = (
+    context, stage, kept = (
         TrainingContext.open(run, torch.device("cpu"), Processes()),
         experiment.stages[0],
         run.stage("loops"),
@@ -141,14 +141,14 @@ def measure(number: int, loops: str, scratch: Path) -> Json:
     routes = routes_of(experiment, stage)
     watch.lap("expand the paths")
     kept.begin({})
-    trainer = assemble(site, stage, kept, StopSignal(), lambda record: None)
+    trainer = assemble(context, stage, kept, StopSignal(), lambda record: None)
     watch.lap("set the stage up")
     trainer.run()
     watch.lap("one round, one update, validation, checkpoints")
     return {
         "languages": number,
         "loops": loops,
-        "directions": len(site.hops(stage)),
+        "directions": len(context.hops(stage)),
         "routes": len(routes),
         "cpu_seconds": watch.parts,
         "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),

@@ -81,8 +81,8 @@ def rounds(
     learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
     entries = [MixEntry(path=path, generate=_HOW) for path in paths]
     routes = [Route(number, LanguagePath.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
-    sieve = Lenient(learner.train.max_length, _frequencies(translators, store))
-    gatherer = Gatherer(routes, store, translators, learner.train, shapes, sieve, Processes(), ("benchmark",))
+    text_filter = Lenient(learner.train.max_length, _frequencies(translators, store))
+    gatherer = Gatherer(routes, store, translators, learner.train, shapes, text_filter, Processes(), ("benchmark",))
     gatherer.limits = replace(DecodeLimits.on(plan.device), growth=1.0, extra=0)  # as long as the source
     return Rounds(gatherer, learner, dict.fromkeys(range(len(paths)), 1.0), plan)
 

@@ -50,7 +50,7 @@ class Setting:
         translators = NetworkStack(self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse)
         translators.start_fresh(SEED)
         for language in self.languages:
-            translators.silent(language)[EOS] = -torch.inf  # so that every system says the same number of tokens
+            translators.logit_mask(language)[EOS] = -torch.inf  # so that every system says the same number of tokens
         return translators
 
     def model(self, plan: Plan) -> Model:
@@ -119,6 +119,6 @@ def speak(
 ) -> Callable[[], Hypotheses]:
     """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself; arrays in and out."""
     limits = replace(DecodeLimits.on(plan.device), growth=0.0, extra=length)
-    speaker = translators.speaker(hop, "live", plan.precision)
+    decoder = translators.decoder(hop, "live", plan.precision)
     generator = torch_generator(plan.device, "benchmark", "sampling")
-    return partial(generate, speaker, Ragged.of(sources), how, limits, generator)
+    return partial(generate, decoder, Ragged.of(sources), how, limits, generator)

@@ -47,8 +47,8 @@ class Comparison:
 def parameters(runs: Sequence[Path], wish: AnalyzeOptions, samples: int) -> list[Json]:
     """A row for each comparison, test set and rule."""
     inquiries = [RunAnalysis.open(run, wish) for run in runs]
-    seeds = [inquiry.judged(Silent()) for inquiry in inquiries]
-    common = set.intersection(*(set(inquiry.stages) for inquiry in inquiries))
+    seeds = [wanted.judged(Silent()) for wanted in inquiries]
+    common = set.intersection(*(set(wanted.stages) for wanted in inquiries))
     return [
         {**vars(comparison), "set": name, "rule": rule.name, **_measured(seeds, comparison, (name, rule.name), samples)}
         for comparison in _comparisons(inquiries[0], common)
@@ -57,9 +57,9 @@ def parameters(runs: Sequence[Path], wish: AnalyzeOptions, samples: int) -> list
     ]
 
 
-def _comparisons(inquiry: RunAnalysis, stages: set[str]) -> Iterator[Comparison]:
-    for compare in inquiry.experiment.compare:
-        parents = [inquiry.experiment.ancestors(name)[:1] for name in (compare.of, compare.against)]
+def _comparisons(wanted: RunAnalysis, stages: set[str]) -> Iterator[Comparison]:
+    for compare in wanted.experiment.compare:
+        parents = [wanted.experiment.ancestors(name)[:1] for name in (compare.of, compare.against)]
         if parents[0] == parents[1] != [] and {compare.of, compare.against, *parents[0]} <= stages:
             yield Comparison(parents[0][0], compare.of, compare.against)
 

@@ -127,9 +127,9 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
 def judged(runs: Sequence[Path], progress: Lines) -> Json:
     """The scorecard of `loopmt evaluate`, with the comparisons that an experiment file rightly refuses."""
     wish = evaluate.EvaluateOptions(beam=_BEAM)
-    exams = [evaluate.RunEvaluation.open(run) for run in runs]
-    measures = [exam.measures(wish, progress) for exam in exams]
-    experiment = exams[0].experiment
+    evaluations = [evaluate.RunEvaluation.open(run) for run in runs]
+    measures = [evaluation.measures(wish, progress) for evaluation in evaluations]
+    experiment = evaluations[0].experiment
     unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if "letter" in measures[0].stages]
     known = experiment.model_copy(update={"compare": [*experiment.compare, *unequal]})
     cards = [scorecard.scorecard(known, one, _BEAM, wish.samples) for one in measures]

@@ -106,16 +106,19 @@ def test_every_text_is_asked_for_once_a_step() -> None:
         asked.append((hop, len(texts)))
         return perfect(hop, texts)
 
-    trips = translate_round_trips(count, [start(hop) for hop in ALL], loops_of(ALL))
-    assert all(trip.texts[-1] == trip.start.sources and len(trip.texts) == len(trip.loop.languages) for trip in trips)
+    round_trips = translate_round_trips(count, [start(hop) for hop in ALL], loops_of(ALL))
+    assert all(
+        round_trip.texts[-1] == round_trip.start.sources and len(round_trip.texts) == len(round_trip.loop.languages)
+        for round_trip in round_trips
+    )
     assert len(asked) == 18  # six directions, three steps, each shared by all loops that need it
     assert {number for _, number in asked} == {20}
 
 
 def test_a_perfect_loop_is_right_and_home() -> None:
-    (trip,) = translate_round_trips(perfect, [start(Hop("en", "fr"))], [LanguagePath.parse("en>fr>es>en")])
+    (round_trip,) = translate_round_trips(perfect, [start(Hop("en", "fr"))], [LanguagePath.parse("en>fr>es>en")])
     for rule in (ExactRule(agree), ThresholdRule(90), ThresholdRule(99.9, smooth=False)):
-        verdicts = rule.judge(trip)
+        verdicts = rule.judge(round_trip)
         assert verdicts.right.all() and verdicts.home.all()
         assert verdicts.source is not None and verdicts.source.all()
 
@@ -127,8 +130,8 @@ def test_an_exact_judge_takes_each_hop_by_the_input_it_received() -> None:
     one, other = MEANINGS[0], MEANINGS[1]
     en, wrong, back = say(one, "en"), say(other, "fr"), say(other, "en")
     origin = HeldOutText(Hop("en", "fr"), [en] * 3, {"en": [en] * 3, "fr": [say(one, "fr")] * 3})
-    trip = RoundTrip(DUAL, origin, [[en] * 3, [say(one, "fr"), wrong, wrong], [en, back, en]])
-    verdicts = ExactRule(agree).judge(trip)
+    round_trip = RoundTrip(DUAL, origin, [[en] * 3, [say(one, "fr"), wrong, wrong], [en, back, en]])
+    verdicts = ExactRule(agree).judge(round_trip)
     assert verdicts.right.tolist() == [True, False, False]
     assert verdicts.home.tolist() == [True, False, True]
     assert verdicts.steps is not None
@@ -139,11 +142,11 @@ def test_a_threshold_is_strict_on_moses_tokens_and_an_exact_match_always_counts(
     said, reference = "Le chat dort ici ce soir.", "Le chat dort là ce soir."
     score = float(sentence_bleu(["Le chat dort ici ce soir ."], ["Le chat dort là ce soir ."])[0])
     origin = HeldOutText(Hop("en", "fr"), ["x", "y"], {"en": ["x", "y"], "fr": [reference, "Oui."]})
-    trip = RoundTrip(DUAL, origin, [["x", "y"], [said, "Oui."], ["x", "z"]])
+    round_trip = RoundTrip(DUAL, origin, [["x", "y"], [said, "Oui."], ["x", "z"]])
     assert 0 < score < 100
-    assert ThresholdRule(score).judge(trip).right.tolist() == [False, True]
-    assert ThresholdRule(score - 1e-6).judge(trip).right.tolist() == [True, True]
-    unsmoothed = ThresholdRule(10, smooth=False).judge(trip)  # "Oui." has no 4-gram at all
+    assert ThresholdRule(score).judge(round_trip).right.tolist() == [False, True]
+    assert ThresholdRule(score - 1e-6).judge(round_trip).right.tolist() == [True, True]
+    unsmoothed = ThresholdRule(10, smooth=False).judge(round_trip)  # "Oui." has no 4-gram at all
     assert unsmoothed.right.tolist() == [False, True] and unsmoothed.home.tolist() == [True, False]
 
 
@@ -158,10 +161,10 @@ def test_a_set_by_pairs_knows_two_languages_and_a_multiway_set_all(tiny_run: Pat
     assert first.hop == ALL[0] and len(first.sources) == 7
     assert set(first.references) == {"en", "fr", "es"}
     assert first.references["en"] == [text.lower() for text in first.sources] != first.sources
-    trip = RoundTrip(
+    round_trip = RoundTrip(
         LanguagePath.parse("en>fr>es>en"), HeldOutText(Hop("en", "fr"), ["a"], {"en": ["a"], "fr": ["b"]}), [["a"]] * 4
     )
-    assert ThresholdRule(20).judge(trip).source is None
+    assert ThresholdRule(20).judge(round_trip).source is None
 
 
 # -- estimating ------------------------------------------------------------------------------------------------
@@ -312,8 +315,8 @@ def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_is_analysed_and_a_second_call_decodes_nothing(run: Path) -> None:
-    wish = AnalyzeOptions(thresholds=(10.0, 50.0), beam=1, sentences=12)
-    first = analyze(run, wish, Silent())
+    options = AnalyzeOptions(thresholds=(10.0, 50.0), beam=1, sentences=12)
+    first = analyze(run, options, Silent())
     assert {(row["before"], row["after"]) for row in first["pairs"]} == {
         ("vanilla", "vanilla-longer"),
         ("vanilla", "dual"),
@@ -323,15 +326,15 @@ def test_a_run_is_analysed_and_a_second_call_decodes_nothing(run: Path) -> None:
     assert len(first["pairs"]) == 2 * 12 * 4 and all(row["sentences"] == 12 for row in first["pairs"])
     assert json.loads((run / "analysis.json").read_text()) == first
     (run / "vocab").rename(run / "hidden")  # no translator speaks without it
-    assert analyze(run, wish, Silent()) == first
+    assert analyze(run, options, Silent()) == first
     (run / "hidden").rename(run / "vocab")
 
 
 def test_the_numbers_are_those_of_the_translations(run: Path) -> None:
     memory = CachedTranslator.of(Run.open(run), "dual", 1)
     (origin,) = held_out_text(Store.open(run / "store"), "test", [Hop("en", "fr")], 12)
-    (trip,) = translate_round_trips(memory.say, [origin], [DUAL])
-    said, wanted = ([tokenize(text, "fr") for text in side] for side in (trip.texts[1], origin.references["fr"]))
+    (round_trip,) = translate_round_trips(memory.say, [origin], [DUAL])
+    said, wanted = ([tokenize(text, "fr") for text in side] for side in (round_trip.texts[1], origin.references["fr"]))
     there = (sentence_bleu(said, wanted) > 50).mean()
     analysis = analyze(run, AnalyzeOptions(thresholds=(50.0,), beam=1, sentences=12), Silent())
     (row,) = [

@@ -27,10 +27,10 @@ def speakers(norm: str = "post") -> tuple[Decoder, Decoder, CapturedDecoder]:
     """One that speaks step by step, the same in fixed shapes, and what holds the shapes."""
     model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})
     layout = Layout(model, SIZE, SIZE, True)
-    silent = torch.zeros(SIZE)
-    silent[[0, 2]] = -torch.inf
+    logit_mask = torch.zeros(SIZE)
+    logit_mask[[0, 2]] = -torch.inf
     transformer = Transformer(model, True)
-    slow = Decoder(transformer, layout, layout.initial((1, "x")).double() * 2, silent, torch.float64)
+    slow = Decoder(transformer, layout, layout.initial((1, "x")).double() * 2, logit_mask, torch.float64)
     fixed = CapturedDecoder(transformer, layout, torch.float64, torch.device("cpu"), recorder)
     return slow, dataclasses.replace(slow, captured=fixed), fixed
 

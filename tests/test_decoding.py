@@ -26,14 +26,14 @@ GREEDY = Generate(how="greedy")
 
 
 @cache
-def speaker() -> Decoder:
+def decoder() -> Decoder:
     """A network that half learnt to say most of the source's words in any order: it knows what to say, not surely."""
     settings = Model(layers=1, width=16, feed_forward=24, heads=2, dropout=0.0)
     layout = Layout(settings, SIZE, SIZE, True)
     flat = layout.initial((1, "speaker")).requires_grad_()
-    silent = torch.zeros(SIZE)
-    silent[SILENT] = -math.inf
-    one = Decoder(Transformer(settings, True), layout, flat, silent, torch.float32)
+    logit_mask = torch.zeros(SIZE)
+    logit_mask[SILENT] = -math.inf
+    one = Decoder(Transformer(settings, True), layout, flat, logit_mask, torch.float32)
     optimizer = torch.optim.Adam([flat], 0.02)
     for step in range(60):
         (flat.grad,) = torch.autograd.grad(-_likelihood(one, *_lesson(step)), flat)
@@ -71,7 +71,7 @@ def scores(one: Decoder, source: list[int], targets: Tensor) -> Tensor:
     table = torch.tensor([[*source, EOS]])[None].expand(1, len(targets), -1)
     memory = one.transformer.memory(weights, one.transformer.encode(weights, table), table)
     states = one.transformer.decode(weights, memory, F.pad(targets[:, :-1], (1, 0), value=PAD)[None])
-    logprobs = (one.transformer.logits(weights, states)[0] + one.silent).log_softmax(-1)
+    logprobs = (one.transformer.logits(weights, states)[0] + one.logit_mask).log_softmax(-1)
     return logprobs.gather(-1, targets[..., None])[..., 0]
 
 
@@ -94,7 +94,7 @@ def everything(one: Decoder, source: list[int], length: int) -> dict[tuple[int, 
 
 
 def test_greedy_takes_the_likeliest_token_each_time() -> None:
-    one, limits = speaker(), DecodeLimits(growth=0, extra=6)
+    one, limits = decoder(), DecodeLimits(growth=0, extra=6)
     for source, output in zip(sources(20), generate_each(one, sources(20), GREEDY, limits), strict=True):
         ids = [*output.ids, EOS] if output.ended else output.ids
         given = scores(one, source, torch.tensor([ids]))[0]
@@ -105,7 +105,7 @@ def test_greedy_takes_the_likeliest_token_each_time() -> None:
 
 
 def test_a_beam_of_one_is_greedy() -> None:
-    one, limits = speaker(), DecodeLimits()
+    one, limits = decoder(), DecodeLimits()
     assert generate_each(one, sources(30), Generate(how="beam", beam=1), limits) == generate_each(
         one, sources(30), GREEDY, limits
     )
@@ -117,7 +117,7 @@ def test_a_beam_of_one_is_greedy() -> None:
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("source", sources(3), ids=str)
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(penalty: float, source: list[int]) -> None:
-    one, length = speaker(), 4
+    one, length = decoder(), 4
     how = Generate(how="beam", beam=len(TEXT) ** (length - 1), length_penalty=penalty)
     (found,) = generate_nbest(one, [source], how, DecodeLimits(growth=0, extra=length), nbest=20)
     truth = everything(one, source, length)
@@ -128,7 +128,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(penalty: float, sourc
 
 
 def test_a_wider_beam_finds_likelier_translations() -> None:
-    one, limits = speaker(), DecodeLimits(growth=0, extra=12)
+    one, limits = decoder(), DecodeLimits(growth=0, extra=12)
     means = []
     for beam in (1, 4, 16):
         outputs = generate_each(one, sources(40), Generate(how="beam", beam=beam, length_penalty=0), limits)
@@ -137,7 +137,7 @@ def test_a_wider_beam_finds_likelier_translations() -> None:
 
 
 def test_a_larger_length_penalty_makes_longer_translations() -> None:
-    one, limits = speaker(), DecodeLimits(growth=0, extra=12)
+    one, limits = decoder(), DecodeLimits(growth=0, extra=12)
     lengths = [
         sum(len(output.ids) for output in generate_each(one, sources(40), how, limits))
         for how in (Generate(how="beam", beam=6, length_penalty=penalty) for penalty in (0.0, 1.0, 3.0))
@@ -148,13 +148,13 @@ def test_a_larger_length_penalty_makes_longer_translations() -> None:
 def test_the_n_best_are_sorted_and_differ() -> None:
     how = Generate(how="beam", beam=6, length_penalty=1.0)
     for source, found in zip(
-        sources(20), generate_nbest(speaker(), sources(20), how, DecodeLimits(), nbest=5), strict=True
+        sources(20), generate_nbest(decoder(), sources(20), how, DecodeLimits(), nbest=5), strict=True
     ):
         values = [output.score / (len(output.ids) + 1) for output in found if output.ended]
         assert values == sorted(values, reverse=True)
         assert len({tuple(output.ids) for output in found}) == len(found) <= 5
         assert [output.score for output in found] == pytest.approx(
-            [score(speaker(), source, output.ids, output.ended) for output in found], abs=1e-3
+            [score(decoder(), source, output.ids, output.ended) for output in found], abs=1e-3
         )
 
 
@@ -163,7 +163,7 @@ def test_the_n_best_are_sorted_and_differ() -> None:
 
 def first_tokens(how: Generate, count: int = 4000) -> tuple[Tensor, Tensor]:
     """Counts of the first token of many samples, and the network's probabilities for it."""
-    one, source = speaker(), sources(1)[0]
+    one, source = decoder(), sources(1)[0]
     generator = torch.Generator().manual_seed(7)
     outputs = generate_each(one, [source] * count, how, DecodeLimits(growth=0, extra=1), generator)
     counts = torch.bincount(torch.tensor([(output.ids or [EOS])[0] for output in outputs]), minlength=SIZE)
@@ -199,7 +199,7 @@ def test_top_k_and_top_p_restrict() -> None:
 def test_samples_repeat_with_their_generator_and_differ_without() -> None:
     how, texts = Generate(how="sample", temperature=1.0, top_k=0), sources(30)
     once, again, other = (
-        generate_each(speaker(), texts, how, DecodeLimits(), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+        generate_each(decoder(), texts, how, DecodeLimits(), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
     )
     assert once == again
     assert once != other
@@ -207,7 +207,7 @@ def test_samples_repeat_with_their_generator_and_differ_without() -> None:
 
 def test_the_score_of_a_sample_is_its_probability_under_the_network() -> None:
     """Whatever restricts or flattens the sampler."""
-    one, texts = speaker(), sources(10)
+    one, texts = decoder(), sources(10)
     how = Generate(how="sample", temperature=0.7, top_k=4)
     for source, output in zip(
         texts, generate_each(one, texts, how, DecodeLimits(), torch.Generator().manual_seed(1)), strict=True
@@ -222,7 +222,7 @@ ALL = [GREEDY, Generate(how="beam", beam=4), Generate(how="beam", beam=3, length
 
 @pytest.mark.parametrize("how", ALL, ids=lambda how: f"{how.how}{how.beam}")
 def test_company_does_not_change_a_translation(how: Generate) -> None:
-    one, texts = speaker(), sources(10, longest=12)
+    one, texts = decoder(), sources(10, longest=12)
     limits, small = DecodeLimits(growth=1), DecodeLimits(growth=1, batch_rows=3, batch_tokens=40)
     together = generate_each(one, texts, how, limits)
     alone = [generate_each(one, [source], how, limits)[0] for source in texts]
@@ -237,7 +237,7 @@ def test_company_does_not_change_a_translation(how: Generate) -> None:
 def test_limits_and_silence(how: Generate) -> None:
     texts = sources(60, longest=12)
     limits = DecodeLimits(growth=0.5, extra=2, longest=6)
-    outputs = generate_each(speaker(), texts, how, limits, torch.Generator().manual_seed(1))
+    outputs = generate_each(decoder(), texts, how, limits, torch.Generator().manual_seed(1))
     for source, output in zip(texts, outputs, strict=True):
         length = min(6, math.ceil(len(source) / 2) + 2)
         assert len(output.ids) + output.ended <= length
@@ -249,13 +249,13 @@ def test_limits_and_silence(how: Generate) -> None:
 
 @pytest.mark.parametrize("how", ALL, ids=lambda how: f"{how.how}{how.beam}")
 def test_an_empty_source_and_no_source(how: Generate) -> None:
-    assert generate_each(speaker(), [], how, DecodeLimits()) == []
-    (output,) = generate_each(speaker(), [[]], how, DecodeLimits())
-    assert output.score == pytest.approx(score(speaker(), [], output.ids, output.ended), abs=1e-4)
+    assert generate_each(decoder(), [], how, DecodeLimits()) == []
+    (output,) = generate_each(decoder(), [[]], how, DecodeLimits())
+    assert output.score == pytest.approx(score(decoder(), [], output.ids, output.ended), abs=1e-4)
 
 
 def test_progress_counts_every_source() -> None:
     seen: list[int] = []
-    generate_each(speaker(), sources(10), GREEDY, DecodeLimits(batch_rows=3), advance=seen.append)
+    generate_each(decoder(), sources(10), GREEDY, DecodeLimits(batch_rows=3), advance=seen.append)
     assert sum(seen) == 10
     assert max(seen) <= 3

@@ -235,10 +235,10 @@ def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK, norm: str) -> Non
     assert not folder.finished
     assert folder.updates()[-1] > 0
     assert sharded.run is not None
-    twin = TrainOptions(sharded.file, sharded.run.with_name("twin"), settings)
+    exported = TrainOptions(sharded.file, sharded.run.with_name("twin"), settings)
     shutil.copytree(sharded.run, sharded.run.with_name("twin"))
-    assert train(twin, Silent())
-    assert_close(whole, twin, "shared")
+    assert train(exported, Silent())
+    assert_close(whole, exported, "shared")
     if norm == "post":
         finish(sharded)
         assert_close(whole, sharded, "shared")
@@ -256,9 +256,9 @@ def test_sharding_needs_processes(ask_for: ASK) -> None:
 
 def test_alone_every_operation_is_the_identity() -> None:
     alone = Processes.join(torch.device("cpu"))
-    assert (alone.rank, alone.size, alone.first, alone.many, alone.joined) == (0, 1, True, False, False)
-    assert alone.collect("x") == ["x"]
-    assert alone.tell("x") == "x"
-    assert alone.sum(torch.ones(2)).tolist() == [1, 1]
-    alone.wait()
+    assert (alone.rank, alone.size, alone.is_main, alone.many, alone.in_group) == (0, 1, True, False, False)
+    assert alone.all_gather("x") == ["x"]
+    assert alone.broadcast("x") == "x"
+    assert alone.all_reduce(torch.ones(2)).tolist() == [1, 1]
+    alone.barrier()
     alone.leave()

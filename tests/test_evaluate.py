@@ -99,8 +99,8 @@ def test_translations_are_reused_until_something_changes(copied: Path) -> None:
     shutil.copy(copied / "store/set1.fr.txt", copied / "stages/dual/translations/test/en-fr.txt")
     (copied / "stages/dual/translations/test/en-es.txt").unlink()
 
-    def scores(wish: EvaluateOptions) -> tuple[float, float]:
-        directions = evaluate([copied], wish, Silent())["stages"]["dual"]["sets"]["test"]["directions"]
+    def scores(options: EvaluateOptions) -> tuple[float, float]:
+        directions = evaluate([copied], options, Silent())["stages"]["dual"]["sets"]["test"]["directions"]
         return directions["en>fr"]["chrf"], directions["en>es"]["chrf"]
 
     before = read_json(copied / "stages/dual/scores.json")["sets"]["test"]["directions"]["en>es"]["chrf"]
@@ -149,8 +149,8 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
     def agree(source: str, language: str, said: str, other: str) -> bool:
         return said == texts[other][texts[language].index(source)]
 
-    exam = dataclasses.replace(RunEvaluation.open(folder), agree=agree)
-    measures = exam.measures(QUICK, Silent()).stages["vanilla"].tests
+    evaluation = dataclasses.replace(RunEvaluation.open(folder), agree=agree)
+    measures = evaluation.measures(QUICK, Silent()).stages["vanilla"].tests
     for test, measured in measures.items():
         said = lines(folder / f"stages/vanilla/translations/test/{test.ends.pair}.txt")
         right = fmean(one == other for one, other in zip(said, texts[test.ends.target], strict=True))

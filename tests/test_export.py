@@ -70,8 +70,8 @@ def run_of(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory)
         place = folder / variant
         if not place.exists():
             run, _ = prepare_run(TrainOptions(file, place, VARIANTS[variant]), Silent())
-            site = TrainingContext.open(run, torch.device("cpu"), Processes())
-            translators = site.translators(site.experiment.stages[0])
+            context = TrainingContext.open(run, torch.device("cpu"), Processes())
+            translators = context.translators(context.experiment.stages[0])
             translators.start_fresh(1)
             translators.live += 0.15 * torch.randn(translators.live.shape, generator=torch.Generator().manual_seed(3))
             run.stage("vanilla").finish(Checkpoint(0, {"weights": translators.named()}, {}))

@@ -52,13 +52,13 @@ def test_compiled_losses_and_gradients_equal_eager_ones() -> None:
 
 def greedy(transformer: Transformer, layout: Layout, flat: torch.Tensor) -> list[list[int]]:
     """In fixed shapes, as on CUDA: a position is a tensor, so one compilation serves all steps."""
-    silent = torch.zeros(SIZE)
-    silent[[0, 2]] = -torch.inf
+    logit_mask = torch.zeros(SIZE)
+    logit_mask[[0, 2]] = -torch.inf
     fixed = CapturedDecoder(transformer, layout, torch.float32, torch.device("cpu"), recorder)
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 14, size=30)]
-    speaker = Decoder(transformer, layout, flat, silent, torch.float32, fixed)
-    return [output.ids for output in generate_each(speaker, sources, Generate(how="greedy"), DecodeLimits(longest=20))]
+    decoder = Decoder(transformer, layout, flat, logit_mask, torch.float32, fixed)
+    return [output.ids for output in generate_each(decoder, sources, Generate(how="greedy"), DecodeLimits(longest=20))]
 
 
 def test_compiled_layers_say_what_eager_ones_say() -> None:

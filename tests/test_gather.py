@@ -38,8 +38,8 @@ def assembled(request: TrainOptions) -> Trainer:
 
 
 def assembled_in(run: Run) -> Trainer:
-    site = TrainingContext.open(run, torch.device("cpu"), Processes())
-    return assemble(site, site.experiment.stage("own"), run.stage("own"), StopSignal(), lambda record: None)
+    context = TrainingContext.open(run, torch.device("cpu"), Processes())
+    return assemble(context, context.experiment.stage("own"), run.stage("own"), StopSignal(), lambda record: None)
 
 
 def write_store(folder: Path, pairs: dict[str, npt.NDArray[np.int64]]) -> None:

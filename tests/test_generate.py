@@ -69,13 +69,13 @@ def shards(tiny_run: Path, tmp_path: Path) -> tuple[GenerationJob, GenerationJob
     return one, other
 
 
-def after_a_look(monkeypatch: pytest.MonkeyPatch, press: GenerationJob, happens: Callable[[], None]) -> None:
+def after_a_look(monkeypatch: pytest.MonkeyPatch, job: GenerationJob, happens: Callable[[], None]) -> None:
     """Something that other processes do just after this one has looked which chunks are there, once."""
     look, events = GenerationJob._done, [happens]
 
     def looked(self: GenerationJob) -> list[int]:
         found = look(self)
-        if self is press and events:
+        if self is job and events:
             events.pop()()
         return found
 

@@ -142,17 +142,17 @@ def test_kernels_over_large_vocabularies(size: int) -> None:
     found = kernels[0].cross_entropy(logits * 1, target, 0.1)
     torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(torch.autograd.grad(found.sum(), logits)[0], slope, rtol=1e-2, atol=1e-4)
-    silent = torch.where(torch.arange(size, device=DEVICE) < 3, -torch.inf, logits.detach())
-    scores, tokens = kernels[1].likeliest(silent, 10)
-    torch.testing.assert_close(scores, search.likeliest(silent, 10)[0], rtol=1e-4, atol=1e-4)
+    logit_mask = torch.where(torch.arange(size, device=DEVICE) < 3, -torch.inf, logits.detach())
+    scores, tokens = kernels[1].likeliest(logit_mask, 10)
+    torch.testing.assert_close(scores, search.likeliest(logit_mask, 10)[0], rtol=1e-4, atol=1e-4)
     assert all(len(set(row)) == 10 for row in tokens.tolist())
     for how in (
         Generate(how="greedy"),
         Generate(how="sample", temperature=1.0, top_k=0),
         Generate(how="sample", temperature=1.0, top_k=5),
     ):
-        picked, scored = kernels[1].pick(silent, how, None)
-        expected = silent.float().log_softmax(-1).gather(1, picked[:, None])[:, 0]
+        picked, scored = kernels[1].pick(logit_mask, how, None)
+        expected = logit_mask.float().log_softmax(-1).gather(1, picked[:, None])[:, 0]
         torch.testing.assert_close(scored, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -208,9 +208,9 @@ def test_beams_grow_in_place(width: int) -> None:
         logits = torch.randn(300 * width, 50, device=DEVICE, generator=draw) * 2
         position = torch.tensor(number, device=DEVICE)
         rows, expected = (one.advance(logits, position, None) for one in (fast, beams))
-        assert torch.equal(fast.scores, beams.scores) and torch.equal(fast.ended_scores, beams.ended_scores)
-        agree = (rows == expected) & (fast.said == beams.said).all(2)
-        agree &= (fast.ended_said == beams.ended_said).all(2) | (beams.ended_scores == -torch.inf)
+        assert torch.equal(fast.scores, beams.scores) and torch.equal(fast.finished_scores, beams.finished_scores)
+        agree = (rows == expected) & (fast.prefixes == beams.prefixes).all(2)
+        agree &= (fast.finished == beams.finished).all(2) | (beams.finished_scores == -torch.inf)
         assert float(agree.float().mean()) > 0.99, "but for equal scores"
 
 
@@ -219,32 +219,32 @@ def test_beams_grow_in_place(width: int) -> None:
 def test_kernels_decode_alike(how: Generate, norm: str) -> None:
     accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
     networks = stack(1, norm=norm)
-    silent = torch.zeros(SIZE, device=DEVICE)
-    silent[0] = -torch.inf
+    logit_mask = torch.zeros(SIZE, device=DEVICE)
+    logit_mask[0] = -torch.inf
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=100)]
     said = []
     for kind in (Transformer, accelerated):
         captured = CapturedDecoder(kind(networks.model, True), networks.layout, torch.float32, DEVICE)
-        speaker = Decoder(
-            networks.transformer, networks.layout, networks.live * 2, silent, torch.float32, captured=captured
+        decoder = Decoder(
+            networks.transformer, networks.layout, networks.live * 2, logit_mask, torch.float32, captured=captured
         )
-        said.append([output.ids for output in generate_each(speaker, sources, how, DecodeLimits(longest=40))])
+        said.append([output.ids for output in generate_each(decoder, sources, how, DecodeLimits(longest=40))])
     assert np.mean([one == other for one, other in zip(*said, strict=True)]) > 0.95  # ties are broken by rounding
 
 
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
 def test_captured_decoding_says_what_eager_decoding_says(how: Generate) -> None:
     networks = stack(1)
-    silent = torch.zeros(SIZE, device=DEVICE)
-    silent[0] = -torch.inf
+    logit_mask = torch.zeros(SIZE, device=DEVICE)
+    logit_mask[0] = -torch.inf
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=100)]
-    speaker = Decoder(networks.transformer, networks.layout, networks.live * 2, silent, torch.float64)
+    decoder = Decoder(networks.transformer, networks.layout, networks.live * 2, logit_mask, torch.float64)
     captured = CapturedDecoder(networks.transformer, networks.layout, torch.float64, DEVICE)
-    fast = dataclasses.replace(speaker, captured=captured)
+    fast = dataclasses.replace(decoder, captured=captured)
     limits = DecodeLimits(longest=40)
-    slowly = [output.ids for output in generate_each(speaker, sources, how, limits)]
+    slowly = [output.ids for output in generate_each(decoder, sources, how, limits)]
     quickly = [output.ids for output in generate_each(fast, sources, how, limits)]
     assert np.mean([one == other for one, other in zip(slowly, quickly, strict=True)]) > 0.98
 

@@ -81,8 +81,8 @@ def site_of(request: TrainOptions) -> TrainingContext:
     return TrainingContext.open(run, torch.device("cpu"), Processes())
 
 
-def fresh(site: TrainingContext) -> NetworkStack:
-    translators = site.translators(site.experiment.stages[0])
+def fresh(context: TrainingContext) -> NetworkStack:
+    translators = context.translators(context.experiment.stages[0])
     translators.start_fresh(1)
     return translators
 
@@ -120,15 +120,15 @@ def test_a_hop_with_another_vocabulary_passes_text(
     opus: Path, text: Path, write: Callable[[str], TrainOptions]
 ) -> None:
     mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }'
-    site = site_of(write(experiment_text(text, imported=imported_as("generator"), mix=mix)))
-    imported = import_translator(opus, site.run.folder, ImportOptions(EN_FR))
-    translators = fresh(site)
+    context = site_of(write(experiment_text(text, imported=imported_as("generator"), mix=mix)))
+    imported = import_translator(opus, context.run.folder, ImportOptions(EN_FR))
+    translators = fresh(context)
     assert translators.hops == (Hop("fr", "en"),)
-    ids = Ragged.of(site.vocab.encode(TEXTS, "en"))
+    ids = Ragged.of(context.vocab.encode(TEXTS, "en"))
     walk = Rollout(LanguagePath.parse("en>fr>en"), [GREEDY], ids)
     generate_along(translators, [walk], LIMITS, torch.float32, (1,))
     said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, GREEDY, LIMITS, 0)
-    expected = site.vocab.encode([one.text for one in said], "fr")
+    expected = context.vocab.encode([one.text for one in said], "fr")
     assert [row.tolist() for row in walk.trace[1].rows()] == expected
     with pytest.raises(PathError, match="there is no translator en>fr"):
         generate_along(translators, [Rollout(walk.path, [Generate()], ids)], LIMITS, torch.float32, (1,))
@@ -152,9 +152,9 @@ def test_a_loop_is_trained_on_a_frozen_generator(
 
 
 def test_a_multilingual_model_is_told_its_languages(m2m: Path, tmp_path: Path) -> None:
-    wish = ImportOptions(EN_FR, source_code="en", target_code="fr")
-    imported = import_translator(m2m, tmp_path / "run", wish)
-    assert imported.wish == wish and not imported.model and "m2m_100 is another network" in imported.unfit
+    options = ImportOptions(EN_FR, source_code="en", target_code="fr")
+    imported = import_translator(m2m, tmp_path / "run", options)
+    assert imported.options == options and not imported.model and "m2m_100 is another network" in imported.unfit
     generator = HuggingFaceGenerator(imported, "cpu")
     assert len(generator.say(TEXTS, GREEDY, LIMITS, 1)) == len(TEXTS)
     tokenizer = generator._tokenizer
@@ -192,10 +192,10 @@ def test_our_own_export_comes_back_weight_for_weight(exported: Path, tiny_run: P
 
 def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: Callable[[str], TrainOptions]) -> None:
     """Not all subwords are the same, yet a validation loss far below that of fresh weights is left."""
-    site = site_of(write(experiment_text(text, vocab=330)))
-    translators = fresh(site)
-    imported = import_translator(exported / "en-fr", site.run.folder, ImportOptions(EN_FR))
-    sets = held_out(site.store, translators, "valid", 40)
+    context = site_of(write(experiment_text(text, vocab=330)))
+    translators = fresh(context)
+    imported = import_translator(exported / "en-fr", context.run.folder, ImportOptions(EN_FR))
+    sets = held_out(context.store, translators, "valid", 40)
     before = loss_by_hop(translators, sets, torch.float32)["en>fr"]
     translators.load(starting_weights(imported, translators, EN_FR), strict=False)
     after = loss_by_hop(translators, sets, torch.float32)["en>fr"]
@@ -214,22 +214,22 @@ def test_a_pilot_has_the_imports_of_its_run(
 
 def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[str], TrainOptions]) -> None:
     request = write(experiment_text(text, model='activation = "swish"', imported=imported_as("start")))
-    site = site_of(request)
-    imported = import_translator(opus, site.run.folder, ImportOptions(EN_FR))
-    translators = fresh(site)
+    context = site_of(request)
+    imported = import_translator(opus, context.run.folder, ImportOptions(EN_FR))
+    translators = fresh(context)
     found = starting_weights(imported, translators, EN_FR)
     theirs = load_file(opus / "model.safetensors")
-    for name, tensor in from_hugging_face(site.experiment.model, theirs).items():
+    for name, tensor in from_hugging_face(context.experiment.model, theirs).items():
         assert torch.equal(found[f"en>fr/{name}"], tensor)
     ids = json.loads((opus / "vocab.json").read_text(encoding="utf-8"))
-    ours = pieces_of(site.vocab.models["en"])
+    ours = pieces_of(context.vocab.models["en"])
     embed, table = found["en>fr/embed"], theirs["model.shared.weight"]
     shared = [piece for piece in ours[7:] if piece in ids]
     assert len(shared) > 40
     assert all(torch.equal(embed[ours.index(piece)], table[ids[piece]]) for piece in shared)
     assert torch.equal(embed[0], table[ids["<pad>"]]) and torch.equal(embed[1], table[ids["</s>"]])
     spelt = [number for number, piece in enumerate(ours) if piece not in ids and not piece.startswith("<")]
-    fresh_embed = fresh(site).named()["en>fr/embed"]
+    fresh_embed = fresh(context).named()["en>fr/embed"]
     assert spelt and all(not torch.equal(embed[number], fresh_embed[number]) for number in spelt)
     assert train(request, Silent())
 

@@ -250,12 +250,12 @@ def test_a_network_of_kernels(norm: str, networks: int, activation: str, length:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_decoding_with_kernels_says_the_same(how: Generate, norm: str) -> None:
     model, layout = network(norm=norm)
-    silent = torch.zeros(SIZE)
-    silent[[0, 2]] = -torch.inf
+    logit_mask = torch.zeros(SIZE)
+    logit_mask[[0, 2]] = -torch.inf
     draw = np.random.default_rng(1)
     lengths = (12, 2, 1, 3, 2, 11, 2, 1, 2, 3)  # most end early, and the others move to a smaller shape
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in lengths]
-    slow = Decoder(Transformer(model, True), layout, layout.initial((1, "x")) * 2, silent, torch.float32)
+    slow = Decoder(Transformer(model, True), layout, layout.initial((1, "x")) * 2, logit_mask, torch.float32)
     fixed = CapturedDecoder(Accelerated(model, True), layout, torch.float32, torch.device("cpu"), recorder)
     fast = dataclasses.replace(slow, captured=fixed)
     limits = DecodeLimits(growth=1.0, extra=2)
@@ -289,8 +289,8 @@ def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
     found, tokens = likeliest(logits, count)
     expected, _ = search.likeliest(logits, count)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    said = [row[scores > -torch.inf] for row, scores in zip(tokens, found, strict=True)]
-    assert all(len(set(row.tolist())) == len(row) for row in said)
+    prefixes = [row[scores > -torch.inf] for row, scores in zip(tokens, found, strict=True)]
+    assert all(len(set(row.tolist())) == len(row) for row in prefixes)
     logprobs = logits.log_softmax(-1)
     for row, scores, places in zip(logprobs, found, tokens, strict=True):
         real = scores > -torch.inf
@@ -325,27 +325,29 @@ def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> 
 @pytest.mark.parametrize("rows", [1, 7, 130])
 def test_one_more_token(rows: int) -> None:
     draw, length, position = torch.Generator().manual_seed(1), 5, torch.tensor(3)
-    said = torch.randint(3, 9, (rows, length), generator=draw)
+    prefixes = torch.randint(3, 9, (rows, length), generator=draw)
     ended, longest = torch.arange(rows) % 3 == 1, torch.arange(rows) % 2 + 4
     now = longest, position, torch.randint(1, 4, (rows,), generator=draw), normal(2, rows)
-    expected = search.extended((said, normal(1, rows), ended, said[:, 2].clone()), *now)
-    found = spoken((said.clone(), normal(1, rows), ended.clone(), said[:, 2].clone()), *now)
+    expected = search.extended((prefixes, normal(1, rows), ended, prefixes[:, 2].clone()), *now)
+    found = spoken((prefixes.clone(), normal(1, rows), ended.clone(), prefixes[:, 2].clone()), *now)
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
 
 
 def beams(rows: int, width: int, length: int, position: int) -> search.BeamState:
     """Some hypotheses of each sentence have ended, of some sentences none and of some all."""
-    said = torch.zeros(2, rows, width, length, dtype=torch.long)
-    said[..., :position] = torch.randint(3, 50, (2, rows, width, position), generator=torch.Generator().manual_seed(1))
+    prefixes = torch.zeros(2, rows, width, length, dtype=torch.long)
+    prefixes[..., :position] = torch.randint(
+        3, 50, (2, rows, width, position), generator=torch.Generator().manual_seed(1)
+    )
     scores = normal(2, 2, rows, width).abs().neg().sort(-1, descending=True).values
     if position == 0:
         scores[0, :, 1:] = -torch.inf
     many = torch.arange(rows) % (width + 1) if position > 1 else torch.zeros(rows)
     scores[1, torch.arange(width) >= many[:, None]] = -torch.inf
-    said[1, ..., position // 2] = 1
-    said[1, ..., position // 2 + 1 :] = 0
-    return said[0], scores[0], said[1], scores[1], said[0, :, :, max(position - 1, 0)].flatten()
+    prefixes[1, ..., position // 2] = 1
+    prefixes[1, ..., position // 2 + 1 :] = 0
+    return prefixes[0], scores[0], prefixes[1], scores[1], prefixes[0, :, :, max(position - 1, 0)].flatten()
 
 
 @pytest.mark.parametrize(

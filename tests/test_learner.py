@@ -254,9 +254,9 @@ def test_divergence_stops_a_stage_and_names_update_path_and_what_counts(
     )
     run, _ = prepare_run(request, Silent())
     experiment = run.experiment()
-    site = TrainingContext.open(run, CPU, Processes())
+    context = TrainingContext.open(run, CPU, Processes())
     folder = run.stage("doomed")
-    trainer = assemble(site, experiment.stage("doomed"), folder, StopSignal(), lambda record: None)
+    trainer = assemble(context, experiment.stage("doomed"), folder, StopSignal(), lambda record: None)
     trainer._resume()
     hop = Hop("fr", "es")
     with torch.no_grad():

@@ -50,8 +50,8 @@ def records(request: TrainOptions, kind: str = "train") -> list[Json]:
 
 def assembled(request: TrainOptions) -> Trainer:
     run, _ = prepare_run(request, Silent())
-    site = TrainingContext.open(run, CPU, Processes())
-    return assemble(site, site.experiment.stage("loops"), folder_of(request), StopSignal(), lambda record: None)
+    context = TrainingContext.open(run, CPU, Processes())
+    return assemble(context, context.experiment.stage("loops"), folder_of(request), StopSignal(), lambda record: None)
 
 
 # -- settings of a path --------------------------------------------------------------------------------------------

@@ -88,18 +88,18 @@ def test_the_least_doubtful_rows_are_kept(ask_for: ASK) -> None:
         kept[keep] = pairs(trainer, gathered(trainer), "en>fr>en")
     translators, hop = trainer.translators, Hop("fr", "en")
 
-    def doubts(rows: Pairs) -> np.ndarray:
+    def cross_entropies(rows: Pairs) -> np.ndarray:
         sources, targets = (Ragged.of([row[side] for row in rows]) for side in (0, 1))
         return dual_cross_entropy(translators, hop, sources, targets, torch.float32)
 
-    assert doubts(kept[0.5]).max() < np.quantile(doubts(kept[1.0]), 0.7)
+    assert cross_entropies(kept[0.5]).max() < np.quantile(cross_entropies(kept[1.0]), 0.7)
     assert len(kept[0.5]) == pytest.approx(len(kept[1.0]), rel=0.2)  # as many more are generated
 
 
 def test_doubt_is_surprise_both_ways(tiny_run: Path) -> None:
-    site = TrainingContext.open(Run(tiny_run), CPU, Processes())
-    translators = starting_point(site, site.experiment.stage("dual"))
-    english, french = (side.take(np.arange(20)) for side in site.store.bitext("en", "fr"))
+    context = TrainingContext.open(Run(tiny_run), CPU, Processes())
+    translators = starting_point(context, context.experiment.stage("dual"))
+    english, french = (side.take(np.arange(20)) for side in context.store.bitext("en", "fr"))
     mixed = french.take(np.arange(20)[::-1])
     right, wrong = (
         dual_cross_entropy(translators, Hop("en", "fr"), english, other, torch.float32) for other in (french, mixed)
@@ -169,15 +169,15 @@ def test_chosen_loops_are_filtered_where_somebody_speaks_the_way_back() -> None:
 
 @pytest.fixture
 def english(tiny_run: Path) -> Iterator[tuple[TrainingContext, Ragged]]:
-    site = TrainingContext.open(Run(tiny_run), CPU, Processes())
-    side = site.store.mono("en")
-    yield site, side.take(np.arange(len(side)))
+    context = TrainingContext.open(Run(tiny_run), CPU, Processes())
+    side = context.store.mono("en")
+    yield context, side.take(np.arange(len(side)))
 
 
 def test_a_cut_sentence_reads_the_same(english: tuple[TrainingContext, Ragged]) -> None:
-    site, text = english
-    loose = SubwordDropout(site.vocab, 0.3)(text, "en", 1)
-    assert site.vocab.decode(loose.rows(), "en") == site.vocab.decode(text.rows(), "en")
+    context, text = english
+    loose = SubwordDropout(context.vocab, 0.3)(text, "en", 1)
+    assert context.vocab.decode(loose.rows(), "en") == context.vocab.decode(text.rows(), "en")
     assert len(loose.flat) > 1.05 * len(text.flat)
 
 
@@ -191,8 +191,8 @@ def test_how_often_merges_are_undone() -> None:
 
 
 def test_a_cut_depends_on_its_key(english: tuple[TrainingContext, Ragged]) -> None:
-    site, text = english
-    loosened = SubwordDropout(site.vocab, 0.2)
+    context, text = english
+    loosened = SubwordDropout(context.vocab, 0.2)
     one, again, other = (loosened(text, "en", key) for key in (1, 1, 2))
     assert np.array_equal(one.flat, again.flat) and not np.array_equal(one.flat, other.flat)
 

@@ -149,8 +149,8 @@ def test_text_is_escaped(copied: Path) -> None:
     kept = read_json(copied / "report.json")
     for row in kept["followed"]:
         row |= {"start": f"{HOSTILE} \x1b[31m", "set": HOSTILE}
-        for trip in row["trips"]:
-            for hop in trip["hops"]:
+        for round_trip in row["trips"]:
+            for hop in round_trip["hops"]:
                 hop["text"] = HOSTILE
     write_json(copied / "report.json", kept)
     manifest = read_checked(copied / "manifest.json", "")
@@ -310,9 +310,9 @@ def test_a_run_that_cannot_be_written_is_refused_before_work(
     judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: path != judged)  # root may write whatever the bits say
-    for wish in (QUICK, ReportOptions(tmp_path / "page.html", sentences=5, beam=1)):
+    for options in (QUICK, ReportOptions(tmp_path / "page.html", sentences=5, beam=1)):
         with pytest.raises(RunError) as caught:
-            report([judged], wish, Silent())
+            report([judged], options, Silent())
     assert str(caught.value) == (
         f"{judged} cannot be written, and what is found is kept there. Decode nothing and write elsewhere: "
         "--sentences 0 --out FILE; or copy the run, and name the copy."

@@ -113,9 +113,12 @@ def test_silent_connections_are_closed(tiny_run: Path, monkeypatch: pytest.Monke
     with running(service_of(tiny_run, Slow())) as client:
         assert client.get("/health").status_code == 200
         where = (client.base_url.host, client.base_url.port or 80)
-        with socket.create_connection(where, timeout=60) as silent, socket.create_connection(where, timeout=60) as half:
+        with (
+            socket.create_connection(where, timeout=60) as logit_mask,
+            socket.create_connection(where, timeout=60) as half,
+        ):
             half.sendall(b"GET / HTTP/1.1\r\nho")
-            assert silent.recv(1) == half.recv(1) == b""
+            assert logit_mask.recv(1) == half.recv(1) == b""
         assert client.get("/health").status_code == 200, "who has asked something may stay"
 
 

@@ -13,14 +13,14 @@ from loopmt.workflow.stages import StopSignal
 
 
 def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
-    stopper = StopSignal(deadline=time.monotonic() - 60)
-    with stopper.listening():
-        assert stopper.asked()
+    stop_signal = StopSignal(deadline=time.monotonic() - 60)
+    with stop_signal.listening():
+        assert stop_signal.asked()
         os.kill(os.getpid(), signal.SIGTERM)  # the process that started the stages side by side has a clock too
-        stopper.heard = (stopper.heard or 0.0) - 60
+        stop_signal.heard = (stop_signal.heard or 0.0) - 60
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
-    assert stopper.reason == "the time given by --stop-after is over"
+    assert stop_signal.reason == "the time given by --stop-after is over"
 
 
 def awaited(said: list[str]) -> list[str]:
@@ -32,30 +32,30 @@ def awaited(said: list[str]) -> list[str]:
 
 
 def test_a_signal_is_answered_at_once_and_once() -> None:
-    stopper, said = StopSignal(), list[str]()
-    with stopper.listening(), stopper.told_by(said.append):
+    stop_signal, said = StopSignal(), list[str]()
+    with stop_signal.listening(), stop_signal.told_by(said.append):
         for _ in range(2):  # as a terminal and torchrun both pass it on
             os.kill(os.getpid(), signal.SIGINT)
             assert awaited(said) == ["SIGINT was received"]
 
 
 def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
-    stopper, said = StopSignal(), list[str]()
-    with stopper.listening():
+    stop_signal, said = StopSignal(), list[str]()
+    with stop_signal.listening():
         os.kill(os.getpid(), signal.SIGINT)
     for _ in range(2):  # stages
-        with stopper.told_by(said.append):
+        with stop_signal.told_by(said.append):
             assert awaited(said) == ["SIGINT was received"]
 
 
 def test_a_signal_between_two_stages_is_answered_by_the_second() -> None:
     """The first has no round left to end."""
-    stopper, first, second = StopSignal(), list[str](), list[str]()
-    with stopper.listening():
-        with stopper.told_by(first.append):
+    stop_signal, first, second = StopSignal(), list[str](), list[str]()
+    with stop_signal.listening():
+        with stop_signal.told_by(first.append):
             pass
         os.kill(os.getpid(), signal.SIGINT)
-        with stopper.told_by(second.append):
+        with stop_signal.told_by(second.append):
             assert awaited(second) == ["SIGINT was received"] and not first
 
 
@@ -66,8 +66,8 @@ def test_a_signal_in_the_middle_of_a_line_waits_for_its_end_and_holds_nobody_up(
         if line.acquire(timeout=5):
             said.append(reason)
 
-    stopper = StopSignal(tell=tell)
-    with stopper.listening(), line:
+    stop_signal = StopSignal(tell=tell)
+    with stop_signal.listening(), line:
         os.kill(os.getpid(), signal.SIGINT)
-        assert stopper.asked() and not said
+        assert stop_signal.asked() and not said
     assert awaited(said) == ["SIGINT was received"]

@@ -30,8 +30,8 @@ QUICK = "train = { tokens = 96, round = 2, validate_every = 2, log_every = 2, pa
 
 def assembled(ask_for: ASK, end: str = "updates = 4", *overrides: str) -> Trainer:
     run, _ = prepare_run(ask_for(f"{STAGE}{end}\n{QUICK}", *overrides), Silent())
-    site = TrainingContext.open(run, torch.device("cpu"), Processes())
-    return assemble(site, site.experiment.stage("one"), run.stage("one"), StopSignal(), lambda record: None)
+    context = TrainingContext.open(run, torch.device("cpu"), Processes())
+    return assemble(context, context.experiment.stage("one"), run.stage("one"), StopSignal(), lambda record: None)
 
 
 # -- the end -------------------------------------------------------------------------------------------------------

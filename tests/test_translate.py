@@ -107,7 +107,7 @@ def test_a_trace_tells_every_hop(translator: Translator) -> None:
     texts = [SENTENCE, "", "The cat."]
     french = translator.translate(texts, "en>fr")
     home = translator.translate(french, "fr>en")
-    expected = [list(trip) for trip in zip(texts, french, home, strict=True)]
+    expected = [list(round_trip) for round_trip in zip(texts, french, home, strict=True)]
     assert translator.trace(iter(texts), "en>fr>en") == expected
     assert translator.trace([], "en>fr>en") == []
     with pytest.raises(PathError, match="the run has no language 'de'"):
@@ -117,7 +117,7 @@ def test_a_trace_tells_every_hop(translator: Translator) -> None:
 def test_a_trace_of_samples_ends_with_what_is_translated(translator: Translator) -> None:
     how, texts = Generate(how="sample", temperature=1.5, top_k=0), [SENTENCE] * 4
     traced = translator.trace(texts, "en>fr>es", how=how, seed=3)
-    assert [trip[-1] for trip in traced] == translator.translate(texts, "en>fr>es", how=how, seed=3)
+    assert [round_trip[-1] for round_trip in traced] == translator.translate(texts, "en>fr>es", how=how, seed=3)
 
 
 def test_a_long_line_is_translated_sentence_by_sentence(translator: Translator) -> None:

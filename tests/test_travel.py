@@ -26,24 +26,26 @@ LIMITS = DecodeLimits(longest=40)
 
 
 @pytest.fixture(scope="module")
-def site(tiny_run: Path) -> TrainingContext:
+def context(tiny_run: Path) -> TrainingContext:
     return TrainingContext.open(Run.open(tiny_run), torch.device("cpu"), Processes())
 
 
 @pytest.fixture(scope="module")
-def translators(site: TrainingContext) -> NetworkStack:
-    found = site.translators(site.experiment.stage("vanilla"))
-    found.load(site.run.stage("vanilla").result().tensors["weights"])
+def translators(context: TrainingContext) -> NetworkStack:
+    found = context.translators(context.experiment.stage("vanilla"))
+    found.load(context.run.stage("vanilla").result().tensors["weights"])
     return found
 
 
 @pytest.fixture(scope="module")
-def english(site: TrainingContext) -> Ragged:
-    return site.store.mono("en").take(np.arange(24))
+def english(context: TrainingContext) -> Ragged:
+    return context.store.mono("en").take(np.arange(24))
 
 
-def walked(translators: NetworkStack, *walks: Rollout, sieve: SyntheticTextFilter | None = None, key: int = 1) -> int:
-    return generate_along(translators, walks, LIMITS, torch.float32, (key,), sieve)
+def walked(
+    translators: NetworkStack, *walks: Rollout, text_filter: SyntheticTextFilter | None = None, key: int = 1
+) -> int:
+    return generate_along(translators, walks, LIMITS, torch.float32, (key,), text_filter)
 
 
 def walk(path: str, text: Ragged, *settings: Generate) -> Rollout:
@@ -60,8 +62,8 @@ def test_a_walk_takes_every_hop_but_the_last(translators: NetworkStack, english:
     assert len(one.trace) == 3
     assert same(one.trace[0], english)
     for number, hop in enumerate(one.path.generating):
-        speaker = translators.speaker(hop)
-        outputs = generate_each(speaker, translators.addressed(one.trace[number], hop).rows(), GREEDY, LIMITS)
+        decoder = translators.decoder(hop)
+        outputs = generate_each(decoder, translators.with_tags(one.trace[number], hop).rows(), GREEDY, LIMITS)
         assert same(one.trace[number + 1], Ragged.of([output.ids for output in outputs]))
     assert [record.hop for record in one.records] == [Hop("en", "fr"), Hop("fr", "es")]
     assert tokens == sum(int(text.lengths.sum()) + len(text) for text in one.trace[1:])
@@ -126,7 +128,7 @@ def test_who_generates(translators: NetworkStack, english: Ragged) -> None:
 
 def test_every_drop_is_counted_once(translators: NetworkStack, english: Ragged) -> None:
     one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0, top_k=0), GREEDY)
-    walked(translators, one, sieve=SyntheticTextFilter(longest=30))
+    walked(translators, one, text_filter=SyntheticTextFilter(longest=30))
     first, second = one.records
     assert first.offered == len(english)
     assert second.offered == first.offered - sum(first.dropped.values())
@@ -136,21 +138,21 @@ def test_every_drop_is_counted_once(translators: NetworkStack, english: Ragged) 
     assert len(one.trace[-1]) == len(english), "a row that is out keeps its place"
 
 
-def test_languages_tags_and_networks(site: TrainingContext, english: Ragged) -> None:
-    model = site.experiment.model.model_copy(update={"sharing": "all"})
-    shared = NetworkStack(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
+def test_languages_tags_and_networks(context: TrainingContext, english: Ragged) -> None:
+    model = context.experiment.model.model_copy(update={"sharing": "all"})
+    shared = NetworkStack(model, context.vocab, context.hops(context.experiment.stages[0]), context.device)
     assert shared.num_networks == 1
     assert shared.names() == ["all"]
-    tagged = shared.addressed(english, Hop("en", "es"), synthetic=True)
-    assert tagged.row(0)[:2].tolist() == [site.vocab.tag("es"), site.vocab.synthetic]
+    tagged = shared.with_tags(english, Hop("en", "es"), synthetic=True)
+    assert tagged.row(0)[:2].tolist() == [context.vocab.tag("es"), context.vocab.synthetic]
     assert tagged.row(0)[2:].tolist() == english.row(0).tolist()
     with pytest.raises(PathError, match=r"there is no translator en>de; there are en>fr, en>es, fr>en"):
         shared.network(Hop("en", "de"))
 
 
-def test_a_shared_network_speaks_for_all_directions_at_once(site: TrainingContext, english: Ragged) -> None:
-    model = site.experiment.model.model_copy(update={"sharing": "all"})
-    shared = NetworkStack(model, site.vocab, site.hops(site.experiment.stages[0]), site.device)
+def test_a_shared_network_speaks_for_all_directions_at_once(context: TrainingContext, english: Ragged) -> None:
+    model = context.experiment.model.model_copy(update={"sharing": "all"})
+    shared = NetworkStack(model, context.vocab, context.hops(context.experiment.stages[0]), context.device)
     shared.start_fresh(3)
     routes = ("en>fr>en", "en>es>en", "en>fr>es>en")
     together = [walk(route, english, *[GREEDY] * (route.count(">") - 1)) for route in routes]
@@ -164,14 +166,14 @@ def test_a_shared_network_speaks_for_all_directions_at_once(site: TrainingContex
 
 def test_silence(translators: NetworkStack) -> None:
     vocab = translators.vocab
-    silent = translators.silent("fr")
+    logit_mask = translators.logit_mask("fr")
     forbidden = {vocab.pad, vocab.unk, vocab.synthetic, *(vocab.tag(language) for language in vocab.languages)}
-    assert set(torch.isinf(silent).nonzero()[:, 0].tolist()) == forbidden
-    assert silent[vocab.eos] == 0
+    assert set(torch.isinf(logit_mask).nonzero()[:, 0].tolist()) == forbidden
+    assert logit_mask[vocab.eos] == 0
 
 
-def test_weights_by_name(site: TrainingContext, translators: NetworkStack) -> None:
-    other = site.translators(site.experiment.stage("vanilla"))
+def test_weights_by_name(context: TrainingContext, translators: NetworkStack) -> None:
+    other = context.translators(context.experiment.stage("vanilla"))
     with pytest.raises(PathError, match=r"the checkpoint has no weights for en>es, en>fr"):
         other.load({})
     assert other.load({}, strict=False) == sorted(other.names())

@@ -79,25 +79,25 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="kinds side by side")
     parser.add_argument("--machine", default="2 shared cores")
     parser.add_argument("--out", type=Path)
-    wish = parser.parse_args()
+    options = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="loopmt-fuzz-") as folder:
-        found = torture(wish.cases, wish.seed, wish.only, wish.jobs, Path(folder))
+        found = torture(options.cases, options.seed, options.only, options.jobs, Path(folder))
     failures = sum(len(kind["failures"]) for kind in found.values())
     record = {
         "command": " ".join(["python -m torture.fuzz", *sys.argv[1:]]),
-        "machine": wish.machine,
+        "machine": options.machine,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
-        "seed": wish.seed,
+        "seed": options.seed,
         "cases": sum(kind["cases"] for kind in found.values()),
         "failures": failures,
         "seconds": round(time.monotonic() - began, 1),
         "kinds": found,
     }
     text = json.dumps(record, indent=1, ensure_ascii=True) + "\n"
-    if wish.out:
-        wish.out.parent.mkdir(parents=True, exist_ok=True)
-        wish.out.write_text(text, encoding="utf-8")
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text, encoding="utf-8")
     else:
         print(text)
     sys.exit(bool(failures))

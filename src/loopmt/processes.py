@@ -37,11 +37,11 @@ class Processes:
             dist.destroy_process_group()
 
     @property
-    def first(self) -> bool:
+    def is_main(self) -> bool:
         return self.rank == 0
 
     @property
-    def joined(self) -> bool:
+    def in_group(self) -> bool:
         """There is a group, be it of one."""
         return dist.is_initialized()
 
@@ -49,13 +49,13 @@ class Processes:
     def many(self) -> bool:
         return self.size > 1
 
-    def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over processes, in place."""
+    def all_reduce(self, tensor: Tensor) -> Tensor:
+        """Sum a tensor over all processes, in place."""
         if self.many:
             dist.all_reduce(tensor)
         return tensor
 
-    def collect(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         """The value of every process, in the order of ranks."""
         if not self.many:
             return [value]
@@ -63,15 +63,15 @@ class Processes:
         dist.all_gather_object(values, value)
         return values
 
-    def tell(self, value: Any) -> Any:
-        """The first process's value, everywhere."""
+    def broadcast(self, value: Any) -> Any:
+        """The value of the main process, on every process."""
         if not self.many:
             return value
         box = [value]
         dist.broadcast_object_list(box, src=0)
         return box[0]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         if self.many:
             dist.barrier()
 

@@ -48,8 +48,8 @@ def analyze(
     from loopmt.workflow.analyze import GRID, AnalyzeOptions
     from loopmt.workflow.analyze import analyze as run_analyze
 
-    wish = AnalyzeOptions(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
-    analysis = run_analyze(run, wish, standard())
+    options = AnalyzeOptions(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
+    analysis = run_analyze(run, options, standard())
     if as_json:
         typer.echo(json.dumps(analysis, indent=1))
     else:

@@ -92,7 +92,7 @@ def _specification(network: ExportedNetwork) -> Any:
     _set_side(spec.decoder, network, "decoder", "target_embed")
     spec.decoder.projection.weight = _embedding(network, "target_embed")
     spec.decoder.projection.bias = _array(network.weights["output_bias"])
-    spec.decoder.projection.bias[network.silent] = _NEVER
+    spec.decoder.projection.bias[network.logit_mask] = _NEVER
     source, target = Subwords(network.source_model).pieces, Subwords(network.target_model).pieces
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)

@@ -30,7 +30,7 @@ class HuggingFaceGenerator:
 
     def say(self, texts: Sequence[str], how: Generate, limits: DecodeLimits, seed: int) -> list[TextHypothesis]:
         sources = self._read(texts)
-        said: list[TextHypothesis] = [TextHypothesis("", False)] * len(texts)
+        generated: list[TextHypothesis] = [TextHypothesis("", False)] * len(texts)
         width = how.beam if how.how == "beam" else 1
         devices = [self._device] if self._device.type == "cuda" else []
         with torch.random.fork_rng(devices):  # `generate` knows only the global generator
@@ -39,13 +39,13 @@ class HuggingFaceGenerator:
             for rows in batches(np.array([len(source) for source in sources], dtype=np.int64), limits, width):
                 outputs = self._generate(model, [sources[row] for row in rows], how, limits)
                 for row, output in zip(rows, outputs, strict=True):
-                    said[row] = output
-        return said
+                    generated[row] = output
+        return generated
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
-        prefix = f"{self._imported.wish.prefix} " if self._imported.wish.prefix else ""
+        prefix = f"{self._imported.options.prefix} " if self._imported.options.prefix else ""
         longest = min(_LONGEST, self._tokenizer.model_max_length)
         read = self._tokenizer([prefix + text for text in texts], truncation=True, max_length=longest)
         return [list(ids) for ids in read.input_ids]
@@ -72,10 +72,10 @@ class HuggingFaceGenerator:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        wish = self._imported.wish
+        options = self._imported.options
         tokenizer = load_tokenizer(self._imported.folder)
-        if wish.source_code is not None:
-            tokenizer.src_lang = wish.source_code
+        if options.source_code is not None:
+            tokenizer.src_lang = options.source_code
         return tokenizer
 
     @cached_property
@@ -85,7 +85,7 @@ class HuggingFaceGenerator:
     @cached_property
     def _target(self) -> dict[str, int]:
         """A multilingual decoder is told its language by the first token it says."""
-        code = self._imported.wish.target_code
+        code = self._imported.options.target_code
         if code is None:
             return {}
         try:

@@ -122,7 +122,7 @@ def _generation(network: ExportedNetwork) -> dict[str, Any]:
         "eos_token_id": EOS,
         "decoder_start_token_id": PAD,
         "forced_eos_token_id": None,
-        "suppress_tokens": network.silent,
+        "suppress_tokens": network.logit_mask,
         "max_length": _LONGEST_OUTPUT,
         "num_beams": 4,
         "length_penalty": 1.0,

@@ -28,7 +28,7 @@ class Imported:
     """A checkpoint in a run."""
 
     folder: Path
-    wish: ImportOptions
+    options: ImportOptions
     model: dict[str, Any]  # the keys of [model] that it can be a start for; none if it cannot
     unfit: str  # why it cannot
     files: dict[str, int] = field(repr=False)  # sizes
@@ -38,8 +38,8 @@ class Imported:
     def open(cls, folder: Path) -> Imported:
         notes = read_json(folder / NOTES)
         try:
-            wish = ImportOptions(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
-            found = cls(folder, wish, notes["model"], notes["unfit"], notes["files"], notes["digest"])
+            options = ImportOptions(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
+            found = cls(folder, options, notes["model"], notes["unfit"], notes["files"], notes["digest"])
         except (KeyError, TypeError):
             raise RunError(f"{folder / NOTES} is damaged. Delete {folder} and import again.") from None
         for name, size in found.files.items():

@@ -30,15 +30,15 @@ _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish
 _TAG = re.compile(r"<2\w+>")
 
 
-def import_hugging_face(source: Path, into: Path, wish: ImportOptions) -> Imported:
+def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imported:
     """Copy a checkpoint; it is there only if it loads offline and translates."""
     _check_safe(source)
     with appearing(into) as draft:
         for file in sorted(source.iterdir()):
             if file.is_file() and file.suffix in _TAKEN:
                 shutil.copyfile(file, draft / file.name)
-        _check_prefix(draft, source, wish)
-        _describe(draft, wish)
+        _check_prefix(draft, source, options)
+        _describe(draft, options)
         _try(draft)
     return Imported.open(into)
 
@@ -91,11 +91,11 @@ def _json(file: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_prefix(folder: Path, source: Path, wish: ImportOptions) -> None:
+def _check_prefix(folder: Path, source: Path, options: ImportOptions) -> None:
     """A network that several directions share says anything, unless its source begins with the target's tag."""
     tags = _tags(folder)
-    if tags and not wish.prefix.startswith(tags):
-        own = f"<2{wish.hop.target}>"
+    if tags and not options.prefix.startswith(tags):
+        own = f"<2{options.hop.target}>"
         which = f'--prefix "{own}"' if own in tags else f"--prefix and one of its tags: {', '.join(tags)}"
         raise DataError(
             f"{source} is one network for several directions, which is told its target at the beginning of every "
@@ -111,12 +111,12 @@ def _tags(folder: Path) -> tuple[str, ...]:
     return tuple(one for one in contents if isinstance(one, str) and _TAG.fullmatch(one))
 
 
-def _describe(folder: Path, wish: ImportOptions) -> None:
+def _describe(folder: Path, options: ImportOptions) -> None:
     model, unfit = fitting_model(folder)
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     digests = {name: file_digest(folder / name) for name in sizes}
-    whole = hashlib.sha256(json.dumps([digests, asdict(wish)], sort_keys=True).encode()).hexdigest()
-    notes = {"wish": asdict(wish), "model": model, "unfit": unfit, "files": sizes, "digest": whole}
+    whole = hashlib.sha256(json.dumps([digests, asdict(options)], sort_keys=True).encode()).hexdigest()
+    notes = {"wish": asdict(options), "model": model, "unfit": unfit, "files": sizes, "digest": whole}
     write_json(folder / NOTES, notes)
 
 

@@ -26,7 +26,7 @@ class ExportedNetwork:
     vocab: Vocab
     kind: Kind  # of subwords
     weights: Mapping[str, Tensor]
-    silent: list[int]  # ids that are no text
+    logit_mask: list[int]  # ids that are no text
     longest: int  # subwords of the longest row it has learnt from
 
     @property
@@ -66,5 +66,5 @@ def _network(translators: NetworkStack, hops: tuple[Hop, ...], kind: Kind, longe
     # Where vocabularies differ in size, the tables have places that belong to no subword.
     sizes = {"source_embed": vocab.size(source), "target_embed": vocab.size(target), "output_bias": vocab.size(target)}
     weights = {name: view[0, : sizes.get(name)].clone() for name, view in views.items()}
-    silent = translators.silent(target)[: vocab.size(target)].isinf().nonzero()[:, 0].tolist()
-    return ExportedNetwork(hops, translators.model, vocab, kind, weights, silent, longest)
+    logit_mask = translators.logit_mask(target)[: vocab.size(target)].isinf().nonzero()[:, 0].tolist()
+    return ExportedNetwork(hops, translators.model, vocab, kind, weights, logit_mask, longest)

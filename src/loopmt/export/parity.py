@@ -74,58 +74,58 @@ class Parity:
         return [f"{self.direction}: {one}" for one in found]
 
 
-def compare(translators: NetworkStack, trial: ParityText, twin: ExportedModel, bleu: Bleu) -> Parity:
-    hop, vocab = trial.hop, translators.vocab
-    speaker = translators.speaker(hop)
-    rows = translators.addressed(Ragged.of(vocab.encode(trial.sources, hop.source)), hop).rows()
-    read = twin.read(trial.sources, hop)
+def compare(translators: NetworkStack, text: ParityText, exported: ExportedModel, bleu: Bleu) -> Parity:
+    hop, vocab = text.hop, translators.vocab
+    decoder = translators.decoder(hop)
+    rows = translators.with_tags(Ragged.of(vocab.encode(text.sources, hop.source)), hop).rows()
+    read = exported.read(text.sources, hop)
     misread = sum([*row.tolist(), EOS] != theirs for row, theirs in zip(rows, read, strict=True))
-    outputs = generate_each(speaker, rows, Generate(how="greedy"), DecodeLimits(growth=0, extra=_LONGEST))
+    outputs = generate_each(decoder, rows, Generate(how="greedy"), DecodeLimits(growth=0, extra=_LONGEST))
     ours = [output.ids for output in outputs]
     source_BS = padded(rows, translators.device)
-    theirs = twin.say(source_BS, _LONGEST)
+    theirs = exported.say(source_BS, _LONGEST)
     apart = [row for row in range(len(rows)) if ours[row] != theirs[row]]
-    ties = sum(_tied(speaker, source_BS[row : row + 1], ours[row], theirs[row]) for row in apart)
-    scores = _scores(translators, trial, (ours, theirs), bleu)
-    distance = _distance(speaker, twin, source_BS, ours)
+    ties = sum(_tied(decoder, source_BS[row : row + 1], ours[row], theirs[row]) for row in apart)
+    scores = _scores(translators, text, (ours, theirs), bleu)
+    distance = _distance(decoder, exported, source_BS, ours)
     return Parity(str(hop), len(rows), misread, len(rows) - len(apart), ties, distance, *scores)
 
 
 def _scores(
-    translators: NetworkStack, trial: ParityText, said: tuple[list[list[int]], list[list[int]]], bleu: Bleu
+    translators: NetworkStack, text: ParityText, said: tuple[list[list[int]], list[list[int]]], bleu: Bleu
 ) -> tuple[float | None, float | None]:
-    if trial.references is None:
+    if text.references is None:
         return None, None
-    ours, theirs = (translators.vocab.decode(ids, trial.hop.target) for ids in said)
-    mine = bleu(ours, trial.references)
-    return mine, bleu(theirs, trial.references) - mine
+    ours, theirs = (translators.vocab.decode(ids, text.hop.target) for ids in said)
+    mine = bleu(ours, text.references)
+    return mine, bleu(theirs, text.references) - mine
 
 
-def logits(speaker: Decoder, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
+def logits(decoder: Decoder, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
     """Ours, every input of the decoder given."""
-    network, weights = speaker.transformer, speaker.layout.unpack(speaker.flat)
+    network, weights = decoder.transformer, decoder.layout.unpack(decoder.flat)
     memory = network.memory(weights, network.encode(weights, source_BS[None]), source_BS[None])
     return network.logits(weights, network.decode(weights, memory, inputs_BT[None]))[0]
 
 
-def _distance(speaker: Decoder, twin: ExportedModel, source_BS: Tensor, said: Sequence[list[int]]) -> float | None:
+def _distance(decoder: Decoder, exported: ExportedModel, source_BS: Tensor, said: Sequence[list[int]]) -> float | None:
     """The largest difference of the logits while both are made to say what ours says."""
     largest = 0.0
     for start in range(0, len(said), _ROWS):
         part = said[start : start + _ROWS]
         inputs_BT = padded([[PAD, *ids] for ids in part], source_BS.device)[:, :-1]
-        theirs = twin.logits(source_BS[start : start + _ROWS], inputs_BT)
+        theirs = exported.logits(source_BS[start : start + _ROWS], inputs_BT)
         if theirs is None:
             return None
-        ours = logits(speaker, source_BS[start : start + _ROWS], inputs_BT)[..., : theirs.shape[-1]]
+        ours = logits(decoder, source_BS[start : start + _ROWS], inputs_BT)[..., : theirs.shape[-1]]
         real = torch.arange(inputs_BT.shape[1]) <= torch.tensor([len(ids) for ids in part])[:, None]
         largest = max(largest, float((ours - theirs)[real].abs().nan_to_num(torch.inf).max()))
     return largest
 
 
-def _tied(speaker: Decoder, source_1S: Tensor, ours: list[int], theirs: list[int]) -> bool:
+def _tied(decoder: Decoder, source_1S: Tensor, ours: list[int], theirs: list[int]) -> bool:
     """Do they part where two subwords are equally likely to ours, up to rounding?"""
     one, other = [*ours, EOS], [*theirs, EOS]
     place = next(place for place in range(min(len(one), len(other))) if one[place] != other[place])
-    last = logits(speaker, source_1S, torch.tensor([[PAD, *one[:place]]], device=source_1S.device))[0, -1]
+    last = logits(decoder, source_1S, torch.tensor([[PAD, *one[:place]]], device=source_1S.device))[0, -1]
     return bool((last[one[place]] - last[other[place]]).abs() <= TOLERANCE)

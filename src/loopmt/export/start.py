@@ -31,12 +31,15 @@ _TIED = [EMBEDDINGS["target_embed"], "lm_head.weight"]
 def check_fits(imported: Imported, model: Model) -> None:
     """The experiment's network must have the checkpoint's shape."""
     if not imported.model:
-        raise ConfigError(f'imported "{imported.wish.hop}" cannot be a start: {imported.unfit}. Set use = "generator".')
+        raise ConfigError(
+            f'imported "{imported.options.hop}" cannot be a start: {imported.unfit}. Set use = "generator".'
+        )
     ours = {**model.model_dump(), "decoder_layers": model.num_decoder_layers}
     unlike = [f"{key} = {value!r}" for key, value in imported.model.items() if ours[key] != value]
     if unlike:
         raise ConfigError(
-            f'imported "{imported.wish.hop}" does not fit [model]: set {", ".join(unlike)} there, or use = "generator".'
+            f'imported "{imported.options.hop}" does not fit [model]: set {", ".join(unlike)} there, '
+            'or use = "generator".'
         )
 
 

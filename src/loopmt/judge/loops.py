@@ -100,7 +100,7 @@ class CorrectnessRule(Protocol):
     @property
     def name(self) -> str: ...
 
-    def judge(self, trip: RoundTrip) -> Verdicts: ...
+    def judge(self, round_trip: RoundTrip) -> Verdicts: ...
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,11 @@ class ThresholdRule:
     def name(self) -> str:
         return f"{'' if self.smooth else 'unsmoothed '}BLEU > {self.threshold:g}"
 
-    def judge(self, trip: RoundTrip) -> Verdicts:
-        above = [None if scores is None else scores > self.threshold for scores in trip.scores(self.smooth)]
+    def judge(self, round_trip: RoundTrip) -> Verdicts:
+        above = [None if scores is None else scores > self.threshold for scores in round_trip.scores(self.smooth)]
         right, home = above[0], above[-1]
         assert right is not None and home is not None, "a start knows its direction's references and itself"
-        return Verdicts(trip.loop, right, home, _read_last(above))
+        return Verdicts(round_trip.loop, right, home, _read_last(above))
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ class ExactRule:
     agree: Agree
     name: str = "exact"
 
-    def judge(self, trip: RoundTrip) -> Verdicts:
-        start = (trip.start.sources, trip.loop.languages[0])
-        places = list(zip(trip.texts, trip.loop.languages, strict=True))
+    def judge(self, round_trip: RoundTrip) -> Verdicts:
+        start = (round_trip.start.sources, round_trip.loop.languages[0])
+        places = list(zip(round_trip.texts, round_trip.loop.languages, strict=True))
         kept = [self._same(start, place) for place in places[1:]]
         steps = tuple(self._same(before, after) for before, after in pairwise(places))
-        return Verdicts(trip.loop, kept[0], kept[-1], _read_last(kept), steps)
+        return Verdicts(round_trip.loop, kept[0], kept[-1], _read_last(kept), steps)
 
     def _same(self, one: tuple[list[str], str], other: tuple[list[str], str]) -> Bools:
         rows = zip(one[0], other[0], strict=True)
@@ -204,19 +204,19 @@ def translate_round_trips(
     """Take every loop from the start of its first hop, all together, so that a direction speaks once a step."""
     pairs = ((loop, start) for start in starts for loop in loops if loop.hops[0] == start.hop)
     shared: Scores = {}
-    trips = [RoundTrip(loop, start, [start.sources], shared) for loop, start in pairs]
-    for step in range(max((len(trip.loop.hops) for trip in trips), default=0)):
+    round_trips = [RoundTrip(loop, start, [start.sources], shared) for loop, start in pairs]
+    for step in range(max((len(round_trip.loop.hops) for round_trip in round_trips), default=0)):
         under_way: dict[Hop, list[RoundTrip]] = {}
-        for trip in trips:
-            if step < len(trip.loop.hops):
-                under_way.setdefault(trip.loop.hops[step], []).append(trip)
+        for round_trip in round_trips:
+            if step < len(round_trip.loop.hops):
+                under_way.setdefault(round_trip.loop.hops[step], []).append(round_trip)
         for hop, company in under_way.items():
-            texts = list(dict.fromkeys(text for trip in company for text in trip.texts[-1]))
+            texts = list(dict.fromkeys(text for round_trip in company for text in round_trip.texts[-1]))
             said = dict(zip(texts, say(hop, texts), strict=True))
-            for trip in company:
-                trip.texts.append([said[text] for text in trip.texts[-1]])
-                advance(len(trip.start.sources))
-    return trips
+            for round_trip in company:
+                round_trip.texts.append([said[text] for text in round_trip.texts[-1]])
+                advance(len(round_trip.start.sources))
+    return round_trips
 
 
 def count_verdicts(*verdicts: Bools) -> dict[str, int]:

@@ -49,9 +49,9 @@ def translate_ids(
     translators: NetworkStack, hop: Hop, sources: Ragged, how: Generate, precision: torch.dtype
 ) -> list[str]:
     """Text of one hop from ids."""
-    speaker = translators.speaker(hop, "live", precision)
-    said = generate(speaker, translators.addressed(sources, hop), how, DecodeLimits.on(translators.device))
-    return translators.vocab.decode(said.ids.rows(), hop.target)
+    decoder = translators.decoder(hop, "live", precision)
+    generated = generate(decoder, translators.with_tags(sources, hop), how, DecodeLimits.on(translators.device))
+    return translators.vocab.decode(generated.ids.rows(), hop.target)
 
 
 def bleu_by_hop(
@@ -65,17 +65,17 @@ def bleu_by_hop(
     bleu: dict[str, float] = {}
     accuracy: dict[str, float] = {}
     for pairs in sets:
-        said = translate_ids(translators, pairs.hop, pairs.source_ids, how, precision)
-        bleu[str(pairs.hop)] = sacre_bleu(said, pairs.references).score
+        generated = translate_ids(translators, pairs.hop, pairs.source_ids, how, precision)
+        bleu[str(pairs.hop)] = sacre_bleu(generated, pairs.references).score
         if agree:
-            accuracy[str(pairs.hop)] = exact_accuracy(agree, pairs, said)
+            accuracy[str(pairs.hop)] = exact_accuracy(agree, pairs, generated)
     return bleu, accuracy
 
 
-def exact_accuracy(agree: Agree, pairs: HeldOut, said: Sequence[str]) -> float:
+def exact_accuracy(agree: Agree, pairs: HeldOut, generated: Sequence[str]) -> float:
     right = [
         agree(source, pairs.hop.source, translation, pairs.hop.target)
-        for source, translation in zip(pairs.sources, said, strict=True)
+        for source, translation in zip(pairs.sources, generated, strict=True)
     ]
     return sum(right) / max(len(right), 1)
 

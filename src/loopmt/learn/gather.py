@@ -96,7 +96,7 @@ class Gatherer:
         translators: NetworkStack,
         train: Train,
         shapes: Sequence[BatchShape],
-        sieve: SyntheticTextFilter,
+        text_filter: SyntheticTextFilter,
         processes: Processes,
         key: tuple[str | int, ...],
     ) -> None:
@@ -105,7 +105,7 @@ class Gatherer:
         self.translators = translators
         self.train = train
         self.shapes = shapes
-        self.sieve = sieve
+        self.text_filter = text_filter
         self.processes = processes
         self.key = key
         self.limits = DecodeLimits.on(translators.device, train.max_length)
@@ -211,10 +211,10 @@ class Gatherer:
             if route.synthetic
         }
         ends = {route: texts[route][1].take(mine[route]) for route in walks}
-        tokens, doubts, seconds = self._generate(walks, ends, number)
-        said = {route: (walk.trace[-1], walk.keep, doubts[route]) for route, walk in walks.items()}
+        tokens, cross_entropies, seconds = self._generate(walks, ends, number)
+        generated = {route: (walk.trace[-1], walk.keep, cross_entropies[route]) for route, walk in walks.items()}
         records = {route: walk.records for route, walk in walks.items()}
-        everyone = self.processes.collect((said, records, tokens))
+        everyone = self.processes.all_gather((generated, records, tokens))
         gathered = GatheredRound([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
         gathered.records = [
             (route, _added_up(hop))
@@ -235,9 +235,11 @@ class Gatherer:
         began = time.perf_counter()
         key = (*self.key, "generate", number, self.processes.rank)
         dtype = precision(self.train, device)
-        tokens = generate_along(self.translators, list(walks.values()), self.limits, dtype, key, self.sieve)
-        doubts = {route: self._doubts(self.routes[route], walk, ends[route], dtype) for route, walk in walks.items()}
-        return tokens, doubts, time.perf_counter() - began
+        tokens = generate_along(self.translators, list(walks.values()), self.limits, dtype, key, self.text_filter)
+        cross_entropies = {
+            route: self._doubts(self.routes[route], walk, ends[route], dtype) for route, walk in walks.items()
+        }
+        return tokens, cross_entropies, time.perf_counter() - began
 
     def _doubts(self, route: Route, walk: Rollout, ends: Ragged, dtype: torch.dtype) -> Floats:
         """How doubtful each generated sentence is beside the real one at the end of the walk."""
@@ -252,8 +254,8 @@ class Gatherer:
         if route.entry.combine == "logmeanexp":
             groups = np.arange(len(targets)) // route.entry.samples * len(self.routes) + route.number
         if route.synthetic:
-            sources, keep, doubts = _dealt_back([part[route.number] for part in everyone], len(targets))
-            numbers = _least(doubts, np.flatnonzero(keep), route.entry.keep)
+            sources, keep, cross_entropies = _dealt_back([part[route.number] for part in everyone], len(targets))
+            numbers = _least(cross_entropies, np.flatnonzero(keep), route.entry.keep)
             sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
         else:
             key = (*self.key, number, *self._names[route.number], "source")
@@ -262,8 +264,8 @@ class Gatherer:
         if route.path.backward:
             sources, targets = targets, sources
         marked = route.entry.tag and route.synthetic
-        addressed = self.translators.addressed(sources, route.path.taught, synthetic=marked)
-        return Rows(addressed, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
+        with_tags = self.translators.with_tags(sources, route.path.taught, synthetic=marked)
+        return Rows(with_tags, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
 
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
         """Likelihoods combine only of one and the same target: a group is cut once, a row alone by itself."""
@@ -317,9 +319,9 @@ def _added_up(records: Sequence[HopRecord]) -> HopRecord:
     return HopRecord(hop=records[0].hop, dropped=dict(dropped), **sums)
 
 
-def _least(doubts: Floats, numbers: Ints, share: float) -> Ints:
+def _least(cross_entropies: Floats, numbers: Ints, share: float) -> Ints:
     """The rows among `numbers` that are doubted least, in their order."""
-    ranked = np.argsort(doubts[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
+    ranked = np.argsort(cross_entropies[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
     return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
 
 
@@ -328,5 +330,5 @@ def _dealt_back(parts: Sequence[tuple[Ragged, Ints, Floats]], count: int) -> tup
     order = np.argsort(
         np.concatenate([np.arange(rank, count, len(parts)) for rank in range(len(parts))]), kind="stable"
     )
-    texts, keeps, doubts = zip(*parts, strict=True)
-    return Ragged.join(texts).take(order), np.concatenate(keeps)[order], np.concatenate(doubts)[order]
+    texts, keeps, cross_entropies = zip(*parts, strict=True)
+    return Ragged.join(texts).take(order), np.concatenate(keeps)[order], np.concatenate(cross_entropies)[order]

@@ -99,8 +99,8 @@ class Learner:
 
     def reduce(self) -> None:
         """Sum gradients and token counts over processes: a mean of means would weigh tokens unequally."""
-        self.processes.sum(self.gradient)
-        self.processes.sum(self.tokens)
+        self.processes.all_reduce(self.gradient)
+        self.processes.all_reduce(self.tokens)
 
     def add(self, batch: Batch) -> None:
         """Add the gradient of a batch, summed over its target tokens."""

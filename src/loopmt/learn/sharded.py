@@ -148,7 +148,7 @@ class ShardedLearner(Learner):
         self.count(losses_NB, tokens_NB, paths)
 
     def reduce(self) -> None:
-        self.processes.sum(self.tokens)
+        self.processes.all_reduce(self.tokens)
 
     def apply(self) -> None:
         super().apply()
@@ -160,7 +160,7 @@ class ShardedLearner(Learner):
             parameter.to_local().copy_(part)
 
     def norm(self, gradient: Tensor) -> Tensor:
-        return self.processes.sum(super().norm(gradient).square()).sqrt()
+        return self.processes.all_reduce(super().norm(gradient).square()).sqrt()
 
     @torch.no_grad()
     def follow(self) -> None:

@@ -118,7 +118,7 @@ class Trainer:
             self.learner.publish()
             self.progress.round += 1
             self._after_round(started)
-            if any(self.processes.collect(self.hooks.stop())):
+            if any(self.processes.all_gather(self.hooks.stop())):
                 self._save()
                 return self._ended() and self._finish()
         return self._finish()
@@ -156,7 +156,9 @@ class Trainer:
         """Weights of the routes in this round."""
         progress = self.progress
         if self.hooks.choose and progress.round % self.measure_every == 0:
-            weights, why = self.processes.tell(self.hooks.choose(progress.round) if self.processes.first else None)
+            weights, why = self.processes.broadcast(
+                self.hooks.choose(progress.round) if self.processes.is_main else None
+            )
             progress.weights = {str(route): weight for route, weight in weights.items()}
             self._write({"kind": "choice", "update": progress.update, "round": progress.round, "worth": why})
         weights = {
@@ -174,7 +176,7 @@ class Trainer:
 
     def _glimpse(self, kind: str) -> None:
         """For whoever looks on; of no record."""
-        if self.processes.first:
+        if self.processes.is_main:
             self.hooks.show({"kind": kind, "update": self.progress.update})
 
     # -- between rounds --------------------------------------------------------------------------------------
@@ -261,7 +263,7 @@ class Trainer:
 
     def _validate(self) -> None:
         started = time.perf_counter()
-        validation = self.processes.tell(self.hooks.validate() if self.processes.first else None)
+        validation = self.processes.broadcast(self.hooks.validate() if self.processes.is_main else None)
         seconds = time.perf_counter() - started
         self.progress.seconds["validate"] += seconds
         self._window.validate_seconds += seconds
@@ -274,7 +276,7 @@ class Trainer:
         self._write({"kind": "valid", "update": progress.update, **means, **asdict(validation)})
 
     def _write(self, record: Json) -> None:
-        if self.processes.first:
+        if self.processes.is_main:
             self.folder.log(record)
             self.hooks.show(record)
 
@@ -314,29 +316,29 @@ class Trainer:
         self.progress.guards = self.guard.state()
         self.progress.window = self._window.state()
         optimizer = {**self.learner.tensors(), **self._tally_tensors()}
-        if self.processes.first:
+        if self.processes.is_main:
             tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
             checkpoint = Checkpoint(self.progress.update, tensors, asdict(self.progress))
             self.saver.save(checkpoint, keep, self._safe_update())
-        self.processes.wait()
+        self.processes.barrier()
 
     def _wait_until_saved(self) -> None:
         """Only the first process writes, perhaps in the background: none may read before it is done."""
         self.saver.wait()
-        self.processes.wait()
+        self.processes.barrier()
 
     def _tally_tensors(self) -> dict[str, torch.Tensor]:
         """What all processes counted since the last line of the log."""
         tally = self.learner.tally
         counted = {"loss": tally.loss, "tokens": tally.tokens}
-        sums = {f"tally.{name}": self.processes.sum(tensor.clone()) for name, tensor in counted.items()}
+        sums = {f"tally.{name}": self.processes.all_reduce(tensor.clone()) for name, tensor in counted.items()}
         return {**sums, "tally.norms": tally.norms, "tally.updates": tally.updates}
 
     def _resume(self) -> None:
         checkpoint = self.folder.newest()
         if checkpoint is None:
-            if self.processes.first:
+            if self.processes.is_main:
                 self.folder.cut_log(0)
             self._save()
             return
@@ -346,7 +348,7 @@ class Trainer:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = dict(checkpoint.state)
-        if self.processes.first:
+        if self.processes.is_main:
             self.folder.cut_log(state.pop("metrics_bytes", 0))
         state.pop("metrics_bytes", None)
         self.progress = TrainingState(**state)
@@ -354,7 +356,7 @@ class Trainer:
         self.learner.load(checkpoint.tensors["optimizer"])
         self.learner.tally.clear()
         for name, tensor in checkpoint.tensors["optimizer"].items():
-            if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.first):
+            if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.is_main):
                 getattr(self.learner.tally, name.removeprefix("tally.")).copy_(tensor)
         self._window = LogWindow.resumed(self.progress.window)
         self.guard = AlarmMonitor(self.routes, self.progress.guards)
@@ -369,16 +371,16 @@ class Trainer:
         averaged, bleu = self._average(), None
         if averaged is not None:
             self.translators.load(averaged)
-            bleu = self.processes.tell(self.hooks.validate().mean_bleu if self.processes.first else None)
+            bleu = self.processes.broadcast(self.hooks.validate().mean_bleu if self.processes.is_main else None)
         chosen = "average" if bleu is not None and bleu > self.progress.best_bleu else "best"
         if chosen == "best" and best is not None:
             self.translators.load(self.folder.weights(best))
         summary = {**asdict(self.progress), "chosen": chosen, "average_bleu": bleu}
-        self.processes.wait()  # finishing removes the checkpoints, which others may still be reading
-        if self.processes.first:
+        self.processes.barrier()  # finishing removes the checkpoints, which others may still be reading
+        if self.processes.is_main:
             self.folder.log({"kind": "end", **summary})
             self.folder.finish(Checkpoint(self.progress.update, {"weights": self.translators.named()}, summary))
-        self.processes.wait()
+        self.processes.barrier()
         return True
 
     def _average(self) -> dict[str, torch.Tensor] | None:

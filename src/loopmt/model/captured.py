@@ -103,9 +103,9 @@ class CapturedDecoder:
         self.given = recorder
         self._make_room(0)
 
-    def load(self, flat: Tensor, silent: Tensor) -> None:
+    def load(self, flat: Tensor, logit_mask: Tensor) -> None:
         self.flat.copy_(flat)
-        self.weights["output_bias"].add_(silent)
+        self.weights["output_bias"].add_(logit_mask)
 
     def decode(
         self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None

@@ -40,13 +40,13 @@ class Decoder:
     transformer: Transformer
     layout: Layout
     flat: Tensor  # (1, P)
-    silent: Tensor  # (V,), -inf at ids that are no text, 0 elsewhere
+    logit_mask: Tensor  # (V,), -inf at ids that are no text, 0 elsewhere
     precision: torch.dtype
     captured: CapturedDecoder | None = None
 
 
 def generate_each(
-    speaker: Decoder,
+    decoder: Decoder,
     sources: Sequence[Ids],
     how: Generate,
     limits: DecodeLimits,
@@ -54,11 +54,11 @@ def generate_each(
     advance: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:
     """Translate every source, one output each, in order."""
-    return generate(speaker, Ragged.of(sources), how, limits, generator, advance).each()
+    return generate(decoder, Ragged.of(sources), how, limits, generator, advance).each()
 
 
 def generate(
-    speaker: Decoder,
+    decoder: Decoder,
     sources: Ragged,
     how: Generate,
     limits: DecodeLimits,
@@ -67,14 +67,14 @@ def generate(
 ) -> Hypotheses:
     """Translate every source, in order; nothing here is done sentence by sentence."""
     parts, order = [], []
-    for numbers, found in _searches(lambda search: search.best(), speaker, sources, how, limits, generator, advance):
+    for numbers, found in _searches(lambda search: search.best(), decoder, sources, how, limits, generator, advance):
         parts.append(found)
         order.append(numbers)
     return Hypotheses.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
 
 
 def generate_nbest(
-    speaker: Decoder,
+    decoder: Decoder,
     sources: Sequence[Ids],
     how: Generate,
     limits: DecodeLimits,
@@ -84,10 +84,10 @@ def generate_nbest(
 ) -> list[list[Hypothesis]]:
     """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
     if nbest == 1:
-        return [[output] for output in generate_each(speaker, sources, how, limits, generator, advance)]
+        return [[output] for output in generate_each(decoder, sources, how, limits, generator, advance)]
     outputs: list[list[Hypothesis]] = [[] for _ in sources]
     rows = Ragged.of(sources)
-    for numbers, found in _searches(lambda search: search.outputs(), speaker, rows, how, limits, generator, advance):
+    for numbers, found in _searches(lambda search: search.outputs(), decoder, rows, how, limits, generator, advance):
         for number, candidates in zip(numbers.tolist(), found, strict=True):
             outputs[number] = candidates[:nbest]
     return outputs
@@ -96,7 +96,7 @@ def generate_nbest(
 @torch.no_grad()
 def _searches(
     collect: Callable[[Search], Found],
-    speaker: Decoder,
+    decoder: Decoder,
     sources: Ragged,
     how: Generate,
     limits: DecodeLimits,
@@ -104,14 +104,14 @@ def _searches(
     advance: Callable[[int], None] | None,
 ) -> Iterator[tuple[Ints, Found]]:
     """What is collected of searches that have ended, with the numbers of their sentences."""
-    decoder = EagerDecoder(speaker) if speaker.captured is None else speaker.captured
-    decoder.load(speaker.flat, speaker.silent)
+    stepper = EagerDecoder(decoder) if decoder.captured is None else decoder.captured
+    stepper.load(decoder.flat, decoder.logit_mask)
     width = how.beam if how.how == "beam" else 1
 
     def work(rows: Ints) -> list[tuple[Ints, Found]]:
         lengths = sources.lengths[rows]
-        source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(speaker.silent.device)
-        searches = decoder.decode(source_BS, lengths, limits, how, generator)
+        source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(decoder.logit_mask.device)
+        searches = stepper.decode(source_BS, lengths, limits, how, generator)
         return [(rows[search.rows.cpu().numpy()], collect(search)) for search in searches]
 
     for rows in batches(sources.lengths, limits, width):
@@ -144,14 +144,14 @@ def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
 class EagerDecoder:
     """Step by step; sentences that are done leave the batch."""
 
-    def __init__(self, speaker: Decoder) -> None:
-        self.transformer = speaker.transformer
-        self.layout = speaker.layout
-        self.precision = speaker.precision
+    def __init__(self, decoder: Decoder) -> None:
+        self.transformer = decoder.transformer
+        self.layout = decoder.layout
+        self.precision = decoder.precision
 
-    def load(self, flat: Tensor, silent: Tensor) -> None:
+    def load(self, flat: Tensor, logit_mask: Tensor) -> None:
         self.weights = self.layout.unpack(flat.detach().to(self.precision))
-        self.weights["output_bias"] = self.weights["output_bias"] + silent.to(self.precision)
+        self.weights["output_bias"] = self.weights["output_bias"] + logit_mask.to(self.precision)
 
     def decode(
         self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None

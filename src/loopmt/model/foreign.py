@@ -35,6 +35,8 @@ def generate_through_text(
     foreign: TextTranslator, vocab: Vocab, hop: Hop, sources: Ragged, how: Generate, limits: DecodeLimits, seed: int
 ) -> Hypotheses:
     """From our ids through its text back to our ids. How likely it finds what it said is not known."""
-    said = foreign.say(vocab.decode(sources.rows(), hop.source), how, limits, seed)
-    ids = vocab.encode([one.text for one in said], hop.target)
-    return Hypotheses(Ragged.of(ids), np.full(len(ids), np.nan), np.array([one.ended for one in said], dtype=np.bool_))
+    generated = foreign.say(vocab.decode(sources.rows(), hop.source), how, limits, seed)
+    ids = vocab.encode([one.text for one in generated], hop.target)
+    return Hypotheses(
+        Ragged.of(ids), np.full(len(ids), np.nan), np.array([one.ended for one in generated], dtype=np.bool_)
+    )

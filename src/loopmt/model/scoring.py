@@ -25,7 +25,7 @@ def negative_log_likelihood(
     """Negative log-likelihood of each target given its source, and its number of tokens, the end included."""
     row = translators.network(hop)
     flat = translators.live[row : row + 1]
-    sources = translators.addressed(sources, hop)
+    sources = translators.with_tags(sources, hop)
     places = np.maximum(sources.lengths, targets.lengths)
     most = _MOST_LOGITS["cuda" if translators.device.type == "cuda" else "cpu"] // translators.layout.target_size
     found = np.zeros(len(sources))

@@ -93,16 +93,18 @@ def start_search(
     longest = torch.tensor(limit, device=device)
     rows = torch.arange(len(limit), device=device)
     if how.how != "beam" or how.beam == 1:
-        said = torch.full((len(limit), max(limit)), PAD, device=device)
+        prefixes = torch.full((len(limit), max(limit)), PAD, device=device)
         ended = torch.zeros(len(limit), dtype=torch.bool, device=device)
         return SingleHypothesis(
-            said, torch.zeros(len(limit), device=device), ended, longest, rows, said[:, 0].clone(), how, fuse
+            prefixes, torch.zeros(len(limit), device=device), ended, longest, rows, prefixes[:, 0].clone(), how, fuse
         )
-    said = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
+    prefixes = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
     nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
     scores = nothing.clone()
     scores[:, 0] = 0.0  # all beams start alike: only one of them counts
-    return Beams(said, scores, said.clone(), nothing, longest, rows, said[:, :, 0].flatten().clone(), how, fuse)
+    return Beams(
+        prefixes, scores, prefixes.clone(), nothing, longest, rows, prefixes[:, :, 0].flatten().clone(), how, fuse
+    )
 
 
 def search_state(search: Search) -> dict[str, Tensor]:
@@ -122,7 +124,7 @@ def subset(search: S, rows: Tensor) -> S:
 class SingleHypothesis:
     """One hypothesis a sentence."""
 
-    said: Tensor  # (B, T)
+    prefixes: Tensor  # (B, T)
     scores: Tensor  # (B,)
     ended: Tensor  # (B,)
     longest: Tensor  # (B,)
@@ -137,8 +139,8 @@ class SingleHypothesis:
 
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
         picked = self.fuse(pick)(logits, self.how, generator)
-        kept = (self.said, self.scores, self.ended, self.tokens)
-        self.said, self.scores, self.ended, self.tokens = self.fuse(extended)(kept, self.longest, position, *picked)
+        kept = (self.prefixes, self.scores, self.ended, self.tokens)
+        self.prefixes, self.scores, self.ended, self.tokens = self.fuse(extended)(kept, self.longest, position, *picked)
 
     def done(self, position: Tensor) -> Tensor:
         return self.ended
@@ -148,7 +150,7 @@ class SingleHypothesis:
             setattr(self, name, tensor[keep])
 
     def best(self) -> Hypotheses:
-        return hypotheses_from(self.said, self.scores)
+        return hypotheses_from(self.prefixes, self.scores)
 
     def outputs(self) -> list[list[Hypothesis]]:
         return [[hypothesis] for hypothesis in self.best().each()]
@@ -158,10 +160,10 @@ class SingleHypothesis:
 class Beams:
     """W hypotheses a sentence that go on and W that have ended, best first."""
 
-    said: Tensor  # (B, W, T)
+    prefixes: Tensor  # (B, W, T)
     scores: Tensor  # (B, W), log-probability
-    ended_said: Tensor
-    ended_scores: Tensor  # (B, W), log-probability over length ** penalty
+    finished: Tensor
+    finished_scores: Tensor  # (B, W), log-probability over length ** penalty
     longest: Tensor  # (B,)
     rows: Tensor
     tokens: Tensor
@@ -175,16 +177,16 @@ class Beams:
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
         logprobs, choices = self.fuse(likeliest)(logits, 2 * self.width)
         now = BeamStep(self.longest, position, (position + 1) ** self.how.length_penalty, logprobs, choices)
-        kept = (self.said, self.scores, self.ended_said, self.ended_scores, self.tokens)
+        kept = (self.prefixes, self.scores, self.finished, self.finished_scores, self.tokens)
         parents: Tensor
         kept, parents = self.fuse(extended_beams)(kept, now)
-        self.said, self.scores, self.ended_said, self.ended_scores, self.tokens = kept
+        self.prefixes, self.scores, self.finished, self.finished_scores, self.tokens = kept
         return parents
 
     def done(self, position: Tensor) -> Tensor:
         """At its limit, or no hypothesis that goes on can overtake the worst that has ended."""
         reachable = self.scores[:, 0] / self.longest**self.how.length_penalty
-        return (reachable <= self.ended_scores[:, -1]) | (self.longest <= position + 1)
+        return (reachable <= self.finished_scores[:, -1]) | (self.longest <= position + 1)
 
     def select(self, keep: Tensor) -> None:
         tokens = self.tokens.view(-1, self.width)[keep].flatten()
@@ -192,9 +194,9 @@ class Beams:
             setattr(self, name, tokens if name == "tokens" else tensor[keep])
 
     def best(self) -> Hypotheses:
-        places = torch.arange(self.said.shape[2], device=self.said.device)
-        cut = self.said[:, 0].masked_fill(places >= self.longest[:, None], PAD)
-        ended, scores = self.ended_said[:, 0], self.ended_scores[:, 0].double()
+        places = torch.arange(self.prefixes.shape[2], device=self.prefixes.device)
+        cut = self.prefixes[:, 0].masked_fill(places >= self.longest[:, None], PAD)
+        ended, scores = self.finished[:, 0], self.finished_scores[:, 0].double()
         tokens = (ended == EOS).int().argmax(1) + 1
         any_ended = scores > -math.inf
         scores = torch.where(any_ended, scores * tokens**self.how.length_penalty, self.scores[:, 0].double())
@@ -203,9 +205,9 @@ class Beams:
     def outputs(self) -> list[list[Hypothesis]]:
         """Hypotheses that were cut off at the limit count only where none ended by itself."""
         table = zip(
-            self.ended_said.tolist(),
-            self.ended_scores.tolist(),
-            self.said.tolist(),
+            self.finished.tolist(),
+            self.finished_scores.tolist(),
+            self.prefixes.tolist(),
             self.scores.tolist(),
             self.longest.tolist(),
             strict=True,
@@ -214,18 +216,18 @@ class Beams:
 
     def _sentence(
         self,
-        ended_said: list[list[int]],
-        ended_scores: list[float],
-        said: list[list[int]],
+        finished: list[list[int]],
+        finished_scores: list[float],
+        prefixes: list[list[int]],
         scores: list[float],
         longest: int,
     ) -> list[Hypothesis]:
         ended = [
             hypothesis(ids, score * (ids.index(EOS) + 1) ** self.how.length_penalty)
-            for ids, score in zip(ended_said, ended_scores, strict=True)
+            for ids, score in zip(finished, finished_scores, strict=True)
             if score > -math.inf
         ]
-        cut = zip(said, scores, strict=True)
+        cut = zip(prefixes, scores, strict=True)
         return ended or [hypothesis(ids[:longest], score) for ids, score in cut if score > -math.inf]
 
 
@@ -235,11 +237,11 @@ SingleState = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def extended(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> SingleState:
     """Hypotheses after one more token, those that had ended as they were."""
-    said, scores, ended, _ = kept
+    prefixes, scores, ended, _ = kept
     tokens = picked_B.masked_fill(ended, PAD)
-    said = said.index_copy(1, position.view(1), tokens[:, None])
+    prefixes = prefixes.index_copy(1, position.view(1), tokens[:, None])
     over = ended | (tokens == EOS) | (longest_B <= position + 1)
-    return said, scores + scored_B.masked_fill(ended, 0), over, tokens
+    return prefixes, scores + scored_B.masked_fill(ended, 0), over, tokens
 
 
 class BeamStep(NamedTuple):
@@ -258,22 +260,22 @@ BeamState = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 def extended_beams(kept: BeamState, now: BeamStep) -> tuple[BeamState, Tensor]:
     """Beams after one more token, and the rows that they continue, (B, W)."""
-    said, scores, ended_said, ended_scores, _ = kept
+    prefixes, scores, finished, finished_scores, _ = kept
     rows, width = scores.shape
     total = (scores[..., None] + now.logprobs_RC.view(rows, width, -1)).flatten(1)
     best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
     parent, token = place // now.logprobs_RC.shape[-1], now.choices_RC.view(rows, -1).gather(1, place)
-    longer = _taken(said, parent).index_copy(2, now.position.view(1), token[..., None])
+    longer = _taken(prefixes, parent).index_copy(2, now.position.view(1), token[..., None])
     ending = token == EOS
     under_way = (now.longest_B > now.position)[:, None]  # a sentence at its limit stays as it is
     new_scores = best.masked_fill(~(ending & under_way), -math.inf) / now.worth
-    ended_scores, order = torch.cat([ended_scores, new_scores], 1).topk(width, dim=1)
-    ended_said = _taken(torch.cat([ended_said, longer], 1), order)
+    finished_scores, order = torch.cat([finished_scores, new_scores], 1).topk(width, dim=1)
+    finished = _taken(torch.cat([finished, longer], 1), order)
     new_scores, order = best.masked_fill(ending, -math.inf).topk(width, dim=1)
     scores = new_scores.where(under_way, scores)
-    said = _taken(longer, order).where(under_way[..., None], said)
-    first = torch.arange(rows, device=said.device)[:, None] * width
-    kept = (said, scores, ended_said, ended_scores, token.gather(1, order).flatten())
+    prefixes = _taken(longer, order).where(under_way[..., None], prefixes)
+    first = torch.arange(rows, device=prefixes.device)[:, None] * width
+    kept = (prefixes, scores, finished, finished_scores, token.gather(1, order).flatten())
     return kept, first + parent.gather(1, order)
 
 

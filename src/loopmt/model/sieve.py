@@ -58,22 +58,22 @@ class SyntheticTextFilter:
     ratio: float = 3.0
     slack: int = 10
 
-    def __call__(self, before: Ragged, said: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
-        was, now = before.lengths, said.lengths
+    def __call__(self, before: Ragged, generated: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
+        was, now = before.lengths, generated.lengths
         reasons = {
             "empty": now == 0,
             "runaway": ~ended | (now >= self.longest),
-            "copy": self._copies(before, said, hop),
+            "copy": self._copies(before, generated, hop),
             "length": (now > self.ratio * was + self.slack) | (was > self.ratio * now + self.slack),
         }
         if self.frequencies:
-            reasons["language"] = self.frequencies.foreign(said, hop.target)
+            reasons["language"] = self.frequencies.foreign(generated, hop.target)
         return reasons
 
-    def _copies(self, before: Ragged, said: Ragged, hop: Hop) -> Mask:
+    def _copies(self, before: Ragged, generated: Ragged, hop: Hop) -> Mask:
         if self.spelling is None:
-            return _same_ids(before, said)
-        texts = _spelled(before, self.spelling[hop.source]), _spelled(said, self.spelling[hop.target])
+            return _same_ids(before, generated)
+        texts = _spelled(before, self.spelling[hop.source]), _spelled(generated, self.spelling[hop.target])
         return np.fromiter(map(eq, *texts), dtype=np.bool_, count=len(before))
 
 
@@ -81,10 +81,10 @@ def _spelled(rows: Ragged, spelling: Sequence[bytes]) -> Iterator[bytes]:
     return (b"".join(map(spelling.__getitem__, row.tolist())) for row in rows.rows())
 
 
-def _same_ids(before: Ragged, said: Ragged) -> Mask:
-    same: Mask = before.lengths == said.lengths
+def _same_ids(before: Ragged, generated: Ragged) -> Mask:
+    same: Mask = before.lengths == generated.lengths
     rows = np.flatnonzero(same)
-    one, other = before.take(rows), said.take(rows)
+    one, other = before.take(rows), generated.take(rows)
     owner = np.repeat(np.arange(len(rows)), one.lengths)
     same[rows] = np.bincount(owner, one.flat != other.flat, minlength=len(rows)) == 0
     return same

@@ -39,7 +39,7 @@ class NetworkStack:
     size: int | None = None  # places of each table; by default as many as the largest vocabulary has
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
-    foreign: dict[Hop, TextTranslator] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
+    imported: dict[Hop, TextTranslator] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
 
     def __post_init__(self) -> None:
         self.live = torch.zeros(self.num_networks, self.layout.num_places, device=self.device)
@@ -120,11 +120,13 @@ class NetworkStack:
 
     # -- speaking --------------------------------------------------------------------------------------------
 
-    def speaker(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Decoder:
+    def decoder(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Decoder:
         flat = self.live if by == "live" else self.copies[by]
         row = self.network(hop)
         captured = self._captured(precision) if self.device.type == "cuda" else None
-        return Decoder(self.transformer, self.layout, flat[row : row + 1], self.silent(hop.target), precision, captured)
+        return Decoder(
+            self.transformer, self.layout, flat[row : row + 1], self.logit_mask(hop.target), precision, captured
+        )
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
         kind = type(self.transformer).__name__
@@ -133,7 +135,7 @@ class NetworkStack:
             _DECODERS[key] = CapturedDecoder(self.transformer, self.layout, precision, self.device)
         return _DECODERS[key]
 
-    def silent(self, language: str) -> Tensor:
+    def logit_mask(self, language: str) -> Tensor:
         """-inf at ids that are no text of the language: padding, unknown, tags, and places beyond its vocabulary."""
         if language not in self._silent:
             bias = torch.zeros(self.layout.target_size)
@@ -148,7 +150,7 @@ class NetworkStack:
     def _silent(self) -> dict[str, Tensor]:
         return {}
 
-    def addressed(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
+    def with_tags(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
         """Sources as the network reads them: tagged with the target language if it serves several, and as synthetic."""
         if synthetic:
             sources = sources.prefixed(self.vocab.synthetic)

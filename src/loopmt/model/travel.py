@@ -64,7 +64,7 @@ def generate_along(
     limits: DecodeLimits,
     precision: torch.dtype,
     key: tuple[str | int, ...],
-    sieve: SyntheticTextFilter | None = None,
+    text_filter: SyntheticTextFilter | None = None,
 ) -> int:
     """Take every walk to its last hop; the number of tokens generated."""
     tokens = 0
@@ -76,7 +76,7 @@ def generate_along(
                 who = _network_name(translators, walk.path.hops[number], setting)
                 together.setdefault((who, setting.model_dump_json()), []).append(walk)
         for (who, _), company in together.items():
-            tokens += _take_hop(translators, number, company, limits, precision, (*key, number, who), sieve)
+            tokens += _take_hop(translators, number, company, limits, precision, (*key, number, who), text_filter)
     return tokens
 
 
@@ -87,7 +87,7 @@ def _network_name(translators: NetworkStack, hop: Hop, setting: Generate) -> str
 
 
 def _is_imported(translators: NetworkStack, hop: Hop, setting: Generate) -> bool:
-    return setting.by == "frozen" and hop in translators.foreign
+    return setting.by == "frozen" and hop in translators.imported
 
 
 def _take_hop(
@@ -97,39 +97,41 @@ def _take_hop(
     limits: DecodeLimits,
     precision: torch.dtype,
     key: tuple[str | int, ...],
-    sieve: SyntheticTextFilter | None,
+    text_filter: SyntheticTextFilter | None,
 ) -> int:
     setting, hop = walks[0].settings[number], walks[0].path.hops[number]
     # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
     drawn = (*key, setting.model_dump_json())
     if _is_imported(translators, hop, setting):
         sources = Ragged.join([walk.trace[-1] for walk in walks])
-        said = generate_through_text(
-            translators.foreign[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn)
+        generated = generate_through_text(
+            translators.imported[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn)
         )
     else:
-        speaker = translators.speaker(hop, setting.by, precision)
+        decoder = translators.decoder(hop, setting.by, precision)
         generator = torch_generator(translators.device, *drawn)
-        sources = Ragged.join([translators.addressed(walk.trace[-1], walk.path.hops[number]) for walk in walks])
-        said = generate(speaker, sources, setting, limits, generator)
+        sources = Ragged.join([translators.with_tags(walk.trace[-1], walk.path.hops[number]) for walk in walks])
+        generated = generate(decoder, sources, setting, limits, generator)
     start = 0
     for walk in walks:
-        own = said.take(np.arange(start, start + len(walk.texts)))
+        own = generated.take(np.arange(start, start + len(walk.texts)))
         walk.scores += own.scores
-        _record_hop(walk, walk.path.hops[number], own.ids, own.ended, sieve)
+        _record_hop(walk, walk.path.hops[number], own.ids, own.ended, text_filter)
         start += len(walk.texts)
-    return len(said.ids.flat) + len(said.ids)
+    return len(generated.ids.flat) + len(generated.ids)
 
 
-def _record_hop(walk: Rollout, hop: Hop, said: Ragged, ended: Mask, sieve: SyntheticTextFilter | None) -> None:
+def _record_hop(
+    walk: Rollout, hop: Hop, generated: Ragged, ended: Mask, text_filter: SyntheticTextFilter | None
+) -> None:
     before = walk.trace[-1]
-    reasons = sieve(before, said, ended, hop) if sieve else {}
+    reasons = text_filter(before, generated, ended, hop) if text_filter else {}
     offered = walk.keep.copy()
     dropped: Counter[str] = Counter()
     for reason, bad in reasons.items():
         dropped[reason] = int((walk.keep & bad).sum())
         walk.keep = walk.keep & ~bad
-    lengths = said.lengths
+    lengths = generated.lengths
     walk.records.append(
         HopRecord(
             hop,
@@ -138,11 +140,11 @@ def _record_hop(walk: Rollout, hop: Hop, said: Ragged, ended: Mask, sieve: Synth
             int(lengths[offered].sum()),
             int(lengths[walk.keep].sum()),
             _distinct(before, offered),
-            _distinct(said, offered),
+            _distinct(generated, offered),
             dropped["copy"],
         )
     )
-    walk.trace.append(said)
+    walk.trace.append(generated)
 
 
 def _distinct(rows: Ragged, offered: Mask) -> int:

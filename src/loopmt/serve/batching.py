@@ -93,23 +93,23 @@ class Batcher:
         self._thread.shutdown()
 
     def _next(self) -> tuple[BatchKey, list[QueuedText]]:
-        errand = next(iter(self._queues))
-        queue = self._queues.pop(errand)
+        key = next(iter(self._queues))
+        queue = self._queues.pop(key)
         batch = [queue.popleft() for _ in range(min(_MOST, len(queue)))]
         if queue:
-            self._queues[errand] = queue  # behind the others
-        return errand, batch
+            self._queues[key] = queue  # behind the others
+        return key, batch
 
-    async def _translate(self, engine: Engine, errand: BatchKey, batch: list[QueuedText]) -> None:
+    async def _translate(self, engine: Engine, key: BatchKey, batch: list[QueuedText]) -> None:
         batch = [one for one in batch if not one.said.done()]  # some gave up
         if not batch:
             return
         texts = [one.text for one in batch]
         try:
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._thread, engine.say, texts, errand.hop, errand.n)
+            found = await loop.run_in_executor(self._thread, engine.say, texts, key.hop, key.n)
         except Exception as error:
-            await self._isolate(engine, errand, batch, error)
+            await self._isolate(engine, key, batch, error)
             return
         self.batches += 1
         self.texts += len(batch)
@@ -117,10 +117,10 @@ class Batcher:
             if not one.said.done():
                 one.said.set_result(said)
 
-    async def _isolate(self, engine: Engine, errand: BatchKey, batch: list[QueuedText], error: Exception) -> None:
+    async def _isolate(self, engine: Engine, key: BatchKey, batch: list[QueuedText], error: Exception) -> None:
         """One text that fails must not take its company with it."""
         if len(batch) > 1:
             for one in batch:
-                await self._translate(engine, errand, [one])
+                await self._translate(engine, key, [one])
         elif not batch[0].said.done():
             batch[0].said.set_exception(error)

@@ -52,37 +52,37 @@ class RunAnalysis:
     run: Run
     experiment: Experiment
     store: Store
-    wish: AnalyzeOptions
+    options: AnalyzeOptions
     rules: list[CorrectnessRule] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, wish: AnalyzeOptions) -> RunAnalysis:
+    def open(cls, folder: Path, options: AnalyzeOptions) -> RunAnalysis:
         run = Run.open(folder)
         experiment = run.experiment()
-        for name in wish.stages or (None,):
+        for name in options.stages or (None,):
             choose_stage(run, experiment, name)
         store = Store.open(run.folder / "store")
         if not store.tests:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
-        rules: list[CorrectnessRule] = [*map(ThresholdRule, wish.thresholds), *PAPER_RULES]
+        rules: list[CorrectnessRule] = [*map(ThresholdRule, options.thresholds), *PAPER_RULES]
         agree = judge_of(experiment)
-        return cls(run, experiment, store, wish, [ExactRule(agree), *rules] if agree else rules)
+        return cls(run, experiment, store, options, [ExactRule(agree), *rules] if agree else rules)
 
     @property
     def stages(self) -> list[str]:
         """Those asked for, with what they are measured against; by default all finished ones."""
         finished = self.run.finished()
-        if not self.wish.stages:
+        if not self.options.stages:
             return finished
-        wanted = {name for stage in self.wish.stages for name in (stage, *self.experiment.ancestors(stage))}
-        wanted |= {control for stage in self.wish.stages if (control := control_of(self.experiment, stage))}
+        wanted = {name for stage in self.options.stages for name in (stage, *self.experiment.ancestors(stage))}
+        wanted |= {control for stage in self.options.stages if (control := control_of(self.experiment, stage))}
         return [name for name in finished if name in wanted]
 
     def judged(self, progress: Progress) -> Judged:
         """Every stage round every loop of every test set, judged by every rule."""
         found: Judged = {}
         for stage in self.stages:
-            memory = CachedTranslator.of(self.run, stage, self.wish.beam)
+            memory = CachedTranslator.of(self.run, stage, self.options.beam)
             for name in self.store.tests:
                 for verdicts, rule in self._round(stage, name, memory, progress):
                     found[stage, name, verdicts.loop, rule] = verdicts
@@ -92,57 +92,57 @@ class RunAnalysis:
         self, stage: str, name: str, memory: CachedTranslator, progress: Progress
     ) -> Iterator[tuple[Verdicts, str]]:
         hops = all_hops(self.experiment.languages, spoken_hops(self.experiment, stage))
-        starts = held_out_text(self.store, name, hops, self.wish.sentences, self.experiment.data.lowercase)
-        loops = loops_of(hops, self.wish.longest)
-        trips = memory.walk(starts, loops, progress, f"loops of {stage} on {name}")
-        with progress.track(f"judging {stage} on {name}", len(trips)) as advance:
-            for trip in trips:
-                yield from ((rule.judge(trip), rule.name) for rule in self.rules)
+        starts = held_out_text(self.store, name, hops, self.options.sentences, self.experiment.data.lowercase)
+        loops = loops_of(hops, self.options.longest)
+        round_trips = memory.walk(starts, loops, progress, f"loops of {stage} on {name}")
+        with progress.track(f"judging {stage} on {name}", len(round_trips)) as advance:
+            for round_trip in round_trips:
+                yield from ((rule.judge(round_trip), rule.name) for rule in self.rules)
                 advance(1)
 
 
-def analyze(folder: Path, wish: AnalyzeOptions, progress: Progress) -> Json:
+def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
     """Decode what was not decoded before, judge, estimate; the analysis is written and returned."""
-    inquiry = RunAnalysis.open(folder, wish)
-    inquiry.run.check_writable()
-    plan = _plan_of(inquiry) if wish.against_plan else None
-    if plan and plan["rule"] not in {rule.name for rule in inquiry.rules}:
-        inquiry.rules.append(ThresholdRule(plan["threshold"]))
-    judged = inquiry.judged(progress)
-    analysis: Json = jsonable(_analysis(inquiry, judged))
-    write_json(inquiry.run.folder / "analysis.json", analysis)
+    wanted = RunAnalysis.open(folder, options)
+    wanted.run.check_writable()
+    plan = _plan_of(wanted) if options.against_plan else None
+    if plan and plan["rule"] not in {rule.name for rule in wanted.rules}:
+        wanted.rules.append(ThresholdRule(plan["threshold"]))
+    judged = wanted.judged(progress)
+    analysis: Json = jsonable(_analysis(wanted, judged))
+    write_json(wanted.run.folder / "analysis.json", analysis)
     if plan:
-        rows = predicted_rows(inquiry.experiment, plan, analysis)
+        rows = predicted_rows(wanted.experiment, plan, analysis)
         analysis = {**analysis, "predicted": {"rate": hit_rate(rows), "rows": rows}}
-        write_json(inquiry.run.folder / "predicted.json", analysis["predicted"])
+        write_json(wanted.run.folder / "predicted.json", analysis["predicted"])
     return analysis
 
 
-def _plan_of(inquiry: RunAnalysis) -> Json:
-    file = inquiry.run.folder / "plan.json"
+def _plan_of(wanted: RunAnalysis) -> Json:
+    file = wanted.run.folder / "plan.json"
     if not file.is_file():
         raise RunError(f"{file} is missing: there is no plan to set against. Make one: `loopmt plan {file.parent}`.")
     return read_json(file)
 
 
-def _analysis(inquiry: RunAnalysis, judged: Judged) -> Json:
-    experiment = inquiry.experiment
-    pairs = stage_pairs(experiment, inquiry.stages)
+def _analysis(wanted: RunAnalysis, judged: Judged) -> Json:
+    experiment = wanted.experiment
+    pairs = stage_pairs(experiment, wanted.stages)
     return {
         "version": _VERSION,
         "experiment": experiment.name,
         "languages": experiment.languages,
         "seed": experiment.seed,
-        "beam": inquiry.wish.beam,
-        "sets": inquiry.store.tests,
-        "rules": [rule.name for rule in inquiry.rules],
-        "stages": {name: inquiry.run.stage(name).result_digest() for name in inquiry.stages},
+        "beam": wanted.options.beam,
+        "sets": wanted.store.tests,
+        "rules": [rule.name for rule in wanted.rules],
+        "stages": {name: wanted.run.stage(name).result_digest() for name in wanted.stages},
         "pairs": [_pair_row(judged, key, before) for key, before in _keys(judged, pairs)],
         "beyond_placebo": list(_placebo_rows(experiment, judged, pairs)),
         "latent": list(_latent_rows(judged)),
         "identified": list(_identified_rows(judged)),
         "thresholds": list(_threshold_rows(judged)),
-        "tables": list(_tables(experiment, judged, pairs, inquiry.store.tests)),
+        "tables": list(_tables(experiment, judged, pairs, wanted.store.tests)),
     }
 
 

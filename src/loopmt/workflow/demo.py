@@ -72,8 +72,8 @@ def check_theory(run: Run, progress: Progress) -> list[Json]:
     rule = ExactRule(agree)
     before, after = (
         [
-            rule.judge(trip)
-            for trip in CachedTranslator.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")
+            rule.judge(round_trip)
+            for round_trip in CachedTranslator.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")
         ]
         for name in (_BEFORE, _AFTER)
     )

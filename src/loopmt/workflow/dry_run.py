@@ -49,20 +49,20 @@ def describe(request: TrainOptions, progress: Progress) -> None:
     manifest = prepared(run.folder, settings, as_files(experiment.data), root, experiment.languages)
     if manifest:
         stages.refuse_changes(experiment, run, manifest)
-    site = _site(experiment, run, manifest) if manifest else None
+    context = _site(experiment, run, manifest) if manifest else None
     lines = [f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}"]
-    lines += [f"  {line}" for line in (*_data(experiment, manifest, root), _networks(experiment, site))]
+    lines += [f"  {line}" for line in (*_data(experiment, manifest, root), _networks(experiment, context))]
     left: list[float | None] = []
     for stage in wanted:
-        told, seconds = StagePlan(experiment, run, stage, site).describe(progress)
+        told, seconds = StagePlan(experiment, run, stage, context).describe(progress)
         lines += told
         left.append(seconds)
-    if site is None:
+    if context is None:
         changes = [word for one in request.overrides for word in ("--set", one)]
         next_step = shlex.join(["loopmt", "prepare", str(request.file), "--run", str(run.folder), *changes])
         lines.append(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
     else:
-        lines.append(_left(left, _open_ended(wanted, run), site.device))
+        lines.append(_left(left, _open_ended(wanted, run), context.device))
     print(visible("\n".join(lines)))
 
 
@@ -101,18 +101,18 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
             yield f"{corpus_files.kind} {corpus_files.name}: {files}, not prepared yet"
 
 
-def _networks(experiment: Experiment, site: stages.TrainingContext | None) -> str:
+def _networks(experiment: Experiment, context: stages.TrainingContext | None) -> str:
     hops = {hop for stage in experiment.stages for hop in spoken_hops(experiment, stage.name)}
     shared = experiment.model.sharing == "all"
-    each = _layout(experiment, site).num_parameters
+    each = _layout(experiment, context).num_parameters
     total = each if shared else each * len(hops)
     what = f"1 network for {len(hops)} directions" if shared else f"{len(hops)} networks, one per direction"
     memory = _bytes(total * _BYTES_PER_WEIGHT)
     return f"{what}: {each:,} parameters each, {total:,} in total; with gradients and moments about {memory}"
 
 
-def _layout(experiment: Experiment, site: stages.TrainingContext | None) -> Layout:
-    size = max(site.vocab.size(one) for one in experiment.languages) if site else experiment.vocab.size
+def _layout(experiment: Experiment, context: stages.TrainingContext | None) -> Layout:
+    size = max(context.vocab.size(one) for one in experiment.languages) if context else experiment.vocab.size
     return Layout(experiment.model, size, size, experiment.vocab.sharing == "joint")
 
 
@@ -123,7 +123,7 @@ class StagePlan:
     experiment: Experiment
     run: Run
     stage: Stage
-    site: stages.TrainingContext | None
+    context: stages.TrainingContext | None
 
     @property
     def train(self) -> Train:
@@ -137,9 +137,9 @@ class StagePlan:
         seconds: float | None = 0.0
         if self.run.stage(self.stage.name).finished:
             lines.append("finished")
-        elif self.site is not None:
-            measured, seconds = self._measured(self.site, progress)
-            lines += [*self._unread(self.site), *measured]
+        elif self.context is not None:
+            measured, seconds = self._measured(self.context, progress)
+            lines += [*self._unread(self.context), *measured]
         head = f"{indent}stage {self.stage.name}: {self._start()}, {self._budget()}"
         return [head, *(f"{indent}  {line}" for line in lines)], seconds
 
@@ -163,28 +163,28 @@ class StagePlan:
             return f"{self.stage.updates:,} updates of {per_update}"
         return f"until patience {train.patience}, at most {train.max_updates:,} updates of {per_update}"
 
-    def _unread(self, site: stages.TrainingContext) -> Iterator[str]:
+    def _unread(self, context: stages.TrainingContext) -> Iterator[str]:
         """What is too long to be learnt from, by corpus."""
         most = self.train.max_length
         for start, end in sorted({route.path.ends for route in stages.routes_of(self.experiment, self.stage)}):
-            share = float((site.store.longer_sides(start, end, stages.SAMPLE) > most).mean())
+            share = float((context.store.longer_sides(start, end, stages.SAMPLE) > most).mean())
             if share:
                 what = f"monolingual rows of {start}" if start == end else f"pairs of {start}-{end}"
                 yield f"{share:.1%} of the {what} are not learnt from: longer than train.max_length = {most} subwords"
 
     # -- on this machine -------------------------------------------------------------------------------------
 
-    def _measured(self, site: stages.TrainingContext, progress: Progress) -> tuple[list[str], float | None]:
+    def _measured(self, context: stages.TrainingContext, progress: Progress) -> tuple[list[str], float | None]:
         """Batch shapes, memory, and the time of a few real updates of copies in memory."""
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
-        translators = stages.starting_point(site, self.stage if trained else _orphan(self.stage))
+        translators = stages.starting_point(context, self.stage if trained else _orphan(self.stage))
         routes = stages.routes_of(self.experiment, self.stage)
-        shapes = stages.shapes_of(site, translators, routes, self.train)
+        shapes = stages.shapes_of(context, translators, routes, self.train)
         with progress.track(f"timing {self.stage.name}"):
-            timed = self._time(site, translators, routes, shapes)
+            timed = self._time(context, translators, routes, shapes)
         batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
         size = (
-            f"batches of {batches} (rows x subwords) in {_name(precision(self.train, site.device))}, "
+            f"batches of {batches} (rows x subwords) in {_name(precision(self.train, context.device))}, "
             f"about {_bytes(_activations(translators, shapes, self.train))} of activations"
         )
         if timed is None:
@@ -205,7 +205,7 @@ class StagePlan:
 
     def _time(
         self,
-        site: stages.TrainingContext,
+        context: stages.TrainingContext,
         translators: NetworkStack,
         routes: Sequence[Route],
         shapes: Sequence[BatchShape],
@@ -218,19 +218,19 @@ class StagePlan:
         train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
             translators.copy(by)
-        gathered, gathering = self._gather(site, translators, routes, shapes, train)
+        gathered, gathering = self._gather(context, translators, routes, shapes, train)
         unit = largest_group(routes)
         key = (self.experiment.seed, self.stage.name)
         batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key, unit=unit)
         if not batches:
             return None
-        kind = stages.learner_kind(site, self.stage, train)
-        learner = kind(translators, train, len(routes), site.processes, unit)
+        kind = stages.learner_kind(context, self.stage, train)
+        learner = kind(translators, train, len(routes), context.processes, unit)
         return gathering, _learning(learner, batches, train)
 
     def _gather(
         self,
-        site: stages.TrainingContext,
+        context: stages.TrainingContext,
         translators: NetworkStack,
         routes: Sequence[Route],
         shapes: Sequence[BatchShape],
@@ -240,13 +240,13 @@ class StagePlan:
 
         A part says nothing about a GPU, whose steps cost the same for more rows, and the first of them much more.
         """
-        sieve = stages.sieve_of(site, train)
+        text_filter = stages.text_filter_of(context, train)
         key = (self.experiment.seed, self.stage.name)
         weights = {route.number: route.entry.weight for route in routes}
-        for share in (_PART, 1) if site.device.type == "cpu" else (1,):
+        for share in (_PART, 1) if context.device.type == "cpu" else (1,):
             tokens = max(1, train.tokens // share)
             part = train.model_copy(update={"tokens": tokens})
-            gatherer = Gatherer(routes, site.store, translators, part, shapes, sieve, site.processes, key)
+            gatherer = Gatherer(routes, context.store, translators, part, shapes, text_filter, context.processes, key)
             gathered = gatherer.round(0, weights)
             seconds = gathered.seconds * train.tokens / tokens
             if seconds > _ENOUGH:

@@ -56,27 +56,27 @@ class TestPairs:
     references: list[str]
 
 
-def evaluate(folders: Sequence[Path], wish: EvaluateOptions, progress: Progress) -> Json:
+def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progress) -> Json:
     """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned.
 
     Of several runs, the first says what is compared. What is returned has the stages that were asked for alone.
     """
-    exams = [RunEvaluation.open(folder, wish.pivots) for folder in folders]
-    _check_comparable(exams)
-    for exam in exams:
-        exam.run.check_writable()
-    measured = [exam.measures(wish, progress) for exam in exams]
+    evaluations = [RunEvaluation.open(folder, options.pivots) for folder in folders]
+    _check_comparable(evaluations)
+    for evaluation in evaluations:
+        evaluation.run.check_writable()
+    measured = [evaluation.measures(options, progress) for evaluation in evaluations]
     cards = []
-    for exam, run_measures in zip(exams, measured, strict=True):
-        card = scorecard(exam.experiment, run_measures, wish.beam, wish.samples)
+    for evaluation, run_measures in zip(evaluations, measured, strict=True):
+        card = scorecard(evaluation.experiment, run_measures, options.beam, options.samples)
         for name, stage in card["stages"].items():
-            write_json(exam.run.stage(name).folder / "scores.json", {"beam": wish.beam, **stage})
-        write_json(exam.run.folder / "scorecard.json", card)
+            write_json(evaluation.run.stage(name).folder / "scores.json", {"beam": options.beam, **stage})
+        write_json(evaluation.run.folder / "scorecard.json", card)
         cards.append(card)
-    if wish.stages:
-        measured = [run.only(wish.stages) for run in measured]
-    card = cards[0] if len(cards) == 1 else over_seeds(exams[0].experiment, measured, cards, wish.samples)
-    return _among(card, set(wish.stages)) if wish.stages else card
+    if options.stages:
+        measured = [run.only(options.stages) for run in measured]
+    card = cards[0] if len(cards) == 1 else over_seeds(evaluations[0].experiment, measured, cards, options.samples)
+    return _among(card, set(options.stages)) if options.stages else card
 
 
 def _among(card: Json, stages: set[str]) -> Json:
@@ -88,15 +88,15 @@ def _among(card: Json, stages: set[str]) -> Json:
     }
 
 
-def _check_comparable(exams: Sequence[RunEvaluation]) -> None:
-    for one, other in combinations(exams, 2):
+def _check_comparable(evaluations: Sequence[RunEvaluation]) -> None:
+    for one, other in combinations(evaluations, 2):
         if one.experiment.seed == other.experiment.seed:
             raise RunError(
                 f"{one.run.folder} and {other.run.folder} both have seed {one.experiment.seed}: runs judged together "
                 "are of one experiment with different seeds (`loopmt train EXPERIMENT --run RUN --set seed=2`). "
                 "Evaluate others one by one."
             )
-    if not all(one.experiment.alike(other.experiment) for one, other in combinations(exams, 2)):
+    if not all(one.experiment.alike(other.experiment) for one, other in combinations(evaluations, 2)):
         raise RunError(
             "the runs are of different experiments: only seed, name, comparisons, and stages that one does not have "
             "may differ. Evaluate each alone."
@@ -123,17 +123,17 @@ class RunEvaluation:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
         return cls(run, experiment, pairs, judge_of(experiment))
 
-    def measures(self, wish: EvaluateOptions, progress: Progress) -> RunMeasures:
+    def measures(self, options: EvaluateOptions, progress: Progress) -> RunMeasures:
         """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
-        for name in wish.stages:
+        for name in options.stages:
             choose_stage(self.run, self.experiment, name)
         found = {}
         for name in self.run.finished():
-            pairs, asked = self.pairs_of(name), not wish.stages or name in wish.stages
+            pairs, asked = self.pairs_of(name), not options.stages or name in options.stages
             if not asked:
-                pairs = Translations(self, name, wish.beam).translated(pairs)
+                pairs = Translations(self, name, options.beam).translated(pairs)
             if asked or pairs:
-                found[name] = self._stage(name, pairs, wish, progress)
+                found[name] = self._stage(name, pairs, options, progress)
         return RunMeasures(self.experiment.seed, found)
 
     def pairs_of(self, name: str) -> list[TestPairs]:
@@ -141,12 +141,14 @@ class RunEvaluation:
         hops = spoken_hops(self.experiment, name)
         return [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
 
-    def _stage(self, name: str, pairs: Sequence[TestPairs], wish: EvaluateOptions, progress: Progress) -> StageMeasures:
-        said = Translations(self, name, wish.beam).all(pairs, progress)
+    def _stage(
+        self, name: str, pairs: Sequence[TestPairs], options: EvaluateOptions, progress: Progress
+    ) -> StageMeasures:
+        said = Translations(self, name, options.beam).all(pairs, progress)
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
             for one, translations, found in zip(pairs, said, self._surface(pairs, said), strict=True):
-                measures[one.test] = {**found, **self._deeper(one, translations, wish.comet)}
+                measures[one.test] = {**found, **self._deeper(one, translations, options.comet)}
                 advance(1)
         folder = self.run.stage(name)
         return StageMeasures(measures, folder.result_digest(), folder.result_state())
@@ -207,18 +209,18 @@ def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]
 class Translations:
     """The translations of one stage, kept in its folder for as long as they are what would be made now."""
 
-    exam: RunEvaluation
+    evaluation: RunEvaluation
     stage: str
     beam: int
     _translator: Translator | None = None
 
     @property
     def folder(self) -> Path:
-        return self.exam.run.stage(self.stage).folder / "translations"
+        return self.evaluation.run.stage(self.stage).folder / "translations"
 
     @property
     def _made_with(self) -> Json:
-        return {"result": self.exam.run.stage(self.stage).result_digest(), "beam": self.beam}
+        return {"result": self.evaluation.run.stage(self.stage).result_digest(), "beam": self.beam}
 
     @property
     def kept(self) -> bool:
@@ -257,7 +259,7 @@ class Translations:
         if (said := self._read(pairs)) is not None:
             return said
         file = self._file(pairs.test)
-        self._translator = self._translator or load(self.exam.run.folder, self.stage)
+        self._translator = self._translator or load(self.evaluation.run.folder, self.stage)
         said = self._translator.translate(pairs.sources, str(pairs.test.path), self.beam)
         file.parent.mkdir(exist_ok=True)
         write_text(file, "".join(f"{line}\n" for line in said))

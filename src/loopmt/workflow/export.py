@@ -39,27 +39,27 @@ class ExportOptions:
     sentences: int = 100
 
 
-def export(folder: Path, wish: ExportOptions, progress: Progress) -> list[Parity]:
+def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Parity]:
     """Write the folder; it appears only if what is in it says what the networks say."""
     run = Run.open(folder)
     experiment = run.experiment()
-    stage = choose_stage(run, experiment, wish.stage)
+    stage = choose_stage(run, experiment, options.stage)
     translators = load_translators(run, experiment, stage, torch.device("cpu"))
     found = networks(translators, experiment.vocab.kind, experiment.training(stage).max_length)
-    _check_possible(found, wish)
+    _check_possible(found, options)
     store = Store.open(run.folder / "store")
     parities = []
-    with appearing(wish.out) as draft:
+    with appearing(options.out) as draft:
         for network in found:
-            trials = [_trial(store, translators, hop, wish.sentences) for hop in network.hops]
-            parities += _write_checked(network, draft / network.name, wish, translators, trials)
+            trials = [_trial(store, translators, hop, options.sentences) for hop in network.hops]
+            parities += _write_checked(network, draft / network.name, options, translators, trials)
             progress.say(f"{network.name}: written and checked")
-        write_json(draft / "parity.json", {"to": wish.to, "stage": stage.name, "found": list(map(asdict, parities))})
+        write_json(draft / "parity.json", {"to": options.to, "stage": stage.name, "found": list(map(asdict, parities))})
     return parities
 
 
-def _check_possible(found: Sequence[ExportedNetwork], wish: ExportOptions) -> None:
-    if wish.to == "hf":
+def _check_possible(found: Sequence[ExportedNetwork], options: ExportOptions) -> None:
+    if options.to == "hf":
         check_exportable(found[0])
     else:
         check_installed()
@@ -83,31 +83,35 @@ def _trial(store: Store, translators: NetworkStack, hop: Hop, most: int) -> Pari
 
 
 def _write_checked(
-    network: ExportedNetwork, folder: Path, wish: ExportOptions, translators: NetworkStack, trials: Sequence[ParityText]
+    network: ExportedNetwork,
+    folder: Path,
+    options: ExportOptions,
+    translators: NetworkStack,
+    trials: Sequence[ParityText],
 ) -> list[Parity]:
-    if wish.to == "hf":
+    if options.to == "hf":
         write_hugging_face(network, folder)
         return _exact(HuggingFaceModel(network, folder), translators, trials)
     with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
-        lossless = folder if wish.kind == "float32" else Path(aside) / network.name
+        lossless = folder if options.kind == "float32" else Path(aside) / network.name
         write_ct2(network, lossless, "float32")
         parities = _exact(CTranslate2Model(network, lossless, "float32"), translators, trials)
-    if wish.kind == "float32":
+    if options.kind == "float32":
         return parities
-    write_ct2(network, folder, wish.kind)
-    return _rounded(CTranslate2Model(network, folder, wish.kind), translators, trials)
+    write_ct2(network, folder, options.kind)
+    return _rounded(CTranslate2Model(network, folder, options.kind), translators, trials)
 
 
-def _exact(twin: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
-    parities = [compare(translators, trial, twin, _bleu) for trial in trials]
+def _exact(exported: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
+    parities = [compare(translators, trial, exported, _bleu) for trial in trials]
     if failures := [failure for parity in parities for failure in parity.failures()]:
         raise RunError(f"the exported network is not ours: {'; '.join(failures)}. Nothing was written.")
     return parities
 
 
-def _rounded(twin: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
+def _rounded(exported: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
     """Rounding changes some translations, and on few sentences BLEU moves with each; failure is both."""
-    parities = [compare(translators, trial, twin, _bleu) for trial in trials]
+    parities = [compare(translators, trial, exported, _bleu) for trial in trials]
     for parity in parities:
         loss = -(parity.bleu_difference or 0.0)
         if loss > _MOST_LOSS and parity.agreement < _LEAST_AGREEMENT:

@@ -46,22 +46,22 @@ class Fetched:
     fresh: bool
 
 
-def fetch(order: FetchOptions, progress: Progress) -> Fetched:
+def fetch(options: FetchOptions, progress: Progress) -> Fetched:
     """Do what of the order is not done yet; the record is written last, so it stands for all the rest."""
-    wanted = order.recipe
-    folder = order.folder or Path("corpora") / wanted.folder
-    record = _record(order, folder)
+    wanted = options.recipe
+    folder = options.folder or Path("corpora") / wanted.folder
+    record = _record(options, folder)
     if record is not None:
         return Fetched(folder, record["rows"], False)
     _refuse_strangers(folder)
-    files = _download(order, folder / "downloads", progress)
+    files = _download(options, folder / "downloads", progress)
     rows: dict[str, int] = {}
     with _scratch(folder / "draft") as draft:
         for part in wanted.parts:
-            rows |= _make(part, files, draft, order, progress)
+            rows |= _make(part, files, draft, options, progress)
         for file in sorted(draft.iterdir()):
             file.replace(folder / file.name)
-    own = {**order.settings(), "rows": rows, "files": _seen(files, progress)}
+    own = {**options.settings(), "rows": rows, "files": _seen(files, progress)}
     write_json(folder / RECORD, {**_records(folder), wanted.name: own})
     return Fetched(folder, rows, True)
 
@@ -73,11 +73,11 @@ def _refuse_strangers(folder: Path) -> None:
         raise DataError(f"{folder} holds files that were not fetched: {listed(found)}. Name another folder with --out.")
 
 
-def _download(order: FetchOptions, folder: Path, progress: Progress) -> dict[Remote, Path]:
+def _download(options: FetchOptions, folder: Path, progress: Progress) -> dict[Remote, Path]:
     """Every file of the recipe; who has no network is told at once all that must come another way."""
-    remotes = order.recipe.remotes()
+    remotes = options.recipe.remotes()
     try:
-        return {remote: download(remote, folder, progress, order.mirror, order.patience) for remote in remotes}
+        return {remote: download(remote, folder, progress, options.mirror, options.patience) for remote in remotes}
     except UnreachableError as error:
         missing = [remote for remote in remotes if not (folder / local_name(remote)).exists()]
         places = "".join(f"\n  {remote.address} at {folder / local_name(remote)}" for remote in missing)
@@ -96,17 +96,17 @@ def _records(folder: Path) -> Json:
         raise DataError(f"{file} is not what `loopmt fetch` wrote. Remove it; the downloads are kept.") from None
 
 
-def _record(order: FetchOptions, folder: Path) -> Json | None:
-    record: Json | None = _records(folder).get(order.recipe.name)
+def _record(options: FetchOptions, folder: Path) -> Json | None:
+    record: Json | None = _records(folder).get(options.recipe.name)
     if record is None:
         return None
-    unlike = [f"{key} {record.get(key)}" for key, value in order.settings().items() if record.get(key) != value]
+    unlike = [f"{key} {record.get(key)}" for key, value in options.settings().items() if record.get(key) != value]
     if unlike:
         raise DataError(
-            f"{folder} holds {order.recipe.name} fetched with {', '.join(unlike)}. Name another folder with --out, "
+            f"{folder} holds {options.recipe.name} fetched with {', '.join(unlike)}. Name another folder with --out, "
             f"or remove {folder / RECORD} to write over it (the downloads are kept)."
         )
-    whole = {remote.address for remote in order.recipe.remotes()} <= set(record["files"])  # recipes grow
+    whole = {remote.address for remote in options.recipe.remotes()} <= set(record["files"])  # recipes grow
     return record if whole and all((folder / name).exists() for name in record["rows"]) else None
 
 
@@ -121,15 +121,15 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _make(
-    part: RecipePart, files: dict[Remote, Path], draft: Path, order: FetchOptions, progress: Progress
+    part: RecipePart, files: dict[Remote, Path], draft: Path, options: FetchOptions, progress: Progress
 ) -> dict[str, int]:
     with _scratch(draft.with_name("unpacked")) as folder:
         sources = [
             _source(piece, files, folder / str(number), progress, part) for number, piece in enumerate(part.pieces)
         ]
         if part.through:
-            sources = [join(part, sources, folder, order.seed)]
-        return deal(part, sources, draft, order.seed, order.scale, progress)
+            sources = [join(part, sources, folder, options.seed)]
+        return deal(part, sources, draft, options.seed, options.scale, progress)
 
 
 def _source(

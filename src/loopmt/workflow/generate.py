@@ -28,7 +28,7 @@ from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Side
-from loopmt.workflow.stages import TrainingContext, sieve_of
+from loopmt.workflow.stages import TrainingContext, text_filter_of
 from loopmt.workflow.translate import choose_stage, load_translators, one_line
 
 _NAME = "synthetic"
@@ -61,21 +61,21 @@ class GenerationResult:
     files: list[Path]  # empty until every chunk is there
 
 
-def generate(order: GenerateOptions, progress: Progress) -> GenerationResult | None:
+def generate(options: GenerateOptions, progress: Progress) -> GenerationResult | None:
     """Make this process's chunks; one that finds all chunks there puts them together. The first of a group reports."""
     device = device_of_this_process()
     processes = Processes.join(device)
     try:
-        press = GenerationJob.open(order, device)
-        if processes.first:
-            press.set_up()
-        processes.wait()
-        number, count = order.shard
-        press.make(number * processes.size + processes.rank, count * processes.size, progress)
-        processes.wait()
-        if processes.first:
-            press.assemble()
-        return press.result() if processes.first else None
+        job = GenerationJob.open(options, device)
+        if processes.is_main:
+            job.set_up()
+        processes.barrier()
+        number, count = options.shard
+        job.make(number * processes.size + processes.rank, count * processes.size, progress)
+        processes.barrier()
+        if processes.is_main:
+            job.assemble()
+        return job.result() if processes.is_main else None
     finally:
         processes.leave()
 
@@ -84,47 +84,47 @@ def generate(order: GenerateOptions, progress: Progress) -> GenerationResult | N
 class GenerationJob:
     """Rows of one path, chunk by chunk."""
 
-    order: GenerateOptions
+    options: GenerateOptions
     path: LanguagePath
-    site: TrainingContext
+    context: TrainingContext
     stage: Stage
     translators: NetworkStack
     sides: tuple[Side, Side]
 
     @classmethod
-    def open(cls, order: GenerateOptions, device: torch.device) -> GenerationJob:
-        path = LanguagePath.parse(order.path)
+    def open(cls, options: GenerateOptions, device: torch.device) -> GenerationJob:
+        path = LanguagePath.parse(options.path)
         if not path.generating:
             raise PathError(
                 f"path {path} generates nothing: its last hop learns. "
                 f"Close it ({path}>{path.languages[0]}), or translate text with `loopmt translate`."
             )
-        site = TrainingContext.open(Run.open(order.run), device, Processes())
-        stage = choose_stage(site.run, site.experiment, order.stage)
-        translators = load_translators(site.run, site.experiment, stage, device)
+        context = TrainingContext.open(Run.open(options.run), device, Processes())
+        stage = choose_stage(context.run, context.experiment, options.stage)
+        translators = load_translators(context.run, context.experiment, stage, device)
         for hop in path.generating:
             translators.network(hop)
-        return cls(order, path, site, stage, translators, site.store.ends(*path.ends))
+        return cls(options, path, context, stage, translators, context.store.ends(*path.ends))
 
     @property
     def train(self) -> Train:
-        return self.site.experiment.training(self.stage)
+        return self.context.experiment.training(self.stage)
 
     @property
     def rows(self) -> int:
-        return min(len(self.sides[0]), self.order.limit or len(self.sides[0]))
+        return min(len(self.sides[0]), self.options.limit or len(self.sides[0]))
 
     @property
     def chunks(self) -> int:
-        return -(-self.rows // self.order.chunk)
+        return -(-self.rows // self.options.chunk)
 
     def file(self, chunk: int) -> Path:
-        return self.order.out / "chunks" / f"{chunk:06d}.json"
+        return self.options.out / "chunks" / f"{chunk:06d}.json"
 
     @property
     def files(self) -> list[Path]:
         names = [self.path.taught.source, self.path.taught.target, "scores.tsv"]
-        return [self.order.out / f"{_NAME}.{name}" for name in names]
+        return [self.options.out / f"{_NAME}.{name}" for name in names]
 
     # -- making ----------------------------------------------------------------------------------------------
 
@@ -132,28 +132,28 @@ class GenerationJob:
         return {
             "path": str(self.path),
             "stage": self.stage.name,
-            "result": self.site.run.stage(self.stage.name).result_digest(),
-            "how": self.order.how.model_dump(mode="json"),
+            "result": self.context.run.stage(self.stage.name).result_digest(),
+            "how": self.options.how.model_dump(mode="json"),
             "rows": self.rows,
-            "chunk": self.order.chunk,
-            "seed": self.order.seed,
+            "chunk": self.options.chunk,
+            "seed": self.options.seed,
         }
 
     def set_up(self) -> None:
-        file = self.order.out / "generate.json"
+        file = self.options.out / "generate.json"
         if file.is_file():
             self._check_same(read_json(file)["settings"])
             return
         self._refuse_strangers(file)
         try:
-            (self.order.out / "chunks").mkdir(parents=True, exist_ok=True)
+            (self.options.out / "chunks").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f"{self.order.out} cannot be made: {error.strerror}. Choose another --out.") from None
+            raise RunError(f"{self.options.out} cannot be made: {error.strerror}. Choose another --out.") from None
         write_json(file, {"settings": self.settings(), "finished": None})
 
     def _refuse_strangers(self, begun: Path) -> None:
         """Somebody's folder is not written into; another shard may begin ours while it is looked at."""
-        out = self.order.out
+        out = self.options.out
         found = [*out.iterdir(), *out.glob("chunks/*")] if out.is_dir() else []
         strange = sorted(
             one.name for one in found if one.name != "chunks" and not one.name.startswith(f".{begun.name}")
@@ -169,30 +169,30 @@ class GenerationJob:
         changed = [f"{key} was {before.get(key)}, now {now[key]}" for key in now if before.get(key) != now[key]]
         if changed:
             was = "; ".join(changed)
-            raise RunError(f"{self.order.out} was begun with other settings: {was}. Choose another --out.")
+            raise RunError(f"{self.options.out} was begun with other settings: {was}. Choose another --out.")
 
     def make(self, number: int, count: int, progress: Progress) -> None:
         if self._finished():
             return
         mine = [chunk for chunk in range(number, self.chunks, count) if not self.file(chunk).is_file()]
-        sieve = sieve_of(self.site, self.train)
+        text_filter = text_filter_of(self.context, self.train)
         with progress.track(f"generating {self.path}", len(mine)) as advance:
             for chunk in mine:
-                write_json(self.file(chunk), self._chunk(chunk, sieve))
+                write_json(self.file(chunk), self._chunk(chunk, text_filter))
                 advance(1)
 
-    def _chunk(self, number: int, sieve: SyntheticTextFilter) -> Json:
+    def _chunk(self, number: int, text_filter: SyntheticTextFilter) -> Json:
         """Depends on the settings and the chunk's number alone, whoever makes it."""
-        numbers = np.arange(number * self.order.chunk, min((number + 1) * self.order.chunk, self.rows))
+        numbers = np.arange(number * self.options.chunk, min((number + 1) * self.options.chunk, self.rows))
         starts, ends = (side.take(numbers) for side in self.sides)
         fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) < self.train.max_length - 2)
-        walk = Rollout(self.path, [self.order.how] * len(self.path.generating), starts.take(fit))
-        key = (self.order.seed, "generate", str(self.path), number)
+        walk = Rollout(self.path, [self.options.how] * len(self.path.generating), starts.take(fit))
+        key = (self.options.seed, "generate", str(self.path), number)
         dtype, limits = (
-            precision(self.train, self.site.device),
-            DecodeLimits.on(self.site.device, self.train.max_length),
+            precision(self.train, self.context.device),
+            DecodeLimits.on(self.context.device, self.train.max_length),
         )
-        generate_along(self.translators, [walk], limits, dtype, key, sieve)
+        generate_along(self.translators, [walk], limits, dtype, key, text_filter)
         dropped: Counter[str] = Counter(long=len(numbers) - len(fit))
         for record in walk.records:
             dropped.update(record.dropped)
@@ -209,7 +209,7 @@ class GenerationJob:
     # -- putting together ------------------------------------------------------------------------------------
 
     def _finished(self) -> Json | None:
-        finished: Json | None = read_json(self.order.out / "generate.json")["finished"]
+        finished: Json | None = read_json(self.options.out / "generate.json")["finished"]
         return finished
 
     def _done(self) -> list[int]:
@@ -219,14 +219,14 @@ class GenerationJob:
         """If every chunk is there; another process that is at it already is left to it."""
         if len(self._done()) < self.chunks:  # asked before the lock: whoever holds it has found them all
             return
-        with contextlib.suppress(LockedError), Run(self.order.out).locked():
+        with contextlib.suppress(LockedError), Run(self.options.out).locked():
             if self._finished():
                 return
             for file, column in zip(self.files, ("sources", "targets", "scores"), strict=True):
                 self._write(file, column)
             body = {"settings": self.settings(), "finished": self._counts(self._done())}
-            write_json(self.order.out / "generate.json", body)
-            shutil.rmtree(self.order.out / "chunks")
+            write_json(self.options.out / "generate.json", body)
+            shutil.rmtree(self.options.out / "chunks")
 
     def _write(self, file: Path, column: str) -> None:
         draft = file.with_name(f".{file.name}")

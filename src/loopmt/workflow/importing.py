@@ -25,11 +25,11 @@ def direction(text: str) -> Hop:
     return hops[0]
 
 
-def import_translator(source: Path, run: Path, wish: ImportOptions) -> Imported:
+def import_translator(source: Path, run: Path, options: ImportOptions) -> Imported:
     """Copy the checkpoint into RUN/imported."""
     into = Run(run)
     into.refuse_strangers()
-    return import_hugging_face(source, _place(into, wish.hop), wish)
+    return import_hugging_face(source, _place(into, options.hop), options)
 
 
 def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[Hop, TextTranslator]:

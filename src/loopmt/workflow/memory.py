@@ -46,8 +46,8 @@ class CachedTranslator:
         self, starts: Sequence[HeldOutText], loops: Sequence[LanguagePath], progress: Progress, name: str
     ) -> list[RoundTrip]:
         """Send the starts round the loops."""
-        trips = ((start, loop) for start in starts for loop in loops if loop.hops[0] == start.hop)
-        with progress.track(name, sum(len(start.sources) * len(loop.hops) for start, loop in trips)) as advance:
+        round_trips = ((start, loop) for start in starts for loop in loops if loop.hops[0] == start.hop)
+        with progress.track(name, sum(len(start.sources) * len(loop.hops) for start, loop in round_trips)) as advance:
             return translate_round_trips(self.say, starts, loops, advance)
 
     @cached_property

@@ -62,21 +62,23 @@ class PlanOptions:
             ThresholdRule(self.threshold)  # a bad one is refused before anything is decoded
 
 
-def plan(folder: Path, question: PlanOptions, progress: Progress) -> Json:
+def plan(folder: Path, options: PlanOptions, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""
-    survey = PlanInputs.open(folder, question)
-    survey.run.check_writable()
-    memory = CachedTranslator.of(survey.run, survey.stage.name, question.beam)
-    walked = memory.walk(survey.starts, survey.paths, progress, f"loops of {survey.stage.name}")
-    trips = [trip for trip in walked if trip.loop.closed]
-    rule = _rule(survey, trips)
-    measured = [rule.judge(trip) for trip in trips]
+    inputs = PlanInputs.open(folder, options)
+    inputs.run.check_writable()
+    memory = CachedTranslator.of(inputs.run, inputs.stage.name, options.beam)
+    walked = memory.walk(inputs.starts, inputs.paths, progress, f"loops of {inputs.stage.name}")
+    round_trips = [round_trip for round_trip in walked if round_trip.loop.closed]
+    rule = _rule(inputs, round_trips)
+    measured = [rule.judge(round_trip) for round_trip in round_trips]
     # Where a walk ends elsewhere, `home` says that what arrives there is right.
-    arrived = {trip.loop: share_of(rule.judge(trip).home) for trip in walked if not trip.loop.closed}
-    untrained = [zero_resource(hop, survey.spoken, arrived, question.worth) for hop in survey.missing]
-    pilots = train_pilots(survey, rule, measured, question.pilot, progress) if question.pilot else PilotResults({}, {})
-    made: Json = jsonable(_plan(survey, rule, trips, measured, pilots, untrained))
-    write_json(survey.run.folder / "plan.json", made)
+    arrived = {
+        round_trip.loop: share_of(rule.judge(round_trip).home) for round_trip in walked if not round_trip.loop.closed
+    }
+    untrained = [zero_resource(hop, inputs.spoken, arrived, options.worth) for hop in inputs.missing]
+    pilots = train_pilots(inputs, rule, measured, options.pilot, progress) if options.pilot else PilotResults({}, {})
+    made: Json = jsonable(_plan(inputs, rule, round_trips, measured, pilots, untrained))
+    write_json(inputs.run.folder / "plan.json", made)
     return made
 
 
@@ -86,7 +88,7 @@ class PlanInputs:
 
     run: Run
     experiment: Experiment
-    question: PlanOptions
+    options: PlanOptions
     stage: Stage
     taught: tuple[Hop, ...]
     spoken: tuple[Hop, ...]
@@ -95,22 +97,22 @@ class PlanInputs:
     loops: list[LanguagePath]
 
     @classmethod
-    def open(cls, folder: Path, question: PlanOptions) -> PlanInputs:
+    def open(cls, folder: Path, options: PlanOptions) -> PlanInputs:
         run = Run.open(folder)
         experiment = run.experiment()
-        stage = _first_stage(run, experiment, question.stage)
+        stage = _first_stage(run, experiment, options.stage)
         taught, spoken = (
             all_hops(experiment.languages, hops(experiment, stage.name)) for hops in (taught_hops, spoken_hops)
         )
         store = Store.open(run.folder / "store")
-        starts = held_out_text(store, question.set, spoken, question.sentences, experiment.data.lowercase)
+        starts = held_out_text(store, options.set, spoken, options.sentences, experiment.data.lowercase)
         loops = [loop for loop in loops_of(taught) if loop.hops[0] in {start.hop for start in starts}]
         if not loops:
             raise DataError(
-                f'set "{question.set}" has no loop to try: stage "{stage.name}" trains '
+                f'set "{options.set}" has no loop to try: stage "{stage.name}" trains '
                 f"{', '.join(map(str, taught))}, and a loop needs a way back. Train both directions of a pair."
             )
-        return cls(run, experiment, question, stage, taught, spoken, starts, loops)
+        return cls(run, experiment, options, stage, taught, spoken, starts, loops)
 
     def fed(self, path: LanguagePath) -> bool:
         """Whether the data has the path's ends, and the stage every translator that it generates with."""
@@ -138,56 +140,60 @@ def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
     return choose_stage(run, experiment, name)
 
 
-def _rule(survey: PlanInputs, trips: Sequence[RoundTrip]) -> CorrectnessRule:
+def _rule(inputs: PlanInputs, round_trips: Sequence[RoundTrip]) -> CorrectnessRule:
     """The exact judge where there is one; else a threshold, chosen on all taught directions together."""
-    agree = judge_of(survey.experiment)
+    agree = judge_of(inputs.experiment)
     if agree:
         return ExactRule(agree)
-    if survey.question.threshold is not None:
-        return ThresholdRule(survey.question.threshold)
+    if inputs.options.threshold is not None:
+        return ThresholdRule(inputs.options.threshold)
     rules = [ThresholdRule(threshold) for threshold in GRID]
-    return min(rules, key=lambda rule: abs(fmean(rule.judge(trip).right.mean() for trip in trips) - 0.5))
+    return min(
+        rules, key=lambda rule: abs(fmean(rule.judge(round_trip).right.mean() for round_trip in round_trips) - 0.5)
+    )
 
 
 def _plan(
-    survey: PlanInputs,
+    inputs: PlanInputs,
     rule: CorrectnessRule,
-    trips: Sequence[RoundTrip],
+    round_trips: Sequence[RoundTrip],
     measured: Sequence[Verdicts],
     pilots: PilotResults,
     untrained: Sequence[ZeroResource],
 ) -> Json:
-    question, experiment = survey.question, survey.experiment
-    found = forecast_directions(measured, pilots.over_none, pilots.over_dual, question.worth)
+    options, experiment = inputs.options, inputs.experiment
+    found = forecast_directions(measured, pilots.over_none, pilots.over_dual, options.worth)
     quality = route_quality(measured)
-    weights = suggest_weights(found, quality, survey.fed, untrained)
-    updates = survey.stage.updates or _UPDATES
+    weights = suggest_weights(found, quality, inputs.fed, untrained)
+    updates = inputs.stage.updates or _UPDATES
     return {
         "version": _VERSION,
         "experiment": experiment.name,
         "seed": experiment.seed,
-        "stage": survey.stage.name,
-        "result": survey.run.stage(survey.stage.name).result_digest(),
-        "set": question.set,
-        "sentences": {str(start.hop): len(start.sources) for start in survey.starts},
-        "beam": question.beam,
+        "stage": inputs.stage.name,
+        "result": inputs.run.stage(inputs.stage.name).result_digest(),
+        "set": options.set,
+        "sentences": {str(start.hop): len(start.sources) for start in inputs.starts},
+        "beam": options.beam,
         "rule": rule.name,
         "threshold": rule.threshold if isinstance(rule, ThresholdRule) else None,
-        "worth": question.worth,
-        "pilot_updates": question.pilot,
+        "worth": options.worth,
+        "pilot_updates": options.pilot,
         "directions": {str(direction): outlook.as_json() for direction, outlook in found.items()},
         "zero_resource": {str(one.direction): one.as_json() for one in untrained},
-        "grid": _grid(trips, question.worth),
+        "grid": _grid(round_trips, options.worth),
         "routes": {str(hop): {str(path): rate for path, rate in paths.items()} for hop, paths in quality.items()},
-        "mix": as_toml(weights, survey.stage.name, updates, [stage.name for stage in experiment.stages]),
+        "mix": as_toml(weights, inputs.stage.name, updates, [stage.name for stage in experiment.stages]),
     }
 
 
-def _grid(trips: Sequence[RoundTrip], worth: float) -> Json:
+def _grid(round_trips: Sequence[RoundTrip], worth: float) -> Json:
     """The verdict without a pilot at every threshold: a plan that turns with the threshold is no plan."""
     found: Json = {}
     for rule in map(ThresholdRule, GRID):
-        for outlook in forecast_directions([rule.judge(trip) for trip in trips], worth=worth).values():
+        for outlook in forecast_directions(
+            [rule.judge(round_trip) for round_trip in round_trips], worth=worth
+        ).values():
             for one in outlook.prospects:
                 values = {name: one.values[name] for name in ("p", "M", "c22", "breakeven")}
                 found.setdefault(str(one.loop), []).append({"rule": rule.name, "verdict": one.verdict, **values})
@@ -206,16 +212,16 @@ class PilotResults:
 
 
 def train_pilots(
-    survey: PlanInputs, rule: CorrectnessRule, measured: Sequence[Verdicts], updates: int, progress: Progress
+    inputs: PlanInputs, rule: CorrectnessRule, measured: Sequence[Verdicts], updates: int, progress: Progress
 ) -> PilotResults:
     """Train briefly with dual loops, with longer ones too, and with none, all from the same start; judge each loop."""
-    stages = pilot_stages(survey, updates)
+    stages = pilot_stages(inputs, updates)
     if len(stages) < 2:
-        raise RunError(f"{survey.run.folder}: no pilot can fly, since the data has no monolingual text to close loops.")
+        raise RunError(f"{inputs.run.folder}: no pilot can fly, since the data has no monolingual text to close loops.")
     with tempfile.TemporaryDirectory(prefix="loopmt-pilot-") as folder:
-        run = _shadow(survey, list(stages.values()), Path(folder))
-        site = TrainingContext.open(run, device_of_this_process(), Processes())
-        after = {length: _train_pilot(survey, rule, site, stage, progress) for length, stage in stages.items()}
+        run = _shadow(inputs, list(stages.values()), Path(folder))
+        context = TrainingContext.open(run, device_of_this_process(), Processes())
+        after = {length: _train_pilot(inputs, rule, context, stage, progress) for length, stage in stages.items()}
 
     def against(control: int) -> dict[LanguagePath, Pilot]:
         return {
@@ -223,28 +229,28 @@ def train_pilots(
             for before in measured
             if (length := len(before.loop.hops)) in after
             and length > control in after
-            and survey.fed(training_path(before.loop))
+            and inputs.fed(training_path(before.loop))
         }
 
     return PilotResults(against(0), against(2))
 
 
-def pilot_stages(survey: PlanInputs, updates: int) -> dict[int, Stage]:
+def pilot_stages(inputs: PlanInputs, updates: int) -> dict[int, Stage]:
     """By the length of the loops that each decides on; 0 is the control. Shares are those of a suggested mix."""
-    paths = [path for path in map(training_path, survey.loops) if survey.fed(path)]
+    paths = [path for path in map(training_path, inputs.loops) if inputs.fed(path)]
     short = [path for path in paths if len(path.hops) == 2]
     longer = [path for path in paths if len(path.hops) > 2]
     mixes = {0: ("pilot-control", []), 2: ("pilot-dual", _entries(short, LOOPS))}
     both = _entries(short, LOOPS / 2) + _entries(longer, LOOPS / 2)
     mixes[3] = ("pilot-longer", both if longer else [])
-    taken = [stage.name for stage in survey.experiment.stages]
+    taken = [stage.name for stage in inputs.experiment.stages]
     return {
         length: Stage(
             name=free_name(name, taken),
-            from_=survey.stage.name,
+            from_=inputs.stage.name,
             mix=[MixEntry(path="X>Y"), *loops],
             updates=updates,
-            train={**survey.stage.train, "validate_every": updates, "average": 1},
+            train={**inputs.stage.train, "validate_every": updates, "average": 1},
         )
         for length, (name, loops) in mixes.items()
         if loops or not length
@@ -259,20 +265,20 @@ def _entries(paths: Sequence[LanguagePath], weight: float) -> list[MixEntry]:
     return [MixEntry(path=str(path), weight=weight / count[path.taught]) for path in paths]
 
 
-def _shadow(survey: PlanInputs, stages: Sequence[Stage], folder: Path) -> Run:
+def _shadow(inputs: PlanInputs, stages: Sequence[Stage], folder: Path) -> Run:
     """A run beside the real one: the same text and start, only the pilots are its own."""
-    run = survey.run.shadow(folder, [survey.stage.name])
-    known = [*survey.experiment.stages, *stages]
-    run.set_up(survey.experiment.model_copy(update={"stages": known, "compare": []}))
+    run = inputs.run.shadow(folder, [inputs.stage.name])
+    known = [*inputs.experiment.stages, *stages]
+    run.set_up(inputs.experiment.model_copy(update={"stages": known, "compare": []}))
     return run
 
 
 def _train_pilot(
-    survey: PlanInputs, rule: CorrectnessRule, site: TrainingContext, stage: Stage, progress: Progress
+    inputs: PlanInputs, rule: CorrectnessRule, context: TrainingContext, stage: Stage, progress: Progress
 ) -> dict[LanguagePath, Verdicts]:
-    display = Display(stage, site.experiment.training(stage), progress)
+    display = Display(stage, context.experiment.training(stage), progress)
     with display.shown():
-        train_stage(site, stage, StopSignal(), display.show)
-    memory = CachedTranslator.of(site.run, stage.name, survey.question.beam, keep=False)
-    trips = memory.walk(survey.starts, survey.loops, progress, f"loops of {stage.name}")
-    return {trip.loop: rule.judge(trip) for trip in trips}
+        train_stage(context, stage, StopSignal(), display.show)
+    memory = CachedTranslator.of(context.run, stage.name, inputs.options.beam, keep=False)
+    round_trips = memory.walk(inputs.starts, inputs.loops, progress, f"loops of {stage.name}")
+    return {round_trip.loop: rule.judge(round_trip) for round_trip in round_trips}

@@ -41,18 +41,18 @@ class ReportOptions:
     beam: int = 4
 
 
-def report(folders: Sequence[Path], wish: ReportOptions, progress: Progress) -> tuple[Path, list[Json]]:
+def report(folders: Sequence[Path], options: ReportOptions, progress: Progress) -> tuple[Path, list[Json]]:
     """Follow a few sentences, where stages are finished, and write the page; the data of each run comes with it."""
     require_extra()
     runs = [Run.open(folder) for folder in folders]
-    out = wish.out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
+    out = options.out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
     _refuse_stranger(out)
     for run in runs:
         if out.parent == run.folder:
             run.check_writable(_READ_ONLY)
     for run in runs:
-        if wish.sentences:
-            follow(run, wish, progress)
+        if options.sentences:
+            follow(run, options, progress)
     found = [collect(run) for run in runs]
     for first, tables in _over_seeds(runs, found):
         found[first]["paper"] = tables + found[first]["paper"]
@@ -118,17 +118,17 @@ def collect(run: Run) -> Json:
 # -- sentences round loops -------------------------------------------------------------------------------------
 
 
-def follow(run: Run, wish: ReportOptions, progress: Progress) -> None:
+def follow(run: Run, options: ReportOptions, progress: Progress) -> None:
     """Send some test sentences round the loops of the stages that are compared, before and after; keep what is told."""
     experiment = run.experiment()
     steps = steps_to_show(experiment, run.finished())
     results = {stage: run.stage(stage).result_digest() for step in steps for stage in step}
-    made_with = {"version": _VERSION, "results": results, "sentences": wish.sentences, "beam": wish.beam}
+    made_with = {"version": _VERSION, "results": results, "sentences": options.sentences, "beam": options.beam}
     kept = _kept(run)
     if not steps or (kept and {**kept, "followed": None} == {**made_with, "followed": None}):
         return
     run.check_writable(_READ_ONLY)
-    rows = [row for step in steps for row in _followed(run, experiment, step, wish, progress)]
+    rows = [row for step in steps for row in _followed(run, experiment, step, options, progress)]
     write_json(run.folder / "report.json", {**made_with, "followed": rows})
 
 
@@ -143,7 +143,7 @@ def steps_to_show(experiment: Experiment, finished: Sequence[str]) -> list[tuple
 
 
 def _followed(
-    run: Run, experiment: Experiment, step: Sequence[str], wish: ReportOptions, progress: Progress
+    run: Run, experiment: Experiment, step: Sequence[str], options: ReportOptions, progress: Progress
 ) -> list[Json]:
     store = Store.open(run.folder / "store")
     name = next(iter(store.tests), "valid")
@@ -151,14 +151,14 @@ def _followed(
     paths = [path for _, expansion in expansions(experiment, last) for path in expansion.paths]
     hops = all_hops(experiment.languages, spoken_hops(experiment, step[0]))
     loops = chosen_loops([path for path in paths if set(path.hops) <= set(hops)])
-    starts = held_out_text(store, name, hops, wish.sentences, experiment.data.lowercase)
+    starts = held_out_text(store, name, hops, options.sentences, experiment.data.lowercase)
     agree = judge_of(experiment)
     walked = []
     for stage in step:
-        memory = CachedTranslator.of(run, stage, wish.beam)
-        trips = memory.walk(starts, loops, progress, f"sentences round loops of {stage}")
-        walked.append([CheckedTest.of(stage, trip, agree) for trip in trips])
-    return [row for trips in zip(*walked, strict=True) for row in show(trips, name)]
+        memory = CachedTranslator.of(run, stage, options.beam)
+        round_trips = memory.walk(starts, loops, progress, f"sentences round loops of {stage}")
+        walked.append([CheckedTest.of(stage, round_trip, agree) for round_trip in round_trips])
+    return [row for round_trips in zip(*walked, strict=True) for row in show(round_trips, name)]
 
 
 def _kept(run: Run) -> Json | None:

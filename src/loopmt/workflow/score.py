@@ -30,19 +30,19 @@ class ScoreOptions:
     seed: int = 1
 
 
-def score(wish: ScoreOptions) -> Scores:
+def score(options: ScoreOptions) -> Scores:
     """Scores and signatures; beside another file's translations, the differences too."""
-    if wish.language is not None and not moses.knows(wish.language):
+    if options.language is not None and not moses.knows(options.language):
         warnings.warn(
-            f"Moses has no rules for --language {wish.language} and cuts its text as it cuts English. "
+            f"Moses has no rules for --language {options.language} and cuts its text as it cuts English. "
             "Write a code such as fr or pt_BR.",
             stacklevel=2,
         )
-    references = _read(wish.references)
-    measured = _measure(wish, wish.hypotheses, references)
+    references = _read(options.references)
+    measured = _measure(options, options.hypotheses, references)
     found = {name: asdict(statistics.summary()) for name, statistics in measured.items()}
-    if wish.against is not None:
-        found["against"] = _compare(wish, measured, _measure(wish, wish.against, references))
+    if options.against is not None:
+        found["against"] = _compare(options, measured, _measure(options, options.against, references))
     return found
 
 
@@ -53,25 +53,25 @@ def _read(file: Path) -> list[str]:
     return texts
 
 
-def _measure(wish: ScoreOptions, file: Path, references: Sequence[str]) -> dict[str, Statistics]:
-    texts, lowercase = _read(file), wish.lowercase
+def _measure(options: ScoreOptions, file: Path, references: Sequence[str]) -> dict[str, Statistics]:
+    texts, lowercase = _read(file), options.lowercase
     if len(texts) != len(references):
         raise DataError(
-            f"{file} has {len(texts)} lines and {wish.references} has {len(references)}; "
+            f"{file} has {len(texts)} lines and {options.references} has {len(references)}; "
             "scoring needs one hypothesis per reference, line by line."
         )
     measured = {"multi_bleu": multi_bleu_statistics(texts, references, lowercase=lowercase)}
-    if wish.language is not None:
-        tokenised = multi_bleu_statistics(texts, references, language=wish.language, lowercase=lowercase)
+    if options.language is not None:
+        tokenised = multi_bleu_statistics(texts, references, language=options.language, lowercase=lowercase)
         measured["multi_bleu_moses"] = tokenised
     measured["sacrebleu"] = sacre_bleu_statistics(texts, references, lowercase=lowercase)
     measured["chrf"] = chrf_statistics(texts, references, lowercase=lowercase)
     return measured
 
 
-def _compare(wish: ScoreOptions, systems: dict[str, Statistics], controls: dict[str, Statistics]) -> dict[str, Any]:
+def _compare(options: ScoreOptions, systems: dict[str, Statistics], controls: dict[str, Statistics]) -> dict[str, Any]:
     def compared(name: str) -> dict[str, Any]:
-        interval = bootstrap_difference([systems[name]], [controls[name]], samples=wish.samples, key=(wish.seed,))
+        interval = bootstrap_difference([systems[name]], [controls[name]], samples=options.samples, key=(options.seed,))
         return {"score": controls[name].score(), **asdict(interval)}
 
     return {name: compared(name) for name in systems}

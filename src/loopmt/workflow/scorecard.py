@@ -113,8 +113,8 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
 
 def _over_direct(pivot: TestPath, by_seed: Mapping[int, Mapping[TestPath, Measures]], samples: int) -> Json:
     """A way through other languages set against the direct translator of the same stage, if it has one."""
-    duels = [duel for seed, tests in by_seed.items() if (duel := _with_direct(pivot, seed, tests))]
-    return {"over_direct": _differences(duels, samples)} if duels else {}
+    paired = [paired_test for seed, tests in by_seed.items() if (paired_test := _with_direct(pivot, seed, tests))]
+    return {"over_direct": _differences(paired, samples)} if paired else {}
 
 
 def _with_direct(pivot: TestPath, seed: int, tests: Mapping[TestPath, Measures]) -> PairedTest | None:
@@ -201,7 +201,7 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
     """Those whose two stages are measured in every run, and translate a direction that both have."""
     measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
-    return [_comparison(experiment, compare, duels, samples) for compare in ready if (duels := _duels(compare, runs))]
+    return [_comparison(experiment, compare, paired, samples) for compare in ready if (paired := _duels(compare, runs))]
 
 
 def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
@@ -220,9 +220,9 @@ def _measured(runs: Sequence[RunMeasures]) -> set[str]:
     return set.intersection(*(set(run.stages) for run in runs))
 
 
-def _comparison(experiment: Experiment, compare: Compare, duels: Sequence[PairedTest], samples: int) -> Json:
-    names = dict.fromkeys(duel.test.name for duel in duels)
-    paths = dict.fromkeys(duel.test.path for duel in duels)
+def _comparison(experiment: Experiment, compare: Compare, paired: Sequence[PairedTest], samples: int) -> Json:
+    names = dict.fromkeys(paired_test.test.name for paired_test in paired)
+    paths = dict.fromkeys(paired_test.test.path for paired_test in paired)
 
     def differences(chosen: Iterable[PairedTest]) -> Json:
         return _differences(list(chosen), samples)
@@ -231,14 +231,20 @@ def _comparison(experiment: Experiment, compare: Compare, duels: Sequence[Paired
         "of": compare.of,
         "against": compare.against,
         "tuned": tuned(experiment, compare),
-        "joint": differences(duels),
+        "joint": differences(paired),
         "sets": {
             name: {
-                "joint": differences(duel for duel in duels if duel.test.name == name),
+                "joint": differences(paired_test for paired_test in paired if paired_test.test.name == name),
                 "directions": {
                     str(path): differences(found)
                     for path in paths
-                    if (found := [duel for duel in duels if (duel.test.name, duel.test.path) == (name, path)])
+                    if (
+                        found := [
+                            paired_test
+                            for paired_test in paired
+                            if (paired_test.test.name, paired_test.test.path) == (name, path)
+                        ]
+                    )
                 },
             }
             for name in names
@@ -266,12 +272,15 @@ def _duels(compare: Compare, runs: Sequence[RunMeasures]) -> list[PairedTest]:
     ]
 
 
-def _differences(duels: Sequence[PairedTest], samples: int) -> Json:
+def _differences(paired: Sequence[PairedTest], samples: int) -> Json:
     """By metric: the mean difference over the duels, its interval, and what each side scores."""
     found = {}
-    for metric in duels[0].of:
-        systems, controls = [duel.of[metric] for duel in duels], [duel.against[metric] for duel in duels]
-        groups, seeds = [duel.test.group for duel in duels], [duel.seed for duel in duels]
+    for metric in paired[0].of:
+        systems, controls = (
+            [paired_test.of[metric] for paired_test in paired],
+            [paired_test.against[metric] for paired_test in paired],
+        )
+        groups, seeds = [paired_test.test.group for paired_test in paired], [paired_test.seed for paired_test in paired]
         interval = bootstrap_difference(systems, controls, samples=samples, groups=groups, seeds=seeds)
         found[metric] = {"of": _average(systems), "against": _average(controls), **asdict(interval)}
     return found

@@ -54,31 +54,31 @@ class ServeOptions:
     limits: RequestLimits = field(default_factory=RequestLimits)
 
 
-def serve(order: ServeOptions, progress: Progress) -> None:
+def serve(options: ServeOptions, progress: Progress) -> None:
     """Answer until told to stop."""
     _check_extra()
     from loopmt.serve.app import Service
     from loopmt.serve.server import address, listen, run
     from loopmt.serve.watch import Watcher
 
-    folder = Run.open(order.run)
+    folder = Run.open(options.run)
     experiment = folder.experiment()
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopmt-serve-")))
-        listening = stack.enter_context(listen(order.host, order.port))
-        ready = order.stage is not None or folder.finished()
-        engine = load_engine(order, place, progress) if ready else None
+        listening = stack.enter_context(listen(options.host, options.port))
+        ready = options.stage is not None or folder.finished()
+        engine = load_engine(options, place, progress) if ready else None
         service = Service(
-            experiment.name or order.run.resolve().name,
+            experiment.name or options.run.resolve().name,
             experiment.languages,
             engine,
-            lambda: load_engine(order, place, Silent()) if folder.finished() else None,
+            lambda: load_engine(options, place, Silent()) if folder.finished() else None,
             Watcher(folder, Samples(folder)),
-            order.limits,
+            options.limits,
         )
         what = f"stage {engine.stage}, decoded by {engine.backend}" if engine else "no stage is finished yet: watch it"
-        progress.say(f"{order.run} ({what}) at {address(listening)} - stop with Ctrl-C")
-        run(service, listening, order.host)
+        progress.say(f"{options.run} ({what}) at {address(listening)} - stop with Ctrl-C")
+        run(service, listening, options.host)
     progress.say("stopped")
 
 
@@ -132,7 +132,7 @@ class ExportedTranslator(Translator):
     ) -> list[list[Candidate]]:
         if how.how == "sample":
             raise RunError("CTranslate2 is used for searching only. Sample with --backend loopmt.")
-        rows = [row.tolist() for row in self._translators.addressed(Ragged.of(pieces), hop).rows()]
+        rows = [row.tolist() for row in self._translators.with_tags(Ragged.of(pieces), hop).rows()]
         longest = [self._limits.length(len(row)) for row in rows]
         found = self._models[hop].say(rows, how, n, longest, self._limits.batch_tokens)
         texts = self._translators.vocab.decode([ids for ids, _ in itertools.chain(*found)], hop.target)
@@ -211,27 +211,27 @@ def _too_long(found: list[Any], longest: list[int]) -> dict[int, list[int]]:
     return rows
 
 
-def load_engine(order: ServeOptions, place: Path, progress: Progress) -> LoadedEngine:
+def load_engine(options: ServeOptions, place: Path, progress: Progress) -> LoadedEngine:
     """The translators of a stage; `place` is where an export may lie while it is used."""
-    run = Run.open(order.run)
+    run = Run.open(options.run)
     experiment = run.experiment()
-    stage = choose_stage(run, experiment, order.stage)
+    stage = choose_stage(run, experiment, options.stage)
     device, train = device_of_this_process(), experiment.training(stage)
     translators = load_translators(run, experiment, stage, device)
-    if _export_wanted(order.backend, device):
+    if _export_wanted(options.backend, device):
         try:
             check_installed()
             exported = place / stage.name
             shutil.rmtree(exported, ignore_errors=True)  # of a try before this one, which came to nothing
-            export(order.run, ExportOptions("ct2", exported, stage.name, order.kind, _CHECKED), progress)
-            fast = ExportedTranslator(translators, train.max_length, exported, order.kind)
-            return LoadedEngine(fast, stage.name, f"CTranslate2 {order.kind}", order.beam)
+            export(options.run, ExportOptions("ct2", exported, stage.name, options.kind, _CHECKED), progress)
+            fast = ExportedTranslator(translators, train.max_length, exported, options.kind)
+            return LoadedEngine(fast, stage.name, f"CTranslate2 {options.kind}", options.beam)
         except LoopmtError as error:
-            if order.backend == "ctranslate2":
+            if options.backend == "ctranslate2":
                 raise
             progress.say(f"decoding without CTranslate2: {error}")
     own = Translator(translators, precision(train, device), train.max_length)
-    return LoadedEngine(own, stage.name, f"loopmt on {device.type}", order.beam)
+    return LoadedEngine(own, stage.name, f"loopmt on {device.type}", options.beam)
 
 
 def _export_wanted(backend: Backend, device: torch.device) -> bool:

@@ -27,29 +27,31 @@ _PAUSED = 75  # exit code of a stage that stopped before its end
 _UNHEARD = (-signal.SIGINT, -signal.SIGTERM)  # of one that was asked to before it listened: it had nothing to save
 
 
-def train_side_by_side(run: Run, stages: Sequence[Stage], jobs: int, stopper: StopSignal, tensorboard: bool) -> bool:
+def train_side_by_side(
+    run: Run, stages: Sequence[Stage], jobs: int, stop_signal: StopSignal, tensorboard: bool
+) -> bool:
     """Train the stages, at most `jobs` at a time, each after its parent; False if any was paused."""
     waiting = list(stages)
     working: dict[str, BaseProcess] = {}
     stopped = False
     done = {stage.name for stage in stages if run.stage(stage.name).finished}
     while waiting or working:
-        if stopper.asked() and not stopped:
+        if stop_signal.asked() and not stopped:
             waiting, stopped = [], True
             for process in working.values():
                 process.terminate()
         for stage in [stage for stage in waiting if stage.from_ is None or stage.from_ in done][: jobs - len(working)]:
             waiting.remove(stage)
-            working[stage.name] = _begin(run.folder, stage.name, stopper.deadline, tensorboard)
+            working[stage.name] = _begin(run.folder, stage.name, stop_signal.deadline, tensorboard)
         time.sleep(0.1)
         for name, process in [(name, process) for name, process in working.items() if not process.is_alive()]:
             del working[name]
             if process.exitcode == 0:
                 done.add(name)
-            elif process.exitcode == _PAUSED or (stopper.asked() and process.exitcode in _UNHEARD):
+            elif process.exitcode == _PAUSED or (stop_signal.asked() and process.exitcode in _UNHEARD):
                 waiting = []
-                if not stopper.asked():  # the signal came to that process alone
-                    stopper.reason = f'stage "{name}" was asked to stop'
+                if not stop_signal.asked():  # the signal came to that process alone
+                    stop_signal.reason = f'stage "{name}" was asked to stop'
             else:
                 _give_up(name, process)
     return done.issuperset(stage.name for stage in stages)
@@ -89,13 +91,13 @@ def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, pa
 
     torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
     progress = Lines(interval=_INTERVAL)
-    stopper = StopSignal(deadline, orphaned=lambda: os.getppid() != parent)
+    stop_signal = StopSignal(deadline, orphaned=lambda: os.getppid() != parent)
     try:
-        site = TrainingContext.open(Run.open(folder), device_of_this_process(), Processes())
-        stage = site.experiment.stage(name)
-        with stopper.listening(), watched(site, stage, progress, tensorboard) as show:
+        context = TrainingContext.open(Run.open(folder), device_of_this_process(), Processes())
+        stage = context.experiment.stage(name)
+        with stop_signal.listening(), watched(context, stage, progress, tensorboard) as show:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            if not train_stage(site, stage, stopper, show):
+            if not train_stage(context, stage, stop_signal, show):
                 raise SystemExit(_PAUSED)  # from within, so that whoever looks on does not take it for done
     except LoopmtError as error:
         progress.say(f"loopmt: {error}")

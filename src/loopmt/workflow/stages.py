@@ -138,7 +138,7 @@ class TrainingContext:
         """Translators of a stage without any weights yet."""
         fuse, size = self.experiment.training(stage).fuse, self._begun_size(stage)
         translators = NetworkStack(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse, size)
-        translators.foreign.update(generators(self.experiment, self.run, self.device))
+        translators.imported.update(generators(self.experiment, self.run, self.device))
         return translators
 
     def _begun_size(self, stage: Stage) -> int | None:
@@ -178,20 +178,20 @@ def _filtered(entry: MixEntry, path: LanguagePath, trained: frozenset[Hop]) -> M
     return entry if path.taught.reverse in trained else entry.model_copy(update={"keep": 1.0})
 
 
-def train_stage(site: TrainingContext, stage: Stage, stopper: StopSignal, show: Callable[[Json], None]) -> bool:
+def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal, show: Callable[[Json], None]) -> bool:
     """Train a stage from where it stands; True when it is finished."""
-    folder = site.run.stage(stage.name)
-    settings = settings_of(site.experiment, site.run, site.fingerprint, stage)
-    if site.processes.first and (folder.begun or folder.finished):
+    folder = context.run.stage(stage.name)
+    settings = settings_of(context.experiment, context.run, context.fingerprint, stage)
+    if context.processes.is_main and (folder.begun or folder.finished):
         folder.begin(settings)
-    site.processes.wait()
+    context.processes.barrier()
     if folder.finished:
         return True
-    train = site.experiment.training(stage)
-    told = stopper.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
-    with told, folder.locked() if site.processes.first else nullcontext(), explain_out_of_memory():
-        trainer = assemble(site, stage, folder, stopper, show)
-        if site.processes.first:  # not before it can start: settings that were refused may be mended
+    train = context.experiment.training(stage)
+    told = stop_signal.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
+    with told, folder.locked() if context.processes.is_main else nullcontext(), explain_out_of_memory():
+        trainer = assemble(context, stage, folder, stop_signal, show)
+        if context.processes.is_main:  # not before it can start: settings that were refused may be mended
             folder.begin(settings)
         return trainer.run()
 
@@ -220,32 +220,43 @@ def settings_of(experiment: Experiment, run: Run, fingerprint: str, stage: Stage
 
 
 def assemble(
-    site: TrainingContext, stage: Stage, folder: StageFolder, stopper: StopSignal, show: Callable[[Json], None]
+    context: TrainingContext, stage: Stage, folder: StageFolder, stop_signal: StopSignal, show: Callable[[Json], None]
 ) -> Trainer:
-    train = site.experiment.training(stage)
-    routes = routes_of(site.experiment, stage)
-    translators = starting_point(site, stage)
+    train = context.experiment.training(stage)
+    routes = routes_of(context.experiment, stage)
+    translators = starting_point(context, stage)
     generating = [setting for route in one_by_entry(routes) for setting in route.settings]
     for by in ("frozen", "ema"):
         if any(setting.by == by for setting in generating):
             translators.copy("frozen" if by == "frozen" else "ema")
     unit = largest_group(routes)
-    shapes = shapes_of(site, translators, routes, train)
-    key = (site.experiment.seed, stage.name)
-    sieve = sieve_of(site, train)
-    gatherer = Gatherer(routes, site.store, translators, train, shapes, sieve, site.processes, key)
-    learner = learner_kind(site, stage, train)(translators, train, len(routes), site.processes, unit)
-    choose_loop_weights = chooser(site, stage, translators, routes, train) if stage.mix == "auto" else None
-    hooks = TrainerHooks(validator(site, stage, translators, train), choose_loop_weights, stopper.asked, show)
+    shapes = shapes_of(context, translators, routes, train)
+    key = (context.experiment.seed, stage.name)
+    text_filter = text_filter_of(context, train)
+    gatherer = Gatherer(routes, context.store, translators, train, shapes, text_filter, context.processes, key)
+    learner = learner_kind(context, stage, train)(translators, train, len(routes), context.processes, unit)
+    choose_loop_weights = chooser(context, stage, translators, routes, train) if stage.mix == "auto" else None
+    hooks = TrainerHooks(validator(context, stage, translators, train), choose_loop_weights, stop_signal.asked, show)
     every = stage.auto.measure_every
     return Trainer(
-        routes, gatherer, learner, translators, folder, train, shapes, site.processes, hooks, stage.updates, every, key
+        routes,
+        gatherer,
+        learner,
+        translators,
+        folder,
+        train,
+        shapes,
+        context.processes,
+        hooks,
+        stage.updates,
+        every,
+        key,
     )
 
 
-def learner_kind(site: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
+def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
     if train.shard:
-        if not site.processes.joined:
+        if not context.processes.in_group:
             raise ConfigError(
                 f'stage "{stage.name}": train.shard spreads the network over processes, and this is a single one. '
                 "Start them with `torchrun --nproc-per-node N -m -- loopmt train ...`, or set train.shard = false."
@@ -253,38 +264,38 @@ def learner_kind(site: TrainingContext, stage: Stage, train: Train) -> type[Lear
         from loopmt.learn.sharded import ShardedLearner
 
         return ShardedLearner
-    return CapturedLearner if site.device.type == "cuda" and train.compile else Learner
+    return CapturedLearner if context.device.type == "cuda" and train.compile else Learner
 
 
 def chooser(
-    site: TrainingContext, stage: Stage, translators: NetworkStack, routes: Sequence[Route], train: Train
+    context: TrainingContext, stage: Stage, translators: NetworkStack, routes: Sequence[Route], train: Train
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
-    sets = held_out(site.store, translators, "valid", stage.auto.sentences)
+    sets = held_out(context.store, translators, "valid", stage.auto.sentences)
     candidates = [CandidatePath(route.number, route.path, route.settings) for route in routes if route.synthetic]
     supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
-        key = (site.experiment.seed, stage.name, "choose", number)
-        dtype = precision(train, site.device)
-        choice = choose_loop_weights(translators, sets, candidates, supervised, dtype, key, site.agree)
+        key = (context.experiment.seed, stage.name, "choose", number)
+        dtype = precision(train, context.device)
+        choice = choose_loop_weights(translators, sets, candidates, supervised, dtype, key, context.agree)
         return choice.weights, choice.as_json()
 
     return choose_loops
 
 
-def starting_point(site: TrainingContext, stage: Stage) -> NetworkStack:
+def starting_point(context: TrainingContext, stage: Stage) -> NetworkStack:
     """Fresh or imported weights, or the parent's result where the parent has the direction."""
-    translators = site.translators(stage)
-    translators.start_fresh(site.experiment.seed)
-    start_imported(site.experiment, site.run, translators)
+    translators = context.translators(stage)
+    translators.start_fresh(context.experiment.seed)
+    start_imported(context.experiment, context.run, translators)
     if stage.from_ is not None:
-        translators.load(site.run.stage(stage.from_).result().tensors["weights"], strict=False)
+        translators.load(context.run.stage(stage.from_).result().tensors["weights"], strict=False)
     return translators
 
 
 def shapes_of(
-    site: TrainingContext, translators: NetworkStack, routes: Sequence[Route], train: Train
+    context: TrainingContext, translators: NetworkStack, routes: Sequence[Route], train: Train
 ) -> list[BatchShape]:
     """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups.
 
@@ -293,7 +304,7 @@ def shapes_of(
     """
     taught = {route.path.taught for route in routes}
     extra = 2 if translators.shared else 1  # tags
-    histogram = np.concatenate([np.zeros(extra, np.int64), _places(site, routes, train.max_length + 1)])
+    histogram = np.concatenate([np.zeros(extra, np.int64), _places(context, routes, train.max_length + 1)])
     if not histogram.any():
         raise DataError(f"no row fits train.max_length = {train.max_length}.")
     longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
@@ -302,15 +313,17 @@ def shapes_of(
     return make_shapes(chosen, tokens, math.lcm(8, largest_group(routes)))
 
 
-def _places(site: TrainingContext, routes: Sequence[Route], longest: int) -> Ints:
+def _places(context: TrainingContext, routes: Sequence[Route], longest: int) -> Ints:
     """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
     fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
     for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
-        if site.store.has_mono(end) if start == end else site.store.has_bitext(start, end):
-            lengths = site.store.longer_sides(start, end, SAMPLE) + 1
+        if context.store.has_mono(end) if start == end else context.store.has_bitext(start, end):
+            lengths = context.store.longer_sides(start, end, SAMPLE) + 1
             histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
-            histogram[-1] += len(lengths) < len(site.store.ends(start, end)[0])  # what the sample lacks may be as long
+            histogram[-1] += len(lengths) < len(
+                context.store.ends(start, end)[0]
+            )  # what the sample lacks may be as long
     return histogram
 
 
@@ -320,34 +333,34 @@ def _ends(path: LanguagePath) -> tuple[tuple[str, str], ...]:
     return path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
 
-def sieve_of(site: TrainingContext, train: Train) -> SyntheticTextFilter:
-    vocab = site.vocab
+def text_filter_of(context: TrainingContext, train: Train) -> SyntheticTextFilter:
+    vocab = context.vocab
     spelling = None if vocab.joint else {language: vocab.spelling(language) for language in vocab.languages}
-    return SyntheticTextFilter(train.max_length, frequencies_of(site), spelling)
+    return SyntheticTextFilter(train.max_length, frequencies_of(context), spelling)
 
 
-def frequencies_of(site: TrainingContext) -> LanguageFrequencies | None:
+def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:
     """Subword frequencies of each language; with a vocabulary each, languages cannot be mistaken."""
-    if not site.vocab.joint:
+    if not context.vocab.joint:
         return None
     samples: dict[str, Ragged] = {}
-    for language in site.experiment.languages:
-        if site.store.has_mono(language):
-            side = site.store.mono(language)
+    for language in context.experiment.languages:
+        if context.store.has_mono(language):
+            side = context.store.mono(language)
             samples[language] = side.take(side.sample(_FREQUENCIES))
-    return LanguageFrequencies.learn(samples, site.vocab.size(site.experiment.languages[0])) if samples else None
+    return LanguageFrequencies.learn(samples, context.vocab.size(context.experiment.languages[0])) if samples else None
 
 
 def validator(
-    site: TrainingContext, stage: Stage, translators: NetworkStack, train: Train
+    context: TrainingContext, stage: Stage, translators: NetworkStack, train: Train
 ) -> Callable[[], ValidationScores]:
-    sets = held_out(site.store, translators, "valid", train.validate_sentences)
+    sets = held_out(context.store, translators, "valid", train.validate_sentences)
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
-    taught = taught_hops(site.experiment, stage.name)
+    taught = taught_hops(context.experiment, stage.name)
     untaught = [str(pairs.hop) for pairs in sets if pairs.hop not in taught]
-    return partial(_validation, translators, sets, how, precision(train, site.device), site.agree, untaught)
+    return partial(_validation, translators, sets, how, precision(train, context.device), context.agree, untaught)
 
 
 def _validation(

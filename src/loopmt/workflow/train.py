@@ -76,51 +76,56 @@ def train(request: TrainOptions, progress: Progress) -> bool:
     processes = Processes.join(device)
     experiment, run = request.load()
     experiment.asked_for(request.until, request.only)  # refused before anything is written
-    stopper = StopSignal(time.monotonic() + request.stop_after if request.stop_after is not None else None)
+    stop_signal = StopSignal(time.monotonic() + request.stop_after if request.stop_after is not None else None)
     try:
-        if not processes.first:
-            processes.wait()
-            return _train_tree(run, device, processes, request, stopper, Silent())
+        if not processes.is_main:
+            processes.barrier()
+            return _train_tree(run, device, processes, request, stop_signal, Silent())
         run.refuse_strangers()
         with run.locked():
             check_imported(experiment, run)
             _prepare(experiment, run, request, progress)
-            processes.wait()
-            return _train_tree(run, device, processes, request, stopper, progress)
+            processes.barrier()
+            return _train_tree(run, device, processes, request, stop_signal, progress)
     finally:
         processes.leave()
 
 
 def _train_tree(
-    run: Run, device: torch.device, processes: Processes, request: TrainOptions, stopper: StopSignal, progress: Progress
+    run: Run,
+    device: torch.device,
+    processes: Processes,
+    request: TrainOptions,
+    stop_signal: StopSignal,
+    progress: Progress,
 ) -> bool:
     stages = run.experiment().asked_for(request.until, request.only)
-    with stopper.listening():
+    with stop_signal.listening():
         if request.jobs > 1 and not processes.many:
-            finished = train_side_by_side(run, stages, request.jobs, stopper, request.tensorboard)
+            finished = train_side_by_side(run, stages, request.jobs, stop_signal, request.tensorboard)
         else:
-            site = TrainingContext.open(run, device, processes)
-            finished = _one_by_one(site, stages, stopper, progress, request.tensorboard)
+            context = TrainingContext.open(run, device, processes)
+            finished = _one_by_one(context, stages, stop_signal, progress, request.tensorboard)
     if not finished:
-        _paused(stopper, processes, progress)
+        _paused(stop_signal, processes, progress)
     return finished
 
 
-def _paused(stopper: StopSignal, processes: Processes, progress: Progress) -> None:
+def _paused(stop_signal: StopSignal, processes: Processes, progress: Progress) -> None:
     """By a signal it is an error, but not under torchrun: there a child's error ends the others while they save."""
-    sentence = f"training paused: {stopper.reason}. The same command resumes it."
-    if stopper.signal is not None and not processes.joined:
-        raise StoppedError(sentence, stopper.signal)
+    sentence = f"training paused: {stop_signal.reason}. The same command resumes it."
+    if stop_signal.signal is not None and not processes.in_group:
+        raise StoppedError(sentence, stop_signal.signal)
     progress.say(sentence)
 
 
 def _one_by_one(
-    site: TrainingContext, stages: Sequence[Stage], stopper: StopSignal, progress: Progress, tensorboard: bool
+    context: TrainingContext, stages: Sequence[Stage], stop_signal: StopSignal, progress: Progress, tensorboard: bool
 ) -> bool:
     try:
         for stage in stages:
-            with watched(site, stage, progress, tensorboard) as show:
-                if not train_stage(site, stage, stopper, show):
+            with watched(context, stage, progress, tensorboard) as show:
+                if not train_stage(context, stage, stop_signal, show):
                     raise _PausedError  # so that whoever looks on does not take it for done
     except _PausedError:
         return False

@@ -98,7 +98,7 @@ class Translator:
     ) -> list[list[str]]:
         """What each text is after each hop, the text itself first; the last is what `translate` says."""
         steps = self._steps(texts, path, 1, search(beam) if how is None else how, seed)
-        return [[candidates[0].text for candidates in trip] for trip in zip(*steps, strict=True)]
+        return [[candidates[0].text for candidates in round_trip] for round_trip in zip(*steps, strict=True)]
 
     def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
         """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
@@ -166,9 +166,9 @@ class Translator:
     ) -> list[list[Candidate]]:
         translators = self._translators
         draws = n if how.how == "sample" else 1
-        rows = translators.addressed(Ragged.of(piece for piece in pieces for _ in range(draws)), hop).rows()
+        rows = translators.with_tags(Ragged.of(piece for piece in pieces for _ in range(draws)), hop).rows()
         generator = torch_generator(translators.device, *key, str(hop))
-        outputs = generate_nbest(translators.speaker(hop, "live", self._dtype), rows, how, self._limits, generator, n)
+        outputs = generate_nbest(translators.decoder(hop, "live", self._dtype), rows, how, self._limits, generator, n)
         flat = [output for candidates in outputs for output in candidates]
         texts = translators.vocab.decode([output.ids for output in flat], hop.target)
         made = (Candidate(one_line(text), output.score) for text, output in zip(texts, flat, strict=True))

@@ -47,19 +47,19 @@ class _Reporter:
 
 @contextmanager
 def watched(
-    site: TrainingContext, stage: Stage, progress: Progress, tensorboard: bool
+    context: TrainingContext, stage: Stage, progress: Progress, tensorboard: bool
 ) -> Iterator[Callable[[Json], None]]:
     """What to call with every record of the stage."""
-    begun = max(site.run.stage(stage.name).updates(), default=0)
-    train, number = site.experiment.training(stage), _number(site.experiment, stage)
+    begun = max(context.run.stage(stage.name).updates(), default=0)
+    train, number = context.experiment.training(stage), _number(context.experiment, stage)
     display = Display(stage, train, progress, number, begun)
     with ExitStack() as stack:
         stack.enter_context(display.shown())
         viewers: list[Callable[[Json], None]] = [display.show]
-        if tensorboard and site.processes.first:
-            viewers.append(stack.enter_context(curves(site.run.stage(stage.name), site.run.folder)))
-        if site.processes.first and find_spec("matplotlib") and find_spec("jinja2"):
-            reporter = _Reporter(site.run)
+        if tensorboard and context.processes.is_main:
+            viewers.append(stack.enter_context(curves(context.run.stage(stage.name), context.run.folder)))
+        if context.processes.is_main and find_spec("matplotlib") and find_spec("jinja2"):
+            reporter = _Reporter(context.run)
             viewers.append(reporter)
             stack.callback(reporter.catch_up)
 

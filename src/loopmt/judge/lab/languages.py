@@ -87,18 +87,18 @@ def vanilla(settings: LabSettings, start: LabStart, world: int) -> Translators:
     """Translators for every direction, before any loop."""
     rng = numpy_generator(settings.seed, "lab", world)
     difficulty = rng.standard_normal(settings.meanings)
-    twin = _twins(settings.meanings, rng)
+    exported = _twins(settings.meanings, rng)
     hops = permutations(range(1, start.languages + 1), 2)
-    return {hop: _translator(settings, start, start.accuracy(hop), difficulty, twin, rng) for hop in hops}
+    return {hop: _translator(settings, start, start.accuracy(hop), difficulty, exported, rng) for hop in hops}
 
 
 def _twins(meanings: int, rng: np.random.Generator) -> Indices:
     """Meanings in pairs; one left over is mistaken for somebody else's twin."""
     order, half = rng.permutation(meanings), meanings // 2
     left, right = order[:half], order[half : 2 * half]
-    twin = np.full(meanings, order[0])
-    twin[left], twin[right] = right, left
-    return twin
+    exported = np.full(meanings, order[0])
+    exported[left], exported[right] = right, left
+    return exported
 
 
 def _translator(
@@ -106,13 +106,13 @@ def _translator(
     start: LabStart,
     accuracy: float,
     difficulty: Array,
-    twin: Indices,
+    exported: Indices,
     rng: np.random.Generator,
 ) -> Array:
     """Logits that prefer the right meaning for exactly the given share of the sentences."""
     meaning, rows = settings.meaning, np.arange(settings.size)
     wrong = _hardest(settings, start, difficulty, rng) < round((1 - accuracy) * settings.size)
-    mistaken = _mistakes(settings, start, twin, rng)
+    mistaken = _mistakes(settings, start, exported, rng)
     favourite = np.where(wrong, mistaken, meaning)
     rival = np.where(wrong, meaning, mistaken)
     noise = CONFIDENCE_SPREAD * rng.standard_normal(settings.size)
@@ -140,10 +140,10 @@ def _hardest(settings: LabSettings, start: LabStart, difficulty: Array, rng: np.
     return np.argsort(np.argsort(ease))
 
 
-def _mistakes(settings: LabSettings, start: LabStart, twin: Indices, rng: np.random.Generator) -> Indices:
+def _mistakes(settings: LabSettings, start: LabStart, exported: Indices, rng: np.random.Generator) -> Indices:
     """The meaning that each sentence would be mistaken for: its twin, or one of the others."""
     meaning, count = settings.meaning, settings.meanings
     together = (np.arange(count) + rng.integers(1, count, count))[meaning] % count
     alone = (meaning + rng.integers(1, count, settings.size)) % count
     other = np.where(rng.random(settings.size) < start.cohesion, together, alone)
-    return np.where((rng.random(count) < start.twins)[meaning], twin[meaning], other)
+    return np.where((rng.random(count) < start.twins)[meaning], exported[meaning], other)

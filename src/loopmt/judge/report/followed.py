@@ -42,23 +42,23 @@ class CheckedTest:
     """A trip of many sentences, with a verdict after every hop."""
 
     stage: str
-    trip: RoundTrip
+    round_trip: RoundTrip
     right: list[Bools | None]
     bleu: list[list[float] | None]
 
     @classmethod
-    def of(cls, stage: str, trip: RoundTrip, agree: Agree | None) -> CheckedTest:
-        scores = trip.scores(smooth=True)
+    def of(cls, stage: str, round_trip: RoundTrip, agree: Agree | None) -> CheckedTest:
+        scores = round_trip.scores(smooth=True)
         bleu = [None if one is None else one.tolist() for one in scores]
         if agree is None:
-            return cls(stage, trip, [None if one is None else one > _RIGHT for one in scores], bleu)
-        languages = trip.loop.languages
+            return cls(stage, round_trip, [None if one is None else one > _RIGHT for one in scores], bleu)
+        languages = round_trip.loop.languages
         right: list[Bools | None] = [
             np.array([agree(start, languages[0], text, languages[place]) for start, text in rows], dtype=np.bool_)
             for place in range(1, len(languages))
-            for rows in [list(zip(trip.start.sources, trip.texts[place], strict=True))]
+            for rows in [list(zip(round_trip.start.sources, round_trip.texts[place], strict=True))]
         ]
-        return cls(stage, trip, right, bleu)
+        return cls(stage, round_trip, right, bleu)
 
     def home(self, row: int) -> bool:
         last = self.right[-1]
@@ -77,34 +77,36 @@ class CheckedTest:
                 "bleu": None if bleu is None else round(bleu[row], 1),
             }
             for language, texts, right, bleu in zip(
-                self.trip.loop.languages[1:], self.trip.texts[1:], self.right, self.bleu, strict=True
+                self.round_trip.loop.languages[1:], self.round_trip.texts[1:], self.right, self.bleu, strict=True
             )
         ]
         return {"stage": self.stage, "home": self.home(row), "hops": hops}
 
 
-def show(trips: Sequence[CheckedTest], name: str, most: int = 3) -> list[Json]:
+def show(round_trips: Sequence[CheckedTest], name: str, most: int = 3) -> list[Json]:
     """The same loop by one stage, or before and after: one sentence of each fate, the most telling first."""
-    rows = range(len(trips[0].trip.start.sources))
+    rows = range(len(round_trips[0].round_trip.start.sources))
     by_fate: dict[str, list[int]] = {}
-    for row in sorted(rows, key=lambda row: len(_words(trips[0].trip.start.sources[row])[0]) not in _TELLING):
-        by_fate.setdefault(loop_outcome(trips, row), []).append(row)
+    for row in sorted(
+        rows, key=lambda row: len(_words(round_trips[0].round_trip.start.sources[row])[0]) not in _TELLING
+    ):
+        by_fate.setdefault(loop_outcome(round_trips, row), []).append(row)
     picked = [(one, by_fate[one][0]) for one in FATES if one in by_fate][:most]
     return [
         {
             "set": name,
-            "loop": str(trips[0].trip.loop),
+            "loop": str(round_trips[0].round_trip.loop),
             "fate": one,
-            "start": trips[0].trip.start.sources[row],
-            "trips": [trip.as_json(row) for trip in trips],
+            "start": round_trips[0].round_trip.start.sources[row],
+            "trips": [round_trip.as_json(row) for round_trip in round_trips],
         }
         for one, row in picked
     ]
 
 
-def loop_outcome(trips: Sequence[CheckedTest], row: int) -> str:
+def loop_outcome(round_trips: Sequence[CheckedTest], row: int) -> str:
     """What became of a sentence, from the first stage to the last."""
-    before, after = ((trip.home(row), trip.there(row)) for trip in (trips[0], trips[-1]))
+    before, after = ((round_trip.home(row), round_trip.there(row)) for round_trip in (round_trips[0], round_trips[-1]))
     if all(before) != all(after):
         return "mended" if all(after) else "broken"
     if all(after):
@@ -115,7 +117,13 @@ def loop_outcome(trips: Sequence[CheckedTest], row: int) -> str:
 def with_differences(rows: Sequence[Json]) -> list[Json]:
     """What was followed, with the way between each start and what came home."""
     return [
-        {**row, "trips": [{**trip, "way": difference(row["start"], trip["hops"][-1]["text"])} for trip in row["trips"]]}
+        {
+            **row,
+            "trips": [
+                {**round_trip, "way": difference(row["start"], round_trip["hops"][-1]["text"])}
+                for round_trip in row["trips"]
+            ],
+        }
         for row in rows
     ]
 

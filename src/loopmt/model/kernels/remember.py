@@ -23,7 +23,7 @@ _TILE = 256
 
 
 @triton.jit
-def _speak(said, scores, ended, tokens, longest, position, picked, scored, B, T, BLOCK: tl.constexpr):
+def _speak(prefixes, scores, ended, tokens, longest, position, picked, scored, B, T, BLOCK: tl.constexpr):
     row, now = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.load(position)
     there = row < B
     over = tl.load(ended + row, mask=there, other=1) != 0
@@ -31,7 +31,7 @@ def _speak(said, scores, ended, tokens, longest, position, picked, scored, B, T,
     score = tl.load(scores + row, mask=there, other=0.0)
     score = tl.where(over, score, score + tl.load(scored + row, mask=there, other=0.0))
     over = over | (token == _EOS) | (tl.load(longest + row, mask=there, other=0) <= now + 1)
-    tl.store(said + row.to(tl.int64) * T + now, token, mask=there)
+    tl.store(prefixes + row.to(tl.int64) * T + now, token, mask=there)
     tl.store(scores + row, score, mask=there)
     tl.store(ended + row, over.to(tl.uint8), mask=there)
     tl.store(tokens + row, token, mask=there)
@@ -60,14 +60,14 @@ def _best(scores, logprobs, choices, first, W: tl.constexpr, C: tl.constexpr, PL
 
 @triton.jit
 def _end(
-    said, ended_said, ended_scores, first, now, worth, score, ending, beam,
+    prefixes, finished, finished_scores, first, now, worth, score, ending, beam,
     T, W: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
 ):  # fmt: skip
     """Those that end find their places among those that have ended; of equals the older go first."""
     slot = tl.arange(0, BEAMS)
     there = (slot < W)[:, None]
     new = tl.where(ending, tl.div_rn(score, worth), -float("inf"))
-    old = tl.load(ended_scores + first + slot, mask=slot < W, other=-float("inf"))
+    old = tl.load(finished_scores + first + slot, mask=slot < W, other=-float("inf"))
     old_slot = slot + tl.sum((new[None, :] > old[:, None]).to(tl.int32), 1)
     better = (old[:, None] >= new[None, :]) & there
     new_slot = tl.sum(better.to(tl.int32), 0) + tl.cumsum(ending.to(tl.int32), 0) - 1
@@ -82,18 +82,18 @@ def _end(
     while start <= now:
         time = (start + tl.arange(0, TIMES))[None, :]
         inside = there & (time <= now)
-        ids = tl.load(ended_said + (first + kept)[:, None] * T + time, mask=inside & was_there, other=0)
-        more = tl.load(said + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
+        ids = tl.load(finished + (first + kept)[:, None] * T + time, mask=inside & was_there, other=0)
+        more = tl.load(prefixes + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
         ids = tl.where(was_there, ids, tl.where(time == now, _EOS, more))
         tl.debug_barrier()
-        tl.store(ended_said + (first + slot)[:, None] * T + time, ids, mask=inside)
+        tl.store(finished + (first + slot)[:, None] * T + time, ids, mask=inside)
         start += TIMES
-    tl.store(ended_scores + first + slot, value, mask=slot < W)
+    tl.store(finished_scores + first + slot, value, mask=slot < W)
 
 
 @triton.jit
 def _go_on(
-    said, scores, tokens, parents, first, now, score, token, going, beam,
+    prefixes, scores, tokens, parents, first, now, score, token, going, beam,
     T, W: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
 ):  # fmt: skip
     slot = tl.arange(0, BEAMS)
@@ -106,10 +106,10 @@ def _go_on(
     while start <= now:
         time = (start + tl.arange(0, TIMES))[None, :]
         inside = (slot < W)[:, None] & (time <= now)
-        ids = tl.load(said + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
+        ids = tl.load(prefixes + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
         ids = tl.where(time == now, said_now[:, None], ids)
         tl.debug_barrier()
-        tl.store(said + (first + slot)[:, None] * T + time, ids, mask=inside)
+        tl.store(prefixes + (first + slot)[:, None] * T + time, ids, mask=inside)
         start += TIMES
     tl.store(scores + first + slot, tl.where(value > _LOWEST, value, -float("inf")), mask=slot < W)
     tl.store(tokens + first + slot, said_now, mask=slot < W)
@@ -118,7 +118,7 @@ def _go_on(
 
 @triton.jit
 def _grow(
-    said, scores, ended_said, ended_scores, tokens, longest, position, worth, logprobs, choices, parents,
+    prefixes, scores, finished, finished_scores, tokens, longest, position, worth, logprobs, choices, parents,
     T, W: tl.constexpr, C: tl.constexpr,
     PLACES: tl.constexpr, BEST: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
 ):  # fmt: skip
@@ -130,9 +130,9 @@ def _grow(
         ending = chosen & (token == _EOS) & (score > _LOWEST)
         if tl.max(ending.to(tl.int32), 0) > 0:
             divisor = tl.load(worth)
-            _end(said, ended_said, ended_scores, first, now, divisor, score, ending, beam, T, W, BEAMS, TIMES)
+            _end(prefixes, finished, finished_scores, first, now, divisor, score, ending, beam, T, W, BEAMS, TIMES)
         going = chosen & (token != _EOS)
-        _go_on(said, scores, tokens, parents, first, now, score, token, going, beam, T, W, BEAMS, TIMES)
+        _go_on(prefixes, scores, tokens, parents, first, now, score, token, going, beam, T, W, BEAMS, TIMES)
     else:
         slot = tl.arange(0, BEAMS)
         tl.store(parents + first + slot, first + slot, mask=slot < W)
@@ -157,9 +157,18 @@ def _move(ancestors, parents, position, T, W: tl.constexpr, BEAMS: tl.constexpr,
 
 def spoken(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> SingleState:
     """As `search.spoken`, in the place of what was kept."""
-    said, scores, ended, tokens = kept
-    _speak[(triton.cdiv(len(said), 128),)](
-        said, scores, ended.view(torch.uint8), tokens, longest_B, position, picked_B, scored_B, *said.shape, BLOCK=128
+    prefixes, scores, ended, tokens = kept
+    _speak[(triton.cdiv(len(prefixes), 128),)](
+        prefixes,
+        scores,
+        ended.view(torch.uint8),
+        tokens,
+        longest_B,
+        position,
+        picked_B,
+        scored_B,
+        *prefixes.shape,
+        BLOCK=128,
     )
     return kept
 
