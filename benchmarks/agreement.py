@@ -22,15 +22,15 @@ from benchmarks.timing import Json, Plan
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from loopmt.config import Fuse, Generate
-from loopmt.judge.score import sacre_bleu
-from loopmt.model.decoding import generate
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.translators import NetworkStack
+from loopmt.distributed import device_of_this_process
+from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.path import Hop
-from loopmt.processes import device_of_this_process
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
+from loopmt.translate.decoder import generate
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
 from loopmt.workflow.translate import choose_stage, load_translators
 
 

@@ -10,8 +10,8 @@ from benchmarks.timing import Plan
 
 from loopmt.export.ct2 import Type, check_installed, write_ct2
 from loopmt.export.network import networks
-from loopmt.export.tokenizer import Subwords
-from loopmt.model.translators import NetworkStack
+from loopmt.text.vocab import Subwords
+from loopmt.translate.networks import NetworkStack
 
 
 def pieces_of(translators: NetworkStack) -> list[str]:

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loopmt.config import spoken_hops
-from loopmt.judge.loops import held_out_text, loops_of
-from loopmt.model.translators import all_hops
 from loopmt.path import LanguagePath
+from loopmt.planning.round_trips import held_out_text, loops_of
 from loopmt.progress import Progress, standard
 from loopmt.text.store import Store
+from loopmt.translate.networks import all_hops
+from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.evaluate import RunEvaluation, Translations
-from loopmt.workflow.memory import CachedTranslator
 from loopmt.workflow.plan import PlanInputs, PlanOptions
 
 

@@ -11,8 +11,8 @@ from benchmarks.timing import Measurement, Plan, Systems, Work, compare
 
 from loopmt.config import Generate
 from loopmt.export.ct2 import Type
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
+from loopmt.translate.networks import NetworkStack
 
 _HOP = Hop("en", "fr")
 _SETTING = ours.Setting("base", 32_000)

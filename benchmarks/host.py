@@ -30,21 +30,21 @@ from benchmarks.machine import describe
 from benchmarks.timing import Json, Plan
 
 from loopmt.config import Generate, MixEntry, Train
+from loopmt.distributed import Processes
 from loopmt.learn import trainer as trainer_module
 from loopmt.learn.gather import Gatherer, Route
 from loopmt.learn.learner import Learner
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
-from loopmt.model import travel as travel_module
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.sieve import LanguageFrequencies, SyntheticTextFilter
-from loopmt.model.translators import NetworkStack
 from loopmt.path import LanguagePath, Pattern
-from loopmt.processes import Processes
 from loopmt.rng import numpy_generator
 from loopmt.run import StageFolder
 from loopmt.text.batch import Batch, choose_lengths, make_shapes
 from loopmt.text.store import Side, Store, StoreWriter, row_indices
 from loopmt.text.vocab import Vocab
+from loopmt.translate import walker as travel_module
+from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
 
 LANGUAGES = ("en", "fr", "es")
 LONGEST = 128

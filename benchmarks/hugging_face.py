@@ -14,14 +14,14 @@ from benchmarks.timing import Plan
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.export.loading import transformers
-from loopmt.export.names import to_hugging_face
 from loopmt.export.network import networks
-from loopmt.model.decoding import padded
-from loopmt.model.losses import shifted
-from loopmt.model.translators import NetworkStack
+from loopmt.pretrained.checkpoint import transformers
+from loopmt.pretrained.weight_names import to_hugging_face
 from loopmt.text.batch import Batch
-from loopmt.text.ids import EOS, PAD, UNK
+from loopmt.text.ragged import EOS, PAD, UNK
+from loopmt.translate.decoder import padded
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.scoring import shifted
 
 
 def marian(translators: NetworkStack, plan: Plan, dtype: torch.dtype) -> Any:

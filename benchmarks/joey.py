@@ -11,8 +11,8 @@ from pathlib import Path
 
 from benchmarks.timing import Plan
 
-from loopmt.model.translators import NetworkStack
 from loopmt.text.batch import BatchShape
+from loopmt.translate.networks import NetworkStack
 
 
 def training(translators: NetworkStack, shape: BatchShape, plan: Plan) -> Callable[[], None]:

@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate, Model
-from loopmt.model.losses import shifted
 from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Layout
+from loopmt.translate.scoring import shifted
 
 DTYPE = torch.bfloat16
 Json = dict[str, Any]
@@ -181,8 +181,8 @@ def decoding(heads: int = 8, length: int = 64, size: int = 64) -> Iterator[Case]
 
 
 def choices() -> Iterator[Case]:
-    from loopmt.model import search
-    from loopmt.model.kernels import choose
+    from loopmt.translate import beam_search
+    from loopmt.translate.kernels import sampling
 
     for rows, size in ((256, 32_000), (4096, 32_000), (1024, 8000)):
         inputs = [numbers(rows, size, gradient=False)]
@@ -193,15 +193,15 @@ def choices() -> Iterator[Case]:
         ):
 
             def kernel(logits: Tensor, how: Generate = how) -> Tensor:
-                return choose.pick(logits, how, None)[1]
+                return sampling.pick(logits, how, None)[1]
 
             def eager(logits: Tensor, how: Generate = how) -> Tensor:
-                return search.pick(logits, how, None)[1]
+                return beam_search.pick(logits, how, None)[1]
 
             yield Case(name, f"{rows}x{size}", kernel, eager, inputs, 2.0 * rows * size)
         yield Case(
-            "likeliest 8", f"{rows}x{size}", lambda logits: choose.likeliest(logits, 8)[0],
-            lambda logits: search.likeliest(logits, 8)[0], inputs, 2.0 * rows * size,
+            "likeliest 8", f"{rows}x{size}", lambda logits: sampling.likeliest(logits, 8)[0],
+            lambda logits: beam_search.likeliest(logits, 8)[0], inputs, 2.0 * rows * size,
         )  # fmt: skip
 
 

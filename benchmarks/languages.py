@@ -23,7 +23,7 @@ import torch
 from benchmarks.scale_text import lexicon
 
 from loopmt.config import load
-from loopmt.processes import Processes
+from loopmt.distributed import Processes
 from loopmt.run import Run
 from loopmt.text.prepare import prepare
 from loopmt.workflow.stages import StopSignal, TrainingContext, assemble, routes_of

@@ -14,16 +14,16 @@ from benchmarks import ours
 from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
 
 from loopmt.config import Generate, MixEntry
+from loopmt.distributed import Processes
 from loopmt.learn.gather import Gatherer, ReadPosition, Route
 from loopmt.learn.learner import Learner
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.sieve import LanguageFrequencies, Mask, SyntheticTextFilter
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import Processes
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
+from loopmt.translate.filters import LanguageFrequencies, Mask, SyntheticTextFilter
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
 
 _RATE = 1e-4
 _HOW = Generate(temperature=1.0, top_k=0)  # of the whole vocabulary, as the peers sample

@@ -14,21 +14,20 @@ from benchmarks.timing import Plan
 
 from loopmt.config import Fuse, Generate, Model, Train
 from loopmt.config import Vocab as VocabConfig
+from loopmt.distributed import Processes
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import generate
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.search import Hypotheses
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
-from loopmt.processes import Processes
 from loopmt.rng import numpy_generator, torch_generator
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.clean import Form
-from loopmt.text.ids import EOS
-from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.ragged import EOS, Ints, Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
+from loopmt.translate.beam_search import Hypotheses
+from loopmt.translate.decoder import generate
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
 
 SEED = 1
 _LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from loopmt.errors import RunError
-from loopmt.judge.analysis import AFTER, matches
-from loopmt.judge.loops import Bools
+from loopmt.planning.analysis import AFTER, matches
+from loopmt.planning.round_trips import Bools
 from loopmt.progress import Silent
 from loopmt.run import write_json
 from loopmt.workflow.analyze import AnalyzeOptions, Judged, RunAnalysis

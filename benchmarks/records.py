@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from loopmt.cli.scorecard import print_scorecard
+from loopmt.cli.score_tables import print_scorecard
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder, read_json, write_json

@@ -16,7 +16,7 @@ from statistics import fmean
 from benchmarks.regime import REGIMES
 from benchmarks.timing import Json
 
-from loopmt.judge.predicted import hit_rate
+from loopmt.planning.predicted import hit_rate
 
 DOCS = Path(__file__).parents[1] / "docs" / "results"
 STAGES = ("vanilla", "vanilla-longer", "dual", "dual-longer", "uniform", "hand", "auto")

@@ -12,9 +12,9 @@ from benchmarks.machine import matrix_peak
 from benchmarks.timing import Json, Measurement, Plan, Systems, Work, compare
 
 from loopmt.config import Model
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.batch import Batch
+from loopmt.translate.networks import NetworkStack
 
 _HOP = Hop("en", "fr")
 

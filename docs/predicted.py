@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from loopmt.judge.plan import VERDICTS
-from loopmt.judge.predicted import Row, hit_rate, outcome_of
+from loopmt.planning.forecast import VERDICTS
+from loopmt.planning.predicted import Row, hit_rate, outcome_of
 
 DOCS = Path(__file__).parent
 COLOURS = {"helps": "tab:green", "may help": "tab:gray", "no signal": "tab:blue", "likely harmful": "tab:red"}

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from conftest import ORDERS, draw_meanings, say
+from loopmt import theory
 from loopmt.cli import app
 from loopmt.errors import RunError, TheoryError
-from loopmt.judge import theory
-from loopmt.judge.analysis import (
+from loopmt.evaluation.metrics import sentence_bleu
+from loopmt.path import Hop, LanguagePath
+from loopmt.planning.analysis import (
     Values,
     beyond_placebo,
     identified,
@@ -28,7 +30,8 @@ from loopmt.judge.analysis import (
     paired,
     threshold_errors,
 )
-from loopmt.judge.loops import (
+from loopmt.planning.paper import accuracy_table, parameter_table
+from loopmt.planning.round_trips import (
     Bools,
     ExactRule,
     HeldOutText,
@@ -40,15 +43,12 @@ from loopmt.judge.loops import (
     loops_of,
     translate_round_trips,
 )
-from loopmt.judge.paper import accuracy_table, parameter_table
-from loopmt.judge.score import sentence_bleu
-from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.moses import tokenize
 from loopmt.text.store import Store
 from loopmt.workflow.analyze import AnalyzeOptions, analyze, control_of, stage_pairs
-from loopmt.workflow.memory import CachedTranslator
+from loopmt.workflow.cached_translator import CachedTranslator
 
 MEANINGS = draw_meanings(60)
 READ = {language: {say(meaning, language): meaning for meaning in draw_meanings(1728)} for language in ORDERS}

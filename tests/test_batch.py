@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopmt.text.batch import Batch, BatchShape, Rows, choose_lengths, interleave, make_shapes, pack
-from loopmt.text.ids import EOS, PAD
-from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
 sequences = st.lists(st.lists(st.integers(3, 60), max_size=6), max_size=8)
 

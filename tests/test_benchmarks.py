@@ -14,9 +14,9 @@ from benchmarks.timing import Json, Measurement, Plan, Work, compare, summary
 from torch.utils.flop_counter import FlopCounterMode
 
 from loopmt.config import Generate
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.batch import BatchShape
+from loopmt.translate.networks import NetworkStack
 
 PLAN = Plan(torch.device("cpu"), repeats=1, tiny=True)
 HOP = Hop("en", "fr")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from loopmt.errors import DataError
-from loopmt.judge.bootstrap import Statistics, bootstrap_difference, mean_statistics
-from loopmt.judge.score import bleu, chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference, mean_statistics
+from loopmt.evaluation.metrics import bleu, chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
 from noisy import corpus, corrupted
 
 
@@ -144,7 +144,7 @@ def test_six_directions_take_about_a_second() -> None:
 
 
 def test_many_samples_of_a_long_test_set_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loopmt.judge.bootstrap.CELLS", 1000)
+    monkeypatch.setattr("loopmt.evaluation.bootstrap.CELLS", 1000)
     values = np.random.default_rng(13).random(300)
     interval = bootstrap_difference([mean_statistics(values)], [mean_statistics(np.zeros(300))], samples=1000)
     assert interval.high - interval.low == pytest.approx(2 * 1.96 * values.std() / math.sqrt(300), rel=0.1)

@@ -30,7 +30,7 @@ from loopmt.serve.limits import RequestLimits  # noqa: E402
 from loopmt.serve.server import address, listen, make_server  # noqa: E402
 from loopmt.serve.watch import Watcher  # noqa: E402
 from loopmt.workflow.samples import Samples  # noqa: E402
-from loopmt.workflow.serving import ServeOptions, load_engine  # noqa: E402
+from loopmt.workflow.serve import ServeOptions, load_engine  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from loopmt.config import Generate, Model
-from loopmt.model import captured
-from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Decoder, generate_each, generate_nbest
-from loopmt.model.limits import DecodeLimits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.rng import torch_generator
+from loopmt.translate import captured_decoder
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.decoder import Decoder, generate_each, generate_nbest
+from loopmt.translate.limits import DecodeLimits
 from recorded import recorder
 
 SIZE = 60
@@ -59,7 +59,7 @@ def test_sources_of_like_length_share_a_shape() -> None:
 
 
 def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(captured, "_MOST_SHAPES", 2)
+    monkeypatch.setattr(captured_decoder, "_MOST_SHAPES", 2)
     _, fast, fixed = speakers()
     for length in (40, 20, 40, 3):
         generate_each(fast, [[5] * length], GREEDY, DecodeLimits())

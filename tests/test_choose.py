@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from loopmt.judge.choose import FAR_BELOW, CandidatePath, RouteQuality, _ratio, choose_loop_weights, share_out
 from loopmt.path import LanguagePath
+from loopmt.planning.loop_choice import FAR_BELOW, CandidatePath, RouteQuality, _ratio, choose_loop_weights, share_out
 from loopmt.progress import Silent
 from loopmt.workflow.train import TrainOptions, train
 from test_loops import assembled, records, stage

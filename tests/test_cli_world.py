@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Cli
 from loopmt.progress import Lines
-from loopmt.world import World
+from loopmt.synthetic import World
 
 
 def test_world_writes_text_to_practise_on(cli: Cli, tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from loopmt.config import Clean
 from loopmt.errors import DataError, MissingExtraError
 from loopmt.text import files
-from loopmt.text.clean import Cleaner, Form, text_hash
+from loopmt.text.clean import Cleaner, Form, Partitions, text_hash
 from loopmt.text.corpus import CorpusReader, LineBlock, blocks, resolve, resolve_set
-from loopmt.text.duplicates import Partitions
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

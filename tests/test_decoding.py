@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate, Model
-from loopmt.model.decoding import Decoder, generate_each, generate_nbest
-from loopmt.model.limits import DecodeLimits
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
-from loopmt.text.ids import EOS, PAD, UNK
+from loopmt.text.ragged import EOS, PAD, UNK
+from loopmt.translate.decoder import Decoder, generate_each, generate_nbest
+from loopmt.translate.limits import DecodeLimits
 
 SIZE = 12
 SILENT = [PAD, UNK, 3, 4]

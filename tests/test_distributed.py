@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
+from loopmt.distributed import Processes
 from loopmt.errors import ConfigError
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
 from loopmt.workflow.train import TrainOptions, train

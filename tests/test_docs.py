@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopmt.config import MixEntry, load
-from loopmt.text.sources import recipe
+from loopmt.text.recipes import recipe
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

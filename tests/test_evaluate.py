@@ -7,14 +7,14 @@ from statistics import fmean
 
 import pytest
 
-from loopmt.cli.scorecard import print_scorecard
+from loopmt.cli.score_tables import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.judge.bootstrap import mean_statistics
-from loopmt.judge.score import chrf_statistics, multi_bleu_statistics
+from loopmt.evaluation.bootstrap import mean_statistics
+from loopmt.evaluation.metrics import chrf_statistics, multi_bleu_statistics
+from loopmt.files.checksums import read_checked
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json
-from loopmt.sealed import read_checked
 from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate, folder_name
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard

@@ -17,17 +17,17 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from loopmt.cli import app
+from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, MissingExtraError, RunError
 from loopmt.export.ct2 import write_ct2
-from loopmt.export.folder import appearing
 from loopmt.export.huggingface import write_hugging_face
 from loopmt.export.network import networks
 from loopmt.export.parity import Parity
-from loopmt.model.translators import NetworkStack
-from loopmt.processes import Processes
+from loopmt.files.folder import appearing
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import NetworkStack
 from loopmt.workflow import export as workflow
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.stages import TrainingContext

@@ -19,8 +19,8 @@ from loopmt.cli import main
 from loopmt.config import load
 from loopmt.errors import DataError
 from loopmt.progress import Silent
-from loopmt.text.fetching import RetryPolicy, download, local_name, mirrored
-from loopmt.text.sources import RECIPES, Recipe, RecipePart, RecipeSide, Remote, recipe
+from loopmt.text.download import RetryPolicy, download, local_name, mirrored
+from loopmt.text.recipes import RECIPES, Recipe, RecipePart, RecipeSide, Remote, recipe
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.fetch import FetchOptions, fetch
 from loopmt.workflow.train import TrainOptions, prepare_run, train

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from loopmt.config import Generate, Model
-from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Decoder, generate_each
-from loopmt.model.fused import Fused
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.losses import shifted
+from loopmt.model.backend import Fused
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.decoder import Decoder, generate_each
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.scoring import shifted
 from recorded import recorder
 
 SIZE = 60

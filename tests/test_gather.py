@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from loopmt.distributed import Processes
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.trainer import Trainer
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Side, Store, StoreWriter

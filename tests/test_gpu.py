@@ -11,19 +11,19 @@ import pytest
 import torch
 
 from loopmt.config import Generate, Model, Train
+from loopmt.distributed import Processes
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
-from loopmt.model import search
-from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Decoder, generate_each
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.losses import row_losses
 from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape
+from loopmt.translate import beam_search
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.decoder import Decoder, generate_each
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.scoring import row_losses
 from loopmt.workflow.train import TrainOptions, train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -134,7 +134,7 @@ def test_gradients_of_kernels(dtype: torch.dtype, networks: int, rows: int, leng
 
 @pytest.mark.parametrize("size", [500, 8000, 32_000])
 def test_kernels_over_large_vocabularies(size: int) -> None:
-    kernels = pytest.importorskip("loopmt.model.kernels.loss"), pytest.importorskip("loopmt.model.kernels.choose")
+    kernels = pytest.importorskip("loopmt.model.kernels.loss"), pytest.importorskip("loopmt.translate.kernels.sampling")
     logits = torch.randn(300, size, device=DEVICE, dtype=torch.bfloat16).requires_grad_()
     target = torch.randint(1, size, (300,), device=DEVICE)
     exact = torch.nn.functional.cross_entropy(logits.float(), target, reduction="none", label_smoothing=0.1)
@@ -144,7 +144,7 @@ def test_kernels_over_large_vocabularies(size: int) -> None:
     torch.testing.assert_close(torch.autograd.grad(found.sum(), logits)[0], slope, rtol=1e-2, atol=1e-4)
     logit_mask = torch.where(torch.arange(size, device=DEVICE) < 3, -torch.inf, logits.detach())
     scores, tokens = kernels[1].likeliest(logit_mask, 10)
-    torch.testing.assert_close(scores, search.likeliest(logit_mask, 10)[0], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(scores, beam_search.likeliest(logit_mask, 10)[0], rtol=1e-4, atol=1e-4)
     assert all(len(set(row)) == 10 for row in tokens.tolist())
     for how in (
         Generate(how="greedy"),
@@ -158,14 +158,14 @@ def test_kernels_over_large_vocabularies(size: int) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}])
 def test_kernels_draw_as_often_as_they_should(settings: dict[str, float]) -> None:
-    choose = pytest.importorskip("loopmt.model.kernels.choose")
+    choose = pytest.importorskip("loopmt.translate.kernels.sampling")
     how = Generate(how="sample", **{"temperature": 1.0, "top_k": 0} | settings)
     logits = torch.randn(1, 3000, device=DEVICE).mul(3).expand(200_000, -1).contiguous()
     counts = (
         torch.stack(
             [
                 torch.bincount(choice(logits[start : start + 20_000], how, None)[0], minlength=3000)
-                for choice in (choose.pick, search.pick)
+                for choice in (choose.pick, beam_search.pick)
                 for start in range(0, 200_000, 20_000)
             ]
         )
@@ -199,11 +199,11 @@ def test_hypotheses_attend_to_their_source_together(source: int) -> None:
 
 @pytest.mark.parametrize("width", [2, 4, 5, 16])
 def test_beams_grow_in_place(width: int) -> None:
-    kernels, draw = pytest.importorskip("loopmt.model.kernels.remember"), torch.Generator(DEVICE).manual_seed(1)
-    beams = search.start_search([96] * 300, Generate(how="beam", beam=width), DEVICE)
-    assert isinstance(beams, search.Beams)
+    kernels, draw = pytest.importorskip("loopmt.translate.kernels.beam"), torch.Generator(DEVICE).manual_seed(1)
+    beams = beam_search.start_search([96] * 300, Generate(how="beam", beam=width), DEVICE)
+    assert isinstance(beams, beam_search.Beams)
     for number in range(80):
-        fast = search.subset(beams, torch.arange(300, device=DEVICE))
+        fast = beam_search.subset(beams, torch.arange(300, device=DEVICE))
         fast.fuse = lambda function: getattr(kernels, function.__name__, function)
         logits = torch.randn(300 * width, 50, device=DEVICE, generator=draw) * 2
         position = torch.tensor(number, device=DEVICE)

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
-from loopmt.model.losses import losses_with
-from loopmt.model.smoothed import smoothed_losses
+from loopmt.model.loss import smoothed_losses
 from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Layout
-from loopmt.text.ids import PAD
+from loopmt.text.ragged import PAD
+from loopmt.translate.scoring import losses_with
 
 SIZE = 50
 

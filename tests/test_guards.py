@@ -10,14 +10,14 @@ import pytest
 
 from loopmt.config import MixEntry
 from loopmt.config import Vocab as VocabConfig
+from loopmt.learn.alarms import AlarmMonitor
 from loopmt.learn.gather import Route
-from loopmt.learn.guards import AlarmMonitor
-from loopmt.model.sieve import LanguageFrequencies, SyntheticTextFilter
-from loopmt.model.travel import HopRecord
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.clean import Form
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
+from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
+from loopmt.translate.walker import HopRecord
 
 HOP = Hop("en", "fr")
 ROUTES = [Route(number, LanguagePath.parse("en>fr>es>en"), MixEntry(path="en>fr>es>en"), 0) for number in range(2)]

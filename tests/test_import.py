@@ -17,21 +17,21 @@ from typer.testing import CliRunner
 from checkpoints import experiment_text, imported_as, make_m2m, make_opus, pieces_of
 from loopmt.cli import app
 from loopmt.config import Generate, loads
+from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError
-from loopmt.export.generator import HuggingFaceGenerator
-from loopmt.export.imported import Imported, ImportOptions
-from loopmt.export.names import from_hugging_face
-from loopmt.export.start import check_fits, starting_weights
-from loopmt.judge.validate import held_out, loss_by_hop
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.translators import NetworkStack
-from loopmt.model.travel import Rollout, generate_along
+from loopmt.evaluation.validation import held_out, loss_by_hop
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import Processes
+from loopmt.pretrained.checkpoint import Imported, ImportOptions
+from loopmt.pretrained.generator import HuggingFaceGenerator
+from loopmt.pretrained.start import check_fits, starting_weights
+from loopmt.pretrained.weight_names import from_hugging_face
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.dry_run import describe
 from loopmt.workflow.export import ExportOptions as ExportWish
 from loopmt.workflow.export import export

@@ -22,25 +22,26 @@ if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("kernels run on a CPU only with TRITON_INTERPRET=1", allow_module_level=True)
 
 from loopmt.config import Generate, Model
-from loopmt.learn import learner
-from loopmt.model import search
 from loopmt.model.accelerated import Accelerated
 from loopmt.model.adam import Adam, AdamStep
-from loopmt.model.captured import CapturedDecoder
-from loopmt.model.decoding import Decoder, generate_nbest
+from loopmt.model.adam import adam_step as reference_adam_step
 from loopmt.model.kernels.activate import bias_act
 from loopmt.model.kernels.adam import adam_step
+from loopmt.model.kernels.ancestors import move
 from loopmt.model.kernels.attend import attend_cross, attend_self
-from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
-from loopmt.model.kernels.remember import grown, move, spoken
 from loopmt.model.kernels.residual import residual_norm
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.losses import shifted
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
+from loopmt.translate import beam_search
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.decoder import Decoder, generate_nbest
+from loopmt.translate.kernels.beam import extended, extended_beams
+from loopmt.translate.kernels.sampling import likeliest, pick
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.scoring import shifted
 from recorded import recorder
 
 
@@ -287,7 +288,7 @@ def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
     logits = logits.mul(2).round().div(2) if coarse else logits
     logits[:, :2] = -torch.inf
     found, tokens = likeliest(logits, count)
-    expected, _ = search.likeliest(logits, count)
+    expected, _ = beam_search.likeliest(logits, count)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     prefixes = [row[scores > -torch.inf] for row, scores in zip(tokens, found, strict=True)]
     assert all(len(set(row.tolist())) == len(row) for row in prefixes)
@@ -302,7 +303,7 @@ def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
 def test_the_one_likeliest(size: int, how: Generate) -> None:
     logits = 3 * normal(1, 3, size)
     logits[:, 0] = -torch.inf
-    for one, other in zip(pick(logits, how, None), search.pick(logits, how, None), strict=True):
+    for one, other in zip(pick(logits, how, None), beam_search.pick(logits, how, None), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
@@ -313,7 +314,7 @@ def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> 
     logits[:, 0] = -torch.inf
     tokens, scores = pick(logits, how, torch.Generator().manual_seed(1))
     torch.testing.assert_close(scores, logits[0].log_softmax(-1)[tokens])
-    other, _ = search.pick(logits, how, torch.Generator().manual_seed(2))
+    other, _ = beam_search.pick(logits, how, torch.Generator().manual_seed(2))
     counts = torch.stack([torch.bincount(draws, minlength=24) for draws in (tokens, other)])
     often = counts.sum(0) > 20
     pearson = ((counts[0] - counts[1])[often] ** 2 / counts.sum(0)[often]).sum()
@@ -328,13 +329,13 @@ def test_one_more_token(rows: int) -> None:
     prefixes = torch.randint(3, 9, (rows, length), generator=draw)
     ended, longest = torch.arange(rows) % 3 == 1, torch.arange(rows) % 2 + 4
     now = longest, position, torch.randint(1, 4, (rows,), generator=draw), normal(2, rows)
-    expected = search.extended((prefixes, normal(1, rows), ended, prefixes[:, 2].clone()), *now)
-    found = spoken((prefixes.clone(), normal(1, rows), ended.clone(), prefixes[:, 2].clone()), *now)
+    expected = beam_search.extended((prefixes, normal(1, rows), ended, prefixes[:, 2].clone()), *now)
+    found = extended((prefixes.clone(), normal(1, rows), ended.clone(), prefixes[:, 2].clone()), *now)
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
 
 
-def beams(rows: int, width: int, length: int, position: int) -> search.BeamState:
+def beams(rows: int, width: int, length: int, position: int) -> beam_search.BeamState:
     """Some hypotheses of each sentence have ended, of some sentences none and of some all."""
     prefixes = torch.zeros(2, rows, width, length, dtype=torch.long)
     prefixes[..., :position] = torch.randint(
@@ -362,9 +363,9 @@ def test_beams_grow(width: int, choices: int, length: int, position: int, penalt
     longest[2] = position  # at its limit
     logprobs = normal(4, rows * width, choices).abs().neg().sort(-1, descending=True).values
     tokens = torch.stack([torch.randperm(12, generator=draw)[:choices] for _ in range(rows * width)])
-    now = search.BeamStep(longest, place, (place + 1) ** penalty, logprobs, tokens)
-    expected, parents = search.extended_beams(kept, now)
-    found, rows_found = grown(tuple(tensor.clone() for tensor in kept), now)  # type: ignore[arg-type]
+    now = beam_search.BeamStep(longest, place, (place + 1) ** penalty, logprobs, tokens)
+    expected, parents = beam_search.extended_beams(kept, now)
+    found, rows_found = extended_beams(tuple(tensor.clone() for tensor in kept), now)  # type: ignore[arg-type]
     for number in (1, 3):
         assert torch.equal(found[number], expected[number])
         real = expected[number] > -torch.inf
@@ -392,7 +393,7 @@ def test_adam(decay: float) -> None:
     adam, places = Adam(0.9, 0.98, 1e-9, decay), 2100
     states = [[normal(seed, 3, places).abs() for seed in range(4)] for _ in range(2)]
     good, steps = torch.tensor([True, False, True]), torch.tensor([1.0, 4.0, 900.0])
-    for state, step in zip(states, (learner.adam_step, adam_step), strict=True):
+    for state, step in zip(states, (reference_adam_step, adam_step), strict=True):
         state[3][1] = torch.nan  # what a network that is left out has come to
         step(AdamStep(*state, torch.tensor([0.5, 1.0, 2.0]), good, steps, torch.tensor(1e-2), adam))  # type: ignore[arg-type,call-arg]
     for one, other in zip(*states, strict=True):

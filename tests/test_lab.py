@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loopmt import theory
 from loopmt.errors import MissingExtraError, TheoryError
-from loopmt.judge import theory
-from loopmt.judge.lab import LabSettings, draw, run_lab
-from loopmt.judge.lab.experiments import dual_record, length_curve, predict, theorem1_finding, triangle_finding
-from loopmt.judge.lab.languages import Array, LabStart, vanilla
-from loopmt.judge.lab.learning import DUAL, TRIANGLE, loops_of, softmax, train, train_every_hop
-from loopmt.judge.lab.measuring import LabRoundTrip, conditional_likelihood, decode, dual_truth, likelihood, tally
+from loopmt.lab import LabSettings, draw, run_lab
+from loopmt.lab.experiments import dual_record, length_curve, predict, theorem1_finding, triangle_finding
+from loopmt.lab.languages import Array, LabStart, vanilla
+from loopmt.lab.learning import DUAL, TRIANGLE, loops_of, softmax, train, train_every_hop
+from loopmt.lab.measuring import LabRoundTrip, conditional_likelihood, decode, dual_truth, likelihood, tally
 
 SMALL = LabSettings(meanings=12, sentences=2, worlds=2, steps=8)
 

@@ -1,4 +1,4 @@
-"""The house: which room may look at which, and what may be said only in some of them. Read from the source."""
+"""Which package may import which, and what may be done only in some of them. Read from the source."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ import pytest
 import loopmt.errors
 
 ROOT = Path(loopmt.errors.__file__).parent
-FLOORS = [  # a room may look at rooms on floors below its own; helpers are for everyone
+LAYERS = [  # a package may import those of the layers before its own; helpers are for everyone
     {"errors", "rng"},
-    {"path", "sealed", "lock"},
-    {"config", "strangers"},
-    {"world"},
-    {"text"},  # may ask the world to draw text
-    {"model"},
-    {"run"},
-    {"learn", "judge", "serve", "export"},  # never each other
+    {"path", "files"},
+    {"config"},
+    {"synthetic", "theory"},
+    {"text", "run"},
+    {"model", "commands"},
+    {"translate", "lab"},
+    {"evaluation", "pretrained"},
+    {"planning"},
+    {"learn", "serve", "export", "report"},  # never each other
     {"workflow"},
     {"cli"},
     {"__init__", "__main__"},
 ]
-HELPERS = {"progress", "processes", "terminal"}
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+HELPERS = {"progress", "distributed"}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
-def room(file: Path) -> str:
+def package(file: Path) -> str:
     return file.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
@@ -40,7 +42,7 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def rooms_seen(file: Path) -> Iterator[str]:
+def packages_seen(file: Path) -> Iterator[str]:
     for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
             yield from (name.name.split(".")[1] for name in node.names if name.name.startswith("loopmt."))
@@ -58,24 +60,24 @@ def named(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_a_room_looks_only_at_rooms_below(file: Path) -> None:
-    here = room(file)
-    for there in rooms_seen(file):
+def test_a_package_imports_only_lower_layers(file: Path) -> None:
+    here = package(file)
+    for there in packages_seen(file):
         if there == here or there in HELPERS:
             continue
-        assert here not in HELPERS, f"a helper is for everyone and needs no one: {there}"
-        assert FLOOR[there] < FLOOR[here], f"{here} looks at {there}"
+        assert here not in HELPERS, f"a helper imports nothing of ours: {there}"
+        assert LAYER[there] < LAYER[here], f"{here} imports {there}"
 
 
-def test_every_room_is_on_the_plan() -> None:
-    assert {room(file) for file in MODULES} <= FLOOR.keys() | HELPERS
+def test_every_package_has_a_layer() -> None:
+    assert {package(file) for file in MODULES} <= LAYER.keys() | HELPERS
 
 
 def test_the_plan_is_drawn_in_the_documentation() -> None:
     """`ARCHITECTURE.md` names every room in the first column of its table."""
     rows = (ROOT.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
     drawn = {name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)", row.split("|")[1])}
-    assert drawn == (FLOOR.keys() | HELPERS) - {"__init__", "__main__"}
+    assert drawn == (LAYER.keys() | HELPERS) - {"__init__", "__main__"}
 
 
 def private_names_seen(file: Path) -> Iterator[str]:
@@ -99,7 +101,7 @@ def test_what_is_private_stays_in_its_module(file: Path) -> None:
     assert not set(private_names_seen(file))
 
 
-def test_there_is_no_room_for_what_has_no_room() -> None:
+def test_no_module_is_a_drawer_for_everything() -> None:
     assert not [file for file in MODULES if file.stem in {"utils", "util", "helpers", "common", "misc"}]
 
 
@@ -145,7 +147,7 @@ def test_no_text_is_run_as_a_program() -> None:
 def test_help_needs_no_torch() -> None:
     """What `loopmt --help` imports, it imports at the top of the command line's modules."""
     for file in MODULES:
-        if room(file) in {"cli", "path", "errors", "config", "progress", "__main__"}:
+        if package(file) in {"cli", "path", "errors", "config", "progress", "__main__"}:
             top = [node for node in tree(file).body if isinstance(node, ast.Import | ast.ImportFrom)]
             names = {
                 (node.module or "").split(".")[0]

@@ -12,27 +12,20 @@ import pytest
 import torch
 
 from loopmt.config import Model, Train
+from loopmt.distributed import Processes
 from loopmt.errors import DivergedError
-from loopmt.learn.learner import (
-    Learner,
-    LossTally,
-    adam_step,
-    fused_adam_step,
-    learning_rate,
-    logmeanexp_factors,
-)
-from loopmt.model.adam import Adam, AdamStep
-from loopmt.model.losses import row_losses
-from loopmt.model.precision import precision
+from loopmt.learn.learner import Learner, LossTally, learning_rate, logmeanexp_factors
+from loopmt.model.adam import Adam, AdamStep, adam_step, fused_adam_step
+from loopmt.model.backend import precision
 from loopmt.model.transformer import NO_DROPOUT
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape, Rows, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.scoring import row_losses
 from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
 

@@ -16,9 +16,9 @@ import torch
 
 import loopmt
 from loopmt.config import expansions, spoken_hops, taught_hops
+from loopmt.distributed import Processes
 from loopmt.errors import CollapseError, ConfigError
 from loopmt.learn.trainer import Trainer, ValidationScores
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Json, Run, StageFolder, write_checkpoint
 from loopmt.text.vocab import Vocab

@@ -19,8 +19,8 @@ import torch
 
 from loopmt.config import Train
 from loopmt.errors import ExhaustedError
-from loopmt.learn.splitting import BatchSplitter
-from loopmt.model.exhausted import explain_out_of_memory, in_halves, is_out_of_memory
+from loopmt.learn.learner import BatchSplitter
+from loopmt.model.out_of_memory import explain_out_of_memory, in_halves, is_out_of_memory
 from loopmt.text.batch import Batch, BatchShape
 
 SCRIPT = """
@@ -30,11 +30,11 @@ import numpy as np, torch
 from loopmt.config import Generate, Model, Train
 from loopmt.errors import LoopmtError
 from loopmt.learn.learner import Learner
-from loopmt.model.decoding import decode
-from loopmt.model.limits import Limits
-from loopmt.model.translators import Translators
+from loopmt.translate.decoder import decode
+from loopmt.translate.limits import Limits
+from loopmt.translate.networks import Translators
 from loopmt.path import Hop
-from loopmt.processes import Processes
+from loopmt.distributed import Processes
 from loopmt.text.batch import Batch, Shape
 from loopmt.text.vocab import Vocab
 

@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from loopmt.config import loads
+from loopmt.distributed import Processes
 from loopmt.errors import ConfigError
 from loopmt.learn.gather import GatheredRound
 from loopmt.learn.trainer import Trainer
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.scoring import dual_cross_entropy, negative_log_likelihood
-from loopmt.model.travel import Rollout, generate_along
 from loopmt.path import Hop
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
-from loopmt.text.subwords import Merges, SubwordDropout
+from loopmt.text.subword_dropout import Merges, SubwordDropout
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.scoring import dual_cross_entropy, negative_log_likelihood
+from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.stages import TrainingContext, routes_of, starting_point
 from loopmt.workflow.train import TrainOptions, train
 from test_loops import CPU, assembled, records, stage

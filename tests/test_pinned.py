@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from loopmt.config import MixEntry, Model, Train
+from loopmt.distributed import Processes
 from loopmt.learn.gather import Gatherer, ReadPosition, Route
-from loopmt.model.sieve import SyntheticTextFilter
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import Processes
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Batch, BatchShape, Rows, interleave, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
+from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.networks import NetworkStack
 
 SHAPES = [BatchShape(32, 8), BatchShape(16, 16), BatchShape(8, 32)]
 HOPS = ("en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr")

@@ -14,25 +14,26 @@ from typer.testing import CliRunner
 
 from conftest import EXPERIMENT
 from loopmt.cli import app
-from loopmt.cli.loops import print_plan
+from loopmt.cli.plan_tables import print_plan
 from loopmt.config import Experiment, expansions, loads, supervised_shares
 from loopmt.errors import DataError, TheoryError
-from loopmt.judge.analysis import before_training
-from loopmt.judge.loops import Bools, Verdicts, loops_of
-from loopmt.judge.pilot import Pilot, judge_pilot
-from loopmt.judge.plan import (
+from loopmt.path import Hop, LanguagePath
+from loopmt.planning.analysis import before_training
+from loopmt.planning.forecast import (
     VERDICTS,
+    Pilot,
     decide,
     forecast_directions,
     forecast_loop,
+    judge_pilot,
     loop_of,
     rank_pivots,
     route_quality,
     too_weak,
     training_path,
 )
-from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
-from loopmt.path import Hop, LanguagePath
+from loopmt.planning.round_trips import Bools, Verdicts, loops_of
+from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.progress import Silent
 from loopmt.workflow.analyze import AnalyzeOptions, analyze
 from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan

@@ -10,8 +10,8 @@ import pytest
 
 from conftest import EXPERIMENT
 from loopmt.config import loads
-from loopmt.judge.plan import VERDICTS
-from loopmt.judge.predicted import hit_rate, is_hit, outcome_of, predicted_rows
+from loopmt.planning.forecast import VERDICTS
+from loopmt.planning.predicted import hit_rate, is_hit, outcome_of, predicted_rows
 
 HEAD = {"rule": "exact", "stage": "vanilla", "pilot_updates": 8}  # of a plan
 

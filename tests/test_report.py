@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from loopmt.cli import app
 from loopmt.errors import MissingExtraError, RunError
-from loopmt.judge.report.page import page
+from loopmt.files.checksums import read_checked
 from loopmt.path import Pattern
 from loopmt.progress import Silent
+from loopmt.report.page import page
 from loopmt.run import Run, read_json, write_json
-from loopmt.sealed import read_checked
 from loopmt.workflow.analyze import AnalyzeOptions as AnalyzeWish
 from loopmt.workflow.analyze import analyze
 from loopmt.workflow.evaluate import EvaluateOptions as EvaluateWish

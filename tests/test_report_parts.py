@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopmt.config import loads
-from loopmt.judge.report.followed import chosen_loops, difference
-from loopmt.judge.report.gather import _stage
-from loopmt.judge.report.graph import BANDS, band, graph, limits_of
-from loopmt.judge.report.tables import paper_tables, regime, seed_tables
-from loopmt.judge.report.training import MEAN, curves, thinned
 from loopmt.path import LanguagePath, Pattern
+from loopmt.report.followed import chosen_loops, difference
+from loopmt.report.gather import _stage
+from loopmt.report.graph import BANDS, band, graph, limits_of
+from loopmt.report.tables import paper_tables, regime, seed_tables
+from loopmt.report.training import MEAN, curves, thinned
 from loopmt.run import Json
 
 

@@ -23,7 +23,7 @@ import torch
 from loopmt.errors import RunError, StoppedError
 from loopmt.progress import Lines, Silent
 from loopmt.run import Run, StageFolder
-from loopmt.workflow.side_by_side import _end_of
+from loopmt.workflow.parallel_stages import _end_of
 from loopmt.workflow.train import TrainOptions, train
 
 ASK = Callable[..., TrainOptions]

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from loopmt.errors import DamagedError, LockedError, RunError
-from loopmt.export.imported import ImportOptions
-from loopmt.learn.saving import CheckpointWriter
+from loopmt.learn.resume import CheckpointWriter
 from loopmt.path import Hop
+from loopmt.pretrained.checkpoint import ImportOptions
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run, StageFolder, read_json, write_checkpoint, write_json
 from loopmt.workflow.demo import demo

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from loopmt.errors import DataError
 from loopmt.progress import Silent
 from loopmt.text.corpus import Source
+from loopmt.text.recipes import RecipePart, TextBlock
 from loopmt.text.sampling import deal
-from loopmt.text.sources import RecipePart, TextBlock
 
 
 def column(folder: Path, language: str, rows: int) -> Path:

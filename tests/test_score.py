@@ -24,8 +24,8 @@ from typer.testing import CliRunner, Result
 
 from loopmt.cli.score import score
 from loopmt.errors import DataError, MissingExtraError
-from loopmt.judge.bootstrap import bootstrap_difference
-from loopmt.judge.score import (
+from loopmt.evaluation.bootstrap import bootstrap_difference
+from loopmt.evaluation.metrics import (
     chrf_statistics,
     comet_statistics,
     moses,
@@ -195,7 +195,7 @@ def test_comet_reads_a_local_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_pat
     module = ModuleType("comet")
     module.load_from_checkpoint = lambda path, local_files_only: Network()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "comet", module)
-    monkeypatch.setattr("loopmt.judge.score.version", lambda package: "2.2")
+    monkeypatch.setattr("loopmt.evaluation.metrics.version", lambda package: "2.2")
     checkpoint = tmp_path / "model.ckpt"
     with pytest.raises(MissingExtraError, match=r"model\.ckpt: no such COMET checkpoint"):
         comet_statistics(["s"], ["a"], ["a"], checkpoint)

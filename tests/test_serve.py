@@ -22,9 +22,9 @@ from loopmt.errors import ConfigError, DamagedError, ExhaustedError, MissingExtr
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
 from loopmt.serve.watch import new_records
-from loopmt.serve.words import similarity
+from loopmt.serve.word_diff import similarity
 from loopmt.workflow.samples import Samples
-from loopmt.workflow.serving import LoadedEngine, ServeOptions, load_engine, serve
+from loopmt.workflow.serve import LoadedEngine, ServeOptions, load_engine, serve
 from serving import SENTENCE, SMALL, ask, running, service_of
 
 

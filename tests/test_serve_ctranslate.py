@@ -12,7 +12,7 @@ from loopmt.errors import MissingExtraError
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.text.store import Store
-from loopmt.workflow.serving import LoadedEngine, ServeOptions, load_engine
+from loopmt.workflow.serve import LoadedEngine, ServeOptions, load_engine
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from loopmt.progress import Silent
 from loopmt.serve.batching import Batcher
 from loopmt.serve.limits import AdmissionControl, RateLimit, RefusedError, is_loopback, usual_rate
 from loopmt.serve.server import listen
-from loopmt.workflow.serving import ServeOptions, load_engine
+from loopmt.workflow.serve import ServeOptions, load_engine
 from serving import SMALL, Slow, ask, running, service_of
 
 

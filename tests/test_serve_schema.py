@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopmt.progress import Silent
-from loopmt.workflow.serving import ServeOptions, load_engine
+from loopmt.workflow.serve import ServeOptions, load_engine
 from serving import running, service_of
 
 pytest.importorskip("schemathesis", reason="schemathesis is not installed")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopmt.path import Hop, LanguagePath, ways
-from loopmt.serve.walks import RoundTripPlan
-from loopmt.serve.words import differences, similarity, words
+from loopmt.serve.round_trips import RoundTripPlan
+from loopmt.serve.word_diff import differences, similarity, words
 
 
 def test_ways_go_where_there_are_translators() -> None:

@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from loopmt.cli.tables import number_table
-from loopmt.progress import Lines
-from loopmt.terminal import visible
+from loopmt.progress import Lines, visible
 
 EVIL = "[/] \x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
 SHOWN = r"\x1b[31m\x1b]0;title\x07 \x9b2J \u202e"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loopmt import theory
 from loopmt.errors import TheoryError
-from loopmt.judge import theory
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text("utf-8"))
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loopmt.judge import theory
+from loopmt import theory
 
 hundredths = st.integers(0, 100).map(lambda k: Fraction(k, 100))
 weights = st.integers(0, 20)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from loopmt.distributed import Processes
 from loopmt.learn.trainer import Trainer, ValidationScores
-from loopmt.model.travel import HopRecord, Rollout
 from loopmt.path import Hop
-from loopmt.processes import Processes
 from loopmt.progress import Silent
 from loopmt.run import Json
+from loopmt.translate.walker import HopRecord, Rollout
 from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from loopmt.config import Model
 from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer, drop, positions
 from loopmt.model.weights import Layout
-from loopmt.text.ids import EOS, PAD
+from loopmt.text.ragged import EOS, PAD
 
 SIZE = 37
 

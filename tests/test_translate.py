@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from loopmt import Generate, LoopmtError, Translator, load
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.judge.score import sacre_bleu
-from loopmt.model.translators import NetworkStack
+from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
-from loopmt.text.ids import EOS, PAD
+from loopmt.text.ragged import EOS, PAD
+from loopmt.translate.networks import NetworkStack
 from loopmt.workflow.translate import checked_path, growing_chunks, join_pieces, load_translators, split_in_two
 
 SENTENCE = "The small child hears the kind cat often."

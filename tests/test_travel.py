@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from loopmt.config import Generate
+from loopmt.distributed import Processes
 from loopmt.errors import PathError
-from loopmt.model.decoding import generate_each
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.sieve import SyntheticTextFilter
-from loopmt.model.translators import NetworkStack, all_hops
-from loopmt.model.travel import Rollout, generate_along
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import Processes
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
+from loopmt.translate.decoder import generate_each
+from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack, all_hops
+from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.stages import TrainingContext
 
 GREEDY, SAMPLE = Generate(how="greedy"), Generate(how="sample", top_k=5, temperature=1.0)

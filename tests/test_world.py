@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from loopmt.errors import DataError
 from loopmt.rng import numpy_generator
-from loopmt.world import LANGUAGES, SIZES, Clause, Meaning, NounPhrase, Relative, World, english, write_corpora
-from loopmt.world.families import Words
-from loopmt.world.lexicon import Lexicon
-from loopmt.world.sense import Sense
-from loopmt.world.space import Space
+from loopmt.synthetic import LANGUAGES, SIZES, Clause, Meaning, NounPhrase, Relative, World, english, write_corpora
+from loopmt.synthetic.families import Words
+from loopmt.synthetic.lexicon import Lexicon
+from loopmt.synthetic.sense import Sense
+from loopmt.synthetic.space import Space
 
 WORLDS = {size: World(size) for size in SIZES}
 FULL = WORLDS["full"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations, product
 from pathlib import Path
 
-from loopmt.world import Meaning, World, write_corpora
+from loopmt.synthetic import Meaning, World, write_corpora
 
 
 def _lines(folder: Path, pattern: str) -> Iterator[tuple[str, str, str]]:

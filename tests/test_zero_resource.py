@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 from conftest import EXPERIMENT, AskFor
 from loopmt.cli import app
 from loopmt.config import expansions, loads
-from loopmt.judge.analysis import Estimate
-from loopmt.judge.score import moses, sentence_bleu
-from loopmt.judge.suggest import LOOPS, as_toml, suggest_weights
-from loopmt.judge.zero_resource import missing, zero_resource
+from loopmt.evaluation.metrics import moses, sentence_bleu
 from loopmt.path import Hop, LanguagePath, ways
+from loopmt.planning.analysis import Estimate
+from loopmt.planning.suggest import LOOPS, as_toml, suggest_weights
+from loopmt.planning.zero_resource import missing, zero_resource
 from loopmt.progress import Silent
 from loopmt.run import read_json
 from loopmt.text.store import Store

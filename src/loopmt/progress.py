@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
-
-from loopmt.terminal import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBars
@@ -128,3 +127,12 @@ class Bars:
 def standard() -> Progress:
     """Bars if a person watches standard error, lines if not."""
     return Bars() if sys.stderr.isatty() else Lines()
+
+
+# Line feed and tab are harmless; the last two ranges turn the reading order around, or are half a character.
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """The text with control characters spelt out, as in \\x1b."""
+    return _ACTIVE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -28,9 +28,9 @@ from torch import Tensor
 from loopmt.config import Experiment
 from loopmt.config.check import check
 from loopmt.errors import DamagedError, LoopmtError, RunError, listed
-from loopmt.lock import lock_owner, locked
-from loopmt.sealed import file_digest, read_checked, read_json_object, with_checksum
-from loopmt.strangers import foreign_files, suggest_run
+from loopmt.files.checksums import file_digest, read_checked, read_json_object, with_checksum
+from loopmt.files.foreign import foreign_files, suggest_run
+from loopmt.files.lock import lock_owner, locked
 
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports

@@ -31,7 +31,7 @@ from loopmt.cli import (
     world,
 )
 from loopmt.errors import LoopmtError
-from loopmt.terminal import visible
+from loopmt.progress import visible
 
 
 class _Verb(TyperCommand):

@@ -43,7 +43,7 @@ def analyze(
 
     Example: loopmt analyze loopmt-demo
     """
-    from loopmt.cli.loops import print_analysis
+    from loopmt.cli.plan_tables import print_analysis
     from loopmt.progress import standard
     from loopmt.workflow.analyze import GRID, AnalyzeOptions
     from loopmt.workflow.analyze import analyze as run_analyze
@@ -102,7 +102,7 @@ def plan(
 
     Example: loopmt plan loopmt-demo --pilot 200
     """
-    from loopmt.cli.loops import print_plan
+    from loopmt.cli.plan_tables import print_plan
     from loopmt.progress import standard
     from loopmt.workflow.plan import PlanOptions
     from loopmt.workflow.plan import plan as run_plan

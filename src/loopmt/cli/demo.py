@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopmt.cli.options import SetOption
-from loopmt.terminal import visible
+from loopmt.progress import visible
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -85,7 +85,7 @@ def import_(
 
     Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/mine
     """
-    from loopmt.export.imported import ImportOptions
+    from loopmt.pretrained.checkpoint import ImportOptions
     from loopmt.workflow.importing import direction as parse
     from loopmt.workflow.importing import import_translator
 

@@ -10,7 +10,7 @@ import typer
 
 
 def _complete_recipe(incomplete: str) -> list[str]:
-    from loopmt.text.sources import RECIPES
+    from loopmt.text.recipes import RECIPES
 
     return [name for name in RECIPES if name.startswith(incomplete)]
 
@@ -39,7 +39,7 @@ def fetch(
     Example: loopmt fetch multi30k
     """
     from loopmt.progress import standard
-    from loopmt.text.sources import recipe
+    from loopmt.text.recipes import recipe
     from loopmt.workflow.fetch import FetchOptions, fetch
 
     if name is None:
@@ -56,7 +56,7 @@ def fetch(
 
 
 def _list() -> None:
-    from loopmt.text.sources import RECIPES, recipe
+    from loopmt.text.recipes import RECIPES, recipe
 
     for name in RECIPES:
         typer.echo(f"{name:12}{recipe(name).about}")

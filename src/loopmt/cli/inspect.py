@@ -30,7 +30,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
 
     Example: loopmt show loopmt-demo
     """
-    from loopmt.cli.scorecard import print_setbacks
+    from loopmt.cli.score_tables import print_setbacks
     from loopmt.workflow.show import overview
 
     found = overview(run)

@@ -79,7 +79,7 @@ def lab(
 
     Example: loopmt lab --out loopmt-lab --seed 1
     """
-    from loopmt.judge.lab import LabSettings, draw, require_matplotlib, run_lab
+    from loopmt.lab import LabSettings, draw, require_matplotlib, run_lab
     from loopmt.progress import standard
 
     settings = LabSettings(meanings=meanings, sentences=sentences, worlds=worlds, steps=steps, seed=seed)

@@ -16,7 +16,7 @@ def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = N
 
     Example: loopmt prepare examples/multi30k.toml --run runs/multi30k
     """
-    from loopmt.judge.again import resume_command
+    from loopmt.commands import resume_command
     from loopmt.progress import standard
     from loopmt.workflow.train import TrainOptions, prepare_run
 
@@ -55,7 +55,7 @@ def train(
 
     Example: loopmt train examples/multi30k.toml --set train.tokens=2048 --stop-after 9m
     """
-    from loopmt.processes import is_main_process
+    from loopmt.distributed import is_main_process
     from loopmt.progress import standard
     from loopmt.workflow.show import after_training
     from loopmt.workflow.train import TrainOptions, train

@@ -46,8 +46,8 @@ def serve(
     """
     from loopmt.progress import standard
     from loopmt.serve.limits import RequestLimits, usual_rate
-    from loopmt.workflow.serving import ServeOptions
-    from loopmt.workflow.serving import serve as run_serve
+    from loopmt.workflow.serve import ServeOptions
+    from loopmt.workflow.serve import serve as run_serve
 
     limits = RequestLimits(
         characters, texts, queue=queue, seconds=seconds, rate=usual_rate(host) if rate is None else rate

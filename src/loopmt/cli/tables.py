@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
 
-from loopmt.terminal import visible
+from loopmt.progress import visible
 
 _HYPHEN = re.compile(r"(?<=\w-)(?=\w)")
 _ENDLESS = 1000  # a file and a pipe have no width of their own

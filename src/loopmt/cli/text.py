@@ -119,7 +119,7 @@ def _given(context: typer.Context, *names: str) -> str:
 
 @contextmanager
 def _translator(run: Path, stage: str | None, backend: BackendOption, kind: Numbers) -> Iterator[Translator]:
-    from loopmt.workflow.serving import ServeOptions, load_engine
+    from loopmt.workflow.serve import ServeOptions, load_engine
     from loopmt.workflow.translate import load
 
     order = ServeOptions(run, stage, backend=backend.value, kind=kind.value)
@@ -176,7 +176,7 @@ def evaluate(
 
     Example: loopmt evaluate loopmt-demo --path "fr>en>es"
     """
-    from loopmt.cli.scorecard import print_scorecard
+    from loopmt.cli.score_tables import print_scorecard
     from loopmt.path import LanguagePath
     from loopmt.progress import standard
     from loopmt.workflow.evaluate import EvaluateOptions

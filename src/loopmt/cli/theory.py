@@ -13,9 +13,9 @@ from rich.table import Table
 
 from loopmt.cli.tables import console
 from loopmt.errors import TheoryError
-from loopmt.judge.theory import fill
-from loopmt.judge.theory.cases import jsonable
-from loopmt.judge.theory.summary import (
+from loopmt.theory import fill
+from loopmt.theory.cases import jsonable
+from loopmt.theory.summary import (
     Answers,
     Row,
     dual_answers,

@@ -44,7 +44,7 @@ def world(
     Example: loopmt world corpora --pair en-fr=900 --pair en-es=900 --mono 6000
     """
     from loopmt.progress import standard
-    from loopmt.world import World, write_corpora
+    from loopmt.synthetic import World, write_corpora
 
     names = [name.strip() for name in languages.split(",") if name.strip()]
     pairs = dict(map(_count, pair or [f"{names[0]}-{name}=500" for name in names[1:]]))

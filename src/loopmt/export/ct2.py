@@ -15,10 +15,10 @@ from torch import Tensor
 from loopmt.errors import MissingExtraError
 from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
-from loopmt.export.tokenizer import Subwords
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
-from loopmt.text.ids import EOS, PAD, UNK
+from loopmt.text.ragged import EOS, PAD, UNK
+from loopmt.text.vocab import Subwords
 
 Type = Literal["float32", "int8", "int8_float16"]
 _MOST_PLACES = 1024

@@ -11,15 +11,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from loopmt.errors import ConfigError
-from loopmt.export.loading import load_model, load_tokenizer, transformers
-from loopmt.export.names import to_hugging_face
 from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
 from loopmt.export.tokenizer import write_tokenizer
-from loopmt.model.search import hypothesis
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
-from loopmt.text.ids import EOS, PAD, UNK
+from loopmt.pretrained.checkpoint import load_model, load_tokenizer, transformers
+from loopmt.pretrained.weight_names import to_hugging_face
+from loopmt.text.ragged import EOS, PAD, UNK
+from loopmt.translate.beam_search import hypothesis
 
 _SHAPES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
 _MOST_PLACES = 1024

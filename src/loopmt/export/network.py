@@ -10,9 +10,9 @@ from typing import Literal
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import NetworkStack
 
 Kind = Literal["bpe", "unigram"]
 

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.model.decoding import Decoder, generate_each, padded
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop
-from loopmt.text.ids import EOS, PAD
-from loopmt.text.ragged import Ragged
+from loopmt.text.ragged import EOS, PAD, Ragged
+from loopmt.translate.decoder import Decoder, generate_each, padded
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
 
 TOLERANCE = 1e-4  # of logits
 _LONGEST = 96  # subwords of an output; beyond that a poor network only repeats itself

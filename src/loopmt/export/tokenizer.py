@@ -8,58 +8,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import sentencepiece
 
 from loopmt.export.network import ExportedNetwork, Kind
 from loopmt.text import clean, vocab
 from loopmt.text.clean import Form
-from loopmt.text.ids import EOS, PAD, UNK
-
-_NEVER = -1e6
-
-
-@dataclass(frozen=True)
-class Subwords:
-    """The pieces of a sentencepiece model, in the order of their ids."""
-
-    file: Path
-
-    @cached_property
-    def _processor(self) -> Any:
-        return sentencepiece.SentencePieceProcessor(model_file=str(self.file))
-
-    @cached_property
-    def pieces(self) -> list[str]:
-        return [self._processor.id_to_piece(one) for one in range(self._processor.get_piece_size())]
-
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        return {piece: one for one, piece in enumerate(self.pieces)}
-
-    def score(self, one: int) -> float:
-        """Of what is no text, so low that no text is read as it."""
-        return float(self._processor.get_score(one)) if self._is_text(one) else _NEVER
-
-    @property
-    def spells_bytes(self) -> bool:
-        return "<0x00>" in self.ids
-
-    def merges(self) -> Iterator[tuple[str, str]]:
-        """Every way to make a piece of two others, the best piece first."""
-        text = {piece for one, piece in enumerate(self.pieces) if self._is_text(one)}
-        for piece in sorted(text, key=lambda piece: (-self.score(self.ids[piece]), self.ids[piece])):
-            halves = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))
-            yield from ((left, right) for left, right in halves if left in text and right in text)
-
-    def _is_text(self, one: int) -> bool:
-        processor = self._processor
-        return not (processor.is_control(one) or processor.is_byte(one) or processor.is_unknown(one))
+from loopmt.text.ragged import EOS, PAD, UNK
+from loopmt.text.vocab import Subwords
 
 
 def write_tokenizer(network: ExportedNetwork, folder: Path) -> None:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Train
+from loopmt.distributed import Processes
 from loopmt.learn.learner import Learner
-from loopmt.model.captured import record
-from loopmt.model.translators import NetworkStack
-from loopmt.processes import Processes
 from loopmt.text.batch import Batch, BatchShape
-from loopmt.text.ids import EOS, PAD
+from loopmt.text.ragged import EOS, PAD
+from loopmt.translate.captured_decoder import record
+from loopmt.translate.networks import NetworkStack
 
 
 @dataclass

@@ -18,19 +18,19 @@ import numpy as np
 import torch
 
 from loopmt.config import Generate, MixEntry, Train
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.precision import precision
-from loopmt.model.scoring import Floats, dual_cross_entropy
-from loopmt.model.sieve import SyntheticTextFilter
-from loopmt.model.translators import NetworkStack
-from loopmt.model.travel import HopRecord, Rollout, generate_along
+from loopmt.distributed import Processes, synchronize
+from loopmt.model.backend import precision
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import Processes, synchronize
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import BatchShape, Rows, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store, row_indices
-from loopmt.text.subwords import SubwordDropout
+from loopmt.text.subword_dropout import SubwordDropout
+from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.scoring import Floats, dual_cross_entropy
+from loopmt.translate.walker import HopRecord, Rollout, generate_along
 
 _SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths

@@ -10,22 +10,23 @@ Shapes: N networks, P weights, B rows, L length, J paths.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from loopmt.config import Train
-from loopmt.learn.splitting import BatchSplitter
-from loopmt.model.adam import Adam, AdamStep
+from loopmt.distributed import Processes
+from loopmt.errors import ExhaustedError
+from loopmt.model.adam import Adam, AdamStep, adam_step, fused_adam_step
+from loopmt.model.backend import precision
 from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
-from loopmt.model.losses import losses_with
-from loopmt.model.precision import precision
+from loopmt.model.out_of_memory import ERRORS, is_out_of_memory
 from loopmt.model.transformer import Dropout
-from loopmt.model.translators import NetworkStack
-from loopmt.processes import Processes
-from loopmt.text.batch import Batch
+from loopmt.text.batch import Batch, BatchShape
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.scoring import losses_with
 
 
 @dataclass
@@ -177,32 +178,6 @@ class Learner:
             self.translators.copies["ema"].copy_(tensors["ema"])
 
 
-def adam_step(step: AdamStep) -> None:
-    """In as few passes over the weights as it takes."""
-    adam, steps, good, rate = step.adam, step.steps.clamp_min(1), step.good, step.rate
-    gradient = step.gradient.mul_(step.scale[:, None]).masked_fill_(~good[:, None], 0)
-    step.first.lerp_(gradient, ((1 - adam.beta1) * good)[:, None])
-    step.second.lerp_(gradient.square_(), ((1 - adam.beta2) * good)[:, None])
-    size = (rate * good / (1 - adam.beta1**steps))[:, None]
-    root = torch.sqrt(step.second).mul_((1 - adam.beta2**steps).rsqrt()[:, None]).add_(adam.epsilon)
-    if adam.weight_decay:
-        step.weights.mul_((1 - rate * adam.weight_decay * good)[:, None])
-    step.weights.sub_(torch.mul(step.first, size).div_(root))
-    gradient.zero_()
-
-
-def fused_adam_step(step: AdamStep) -> None:
-    """The same by torch's kernel for CPUs, in one pass; which networks are good must be known here."""
-    adam = step.adam
-    for row in step.good.nonzero()[:, 0].tolist():
-        torch._fused_adamw_(
-            [step.weights[row]], [step.gradient[row]], [step.first[row]], [step.second[row]], [], [step.steps[row]],
-            lr=float(step.rate), beta1=adam.beta1, beta2=adam.beta2, eps=adam.epsilon, weight_decay=adam.weight_decay,
-            amsgrad=False, maximize=False, grad_scale=1 / step.scale[row],
-        )  # fmt: skip
-    step.gradient.zero_()
-
-
 def logmeanexp_factors(losses_NB: Tensor, groups_NB: Tensor) -> Tensor:
     """Weights that turn a sum of losses into -log of the mean likelihood of each group, times the group's size.
 
@@ -230,3 +205,47 @@ def learning_rate(train: Train, update: int, budget: int | None = None) -> float
         last = train.max_updates if budget is None else budget
         return train.learning_rate * max(0, last + 1 - update) / max(1, last + 1 - train.warmup)
     return train.learning_rate * math.sqrt(max(train.warmup, 1) / update)
+
+
+class BatchSplitter:
+    """Remembers which shapes did not fit, so that they are tried once and no more."""
+
+    def __init__(self, train: Train) -> None:
+        self.train = train
+        self.halved: set[BatchShape] = set()
+
+    def add(self, batch: Batch, add: Callable[[Batch], None]) -> None:
+        """Add a batch, whole or in halves; nothing was added by an attempt that failed."""
+        if batch.shape not in self.halved:
+            try:
+                return add(batch)
+            except ERRORS as error:
+                if not is_out_of_memory(error) or not self._may_split(batch):
+                    raise self._explained(error, batch, "which cannot be halved") from None
+            self.halved.add(batch.shape)
+            torch.manual_seed(torch.initial_seed())  # the same dropout, however far the attempt came
+        for part in range(2):
+            try:
+                add(batch.part(part, 2))
+            except ERRORS as error:
+                raise self._explained(error, batch, "and on half of it") from None
+        return None
+
+    def _may_split(self, batch: Batch) -> bool:
+        """Rows that combine stay together; a sharded network is computed by all processes in step."""
+        rows, groups = batch.shape.rows, batch.groups_NB
+        if rows % 2 or self.train.shard:
+            return False
+        across = (groups[:, rows // 2 - 1] == groups[:, rows // 2]) & (groups[:, rows // 2] >= 0)
+        return not bool(across.any())
+
+    def _explained(self, error: Exception, batch: Batch, tried: str) -> Exception:
+        if not is_out_of_memory(error):
+            return error
+        train, shape = self.train, batch.shape
+        parts, tokens = 4 * train.accumulate, max(8, train.tokens // 4)
+        return ExhaustedError(
+            f"memory ran out on a batch of {shape.rows} rows of {shape.length} places, {tried}. "
+            f"Set train.accumulate = {parts} (the same updates in smaller parts: the run goes on from its "
+            f"last checkpoint), or train.tokens = {tokens} and give the stage another name."
+        )

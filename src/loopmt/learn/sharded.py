@@ -20,14 +20,14 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from loopmt.config import Train
+from loopmt.distributed import Processes
 from loopmt.learn.learner import Learner, logmeanexp_factors
-from loopmt.model.losses import shifted
-from loopmt.model.precision import precision
+from loopmt.model.backend import precision
 from loopmt.model.transformer import Dropout, Transformer, source_mask
-from loopmt.model.translators import NetworkStack
 from loopmt.model.weights import Weights
-from loopmt.processes import Processes
-from loopmt.text.ids import PAD
+from loopmt.text.ragged import PAD
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.scoring import shifted
 
 
 class ShardedPart(nn.Module):

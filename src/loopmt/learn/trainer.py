@@ -15,17 +15,16 @@ import numpy as np
 import torch
 
 from loopmt.config import Train
+from loopmt.distributed import Processes, synchronize
 from loopmt.errors import CollapseError, DivergedError
+from loopmt.learn.alarms import Alarm, AlarmMonitor
 from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition, Route, largest_group
-from loopmt.learn.guards import Alarm, AlarmMonitor
 from loopmt.learn.learner import Learner, learning_rate
-from loopmt.learn.saving import CheckpointWriter
-from loopmt.learn.standing import LogWindow, TrainingState
-from loopmt.model.translators import NetworkStack
-from loopmt.processes import Processes, synchronize
+from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, BatchShape, pack
+from loopmt.translate.networks import NetworkStack
 
 
 @dataclass(frozen=True)

@@ -6,26 +6,20 @@ does not cover (attention dropout, long sequences) is left to the eager network.
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.model.kernels.activate import bias_act
-from loopmt.model.kernels.adam import adam_step
+from loopmt.model.kernels.ancestors import move
 from loopmt.model.kernels.attend import SIZES, attend_cross, attend_self, fits
-from loopmt.model.kernels.choose import likeliest, pick
 from loopmt.model.kernels.decode import attend_past, attend_source
 from loopmt.model.kernels.linear import linear
 from loopmt.model.kernels.loss import cross_entropy
-from loopmt.model.kernels.remember import grown, move, spoken
+from loopmt.model.kernels.registry import kernel_of
 from loopmt.model.kernels.residual import residual_norm
 from loopmt.model.transformer import Cache, Dropout, Function, Layer, Make, Memory, Transformer
 from loopmt.model.weights import Weights
-
-_INSTEAD = {kernel.__name__: kernel for kernel in (adam_step, grown, likeliest, pick, spoken)}
-"""Kernels for functions of other rooms, by the name that they share."""
 
 
 def suits(model: Model) -> bool:
@@ -85,7 +79,7 @@ class Accelerated(Transformer):
         return cross_entropy(logits.flatten(0, -2), target_NBT.flatten(), smoothing, bias).view(target_NBT.shape)
 
     def fuse(self, function: Function) -> Function:
-        return cast(Function, _INSTEAD.get(function.__name__, function))
+        return kernel_of(function)
 
     def _linear(self, layer: Layer, name: str, x: Tensor) -> Tensor:
         return linear(x, layer[f"{name}.weight"], layer[f"{name}.bias"])

@@ -1,10 +1,13 @@
-"""Adam on flat rows: what one step reads and writes. How it is computed depends on the device."""
+"""Adam on flat rows of weights: the reference step, which the fast versions for CPU and CUDA are tested against."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from loopmt.model.kernels.registry import has_kernel
 
 
 @dataclass(frozen=True)
@@ -30,3 +33,30 @@ class AdamStep:
     steps: Tensor  # (N,), this one counted
     rate: Tensor
     adam: Adam
+
+
+@has_kernel("loopmt.model.kernels.adam:adam_step")
+def adam_step(step: AdamStep) -> None:
+    """In as few passes over the weights as it takes."""
+    adam, steps, good, rate = step.adam, step.steps.clamp_min(1), step.good, step.rate
+    gradient = step.gradient.mul_(step.scale[:, None]).masked_fill_(~good[:, None], 0)
+    step.first.lerp_(gradient, ((1 - adam.beta1) * good)[:, None])
+    step.second.lerp_(gradient.square_(), ((1 - adam.beta2) * good)[:, None])
+    size = (rate * good / (1 - adam.beta1**steps))[:, None]
+    root = torch.sqrt(step.second).mul_((1 - adam.beta2**steps).rsqrt()[:, None]).add_(adam.epsilon)
+    if adam.weight_decay:
+        step.weights.mul_((1 - rate * adam.weight_decay * good)[:, None])
+    step.weights.sub_(torch.mul(step.first, size).div_(root))
+    gradient.zero_()
+
+
+def fused_adam_step(step: AdamStep) -> None:
+    """The same by torch's kernel for CPUs, in one pass; which networks are good must be known here."""
+    adam = step.adam
+    for row in step.good.nonzero()[:, 0].tolist():
+        torch._fused_adamw_(
+            [step.weights[row]], [step.gradient[row]], [step.first[row]], [step.second[row]], [], [step.steps[row]],
+            lr=float(step.rate), beta1=adam.beta1, beta2=adam.beta2, eps=adam.epsilon, weight_decay=adam.weight_decay,
+            amsgrad=False, maximize=False, grad_scale=1 / step.scale[row],
+        )  # fmt: skip
+    step.gradient.zero_()

@@ -20,10 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.linear import matmul
-from loopmt.model.smoothed import smoothed_losses
-from loopmt.model.weights import Weights
-from loopmt.text.ids import PAD
+from loopmt.model.loss import smoothed_losses
+from loopmt.model.weights import Weights, matmul
+from loopmt.text.ragged import PAD
 
 Layer = Mapping[str, Tensor]
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -15,9 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.linear import matmul
 from loopmt.rng import torch_generator
-from loopmt.text.ids import PAD
+from loopmt.text.ragged import PAD
 
 _IN_LAYER = re.compile(r"((?:en|de)coder\.\d+)\.(.+)")
 _ALIGN = 64  # weights start at multiples of this, so that matrix kernels read aligned rows
@@ -141,3 +140,17 @@ def _linear(name: str, inputs: int, outputs: int) -> Shapes:
 
 def _norm(name: str, width: int) -> Shapes:
     return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
+
+
+def matmul(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor) -> Tensor:
+    """x (N, ..., I) times each network's own matrix, plus its bias."""
+    if x.shape[0] == 1:
+        return F.linear(x, weight_NOI.squeeze(0), bias_NO.squeeze(0))
+    spread = (-1, *([1] * (x.dim() - 2)), bias_NO.shape[1])
+    return product(x, weight_NOI) + bias_NO.view(spread)
+
+
+def product(x: Tensor, weight_NOI: Tensor) -> Tensor:
+    if x.shape[0] == 1:
+        return F.linear(x, weight_NOI.squeeze(0))
+    return torch.bmm(x.flatten(1, -2), weight_NOI.transpose(1, 2)).view(*x.shape[:-1], weight_NOI.shape[1])

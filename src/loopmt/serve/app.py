@@ -16,14 +16,14 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from loopmt.errors import DamagedError, LoopmtError, PathError
+from loopmt.progress import visible
 from loopmt.run import Json
 from loopmt.serve import messages, pages
 from loopmt.serve.batching import Batcher, Engine
-from loopmt.serve.door import RequestGuard, refused
+from loopmt.serve.guard import RequestGuard, refused
 from loopmt.serve.limits import AdmissionControl, RefusedError, RequestLimits
-from loopmt.serve.walks import RoundTripPlan, RoundTrips
+from loopmt.serve.round_trips import RoundTripPlan, RoundTrips
 from loopmt.serve.watch import Watcher
-from loopmt.terminal import visible
 
 _LOG = logging.getLogger("uvicorn.error")  # where uvicorn puts what went wrong
 _NOT_LOADED = "the finished stage cannot be loaded"

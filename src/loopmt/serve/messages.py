@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from loopmt.serve.words import Kind
+from loopmt.serve.word_diff import Kind
 from loopmt.text.vocab import replace_surrogates
 
 # An answer may quote a text, and no answer can spell half a character.

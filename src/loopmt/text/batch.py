@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from loopmt.rng import numpy_generator
-from loopmt.text.ids import EOS, PAD
-from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
 
 @dataclass(frozen=True)

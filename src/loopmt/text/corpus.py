@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from loopmt.errors import DataError, listed
-from loopmt.text.files import ENDINGS, HashedFile, damage_named, lines
-from loopmt.text.tmx import units
+from loopmt.text.files import ENDINGS, HashedFile, damage_named, lines, units
 
 Row = tuple[bytes, ...]
 

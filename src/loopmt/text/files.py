@@ -8,8 +8,9 @@ import io
 import itertools
 import lzma
 import sys
+import xml.etree.ElementTree as ElementTree
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -166,3 +167,66 @@ def _decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
                 f"{name}, line {number} is not UTF-8 (byte 0x{line[error.start]:02x}). "
                 "Convert the text, for example with iconv, or remove the line."
             ) from None
+
+
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_CODES = frozenset({"bpt", "ept", "ph", "it", "ut"})
+
+
+def units(file: IO[bytes], name: str, languages: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
+    seen: set[str] = set()
+    found = False
+    for unit in _elements(file, name):
+        segments = _segments(unit)
+        seen.update(segments)
+        row = [_segment(segments, language) for language in languages]
+        if None not in row:
+            found = True
+            yield tuple(text.encode() for text in row if text is not None)
+    if not found:
+        known = ", ".join(sorted(seen)) or "none"
+        raise DataError(f"{name} has no unit with {' and '.join(languages)}; its languages are: {known}.")
+
+
+def _elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
+    """Every <tu>, dropped from the tree once it has been looked at, so that memory stays flat."""
+    parents: list[ElementTree.Element] = []
+    try:
+        for event, element in ElementTree.iterparse(file, events=("start", "end")):
+            if event == "start":
+                parents.append(element)
+                continue
+            parents.pop()
+            if element.tag == "tu":
+                yield element
+                parents[-1].clear() if parents else None
+    except ElementTree.ParseError as error:
+        raise DataError(f"{name}, line {error.position[0]} is not well-formed TMX: {error}.") from None
+    except (LookupError, ValueError) as error:
+        raise DataError(f"{name} is not TMX that can be read: {error}.") from None
+
+
+def _segments(unit: ElementTree.Element) -> dict[str, str]:
+    segments: dict[str, str] = {}
+    for variant in unit.iter("tuv"):
+        language = (variant.get(_LANG) or variant.get("lang") or "").lower().replace("_", "-")
+        segment = variant.find("seg")
+        if segment is not None:
+            segments.setdefault(language, "".join(_text(segment)).replace("\n", " "))
+    return segments
+
+
+def _text(element: ElementTree.Element) -> Iterator[str]:
+    """The text of a segment; what an editing tool's codes enclose is not text."""
+    yield element.text or ""
+    for child in element:
+        if child.tag not in _CODES:
+            yield from _text(child)
+        yield child.tail or ""
+
+
+def _segment(segments: dict[str, str], language: str) -> str | None:
+    """The segment of `en`, `EN` or `en-GB` when asked for en."""
+    code = language.lower().replace("_", "-")
+    matches = (text for tag, text in segments.items() if tag == code or tag.startswith(f"{code}-"))
+    return next(matches, None)

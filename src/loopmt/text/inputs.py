@@ -117,7 +117,7 @@ def as_files(data: Data) -> Data:
 
 
 def draw(data: Data, root: Path, scratch: Path, languages: Sequence[str], seed: int, progress: Progress) -> None:
-    from loopmt.world import World, write_corpora
+    from loopmt.synthetic import World, write_corpora
 
     world = data.world
     assert world is not None

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loopmt.text.ids import EOS
-
 Ints = npt.NDArray[np.int64]
 
 
@@ -71,3 +69,6 @@ class Ragged:
         table *= places < lengths[:, None]  # PAD is 0
         table[np.arange(len(table)), lengths] = EOS
         return table
+
+
+PAD, EOS, UNK = 0, 1, 2  # a decoder starts from padding: there is no begin

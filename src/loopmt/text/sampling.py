@@ -14,7 +14,7 @@ from loopmt.errors import DataError
 from loopmt.progress import Progress
 from loopmt.rng import permute
 from loopmt.text.corpus import CorpusReader, Row, Source
-from loopmt.text.sources import RecipePart, TextBlock
+from loopmt.text.recipes import RecipePart, TextBlock
 
 _CHUNK = 2**16
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loopmt.errors import DamagedError, DataError
+from loopmt.files.checksums import read_checked, with_checksum
 from loopmt.rng import Indices, permute
-from loopmt.sealed import read_checked, with_checksum
 from loopmt.text.ragged import Ragged
 
 Tokens = npt.NDArray[np.uint16]

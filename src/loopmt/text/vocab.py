@@ -13,7 +13,8 @@ import json
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain, repeat, takewhile
 from pathlib import Path
 from typing import Any, Protocol, SupportsInt
@@ -23,13 +24,14 @@ import sentencepiece
 
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
+from loopmt.files.checksums import read_checked, with_checksum
 from loopmt.rng import permute
-from loopmt.sealed import read_checked, with_checksum
 from loopmt.text import moses
 from loopmt.text.clean import Form
-from loopmt.text.ids import EOS, PAD, UNK
+from loopmt.text.ragged import EOS, PAD, UNK
 
 _VERSION = 1
+_NEVER = -1e6
 _AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
 _FIRST_TAG = 3
 SPACE = "\u2581"
@@ -270,3 +272,41 @@ def _explained(message: str, size: int, name: str) -> str:
             f"alone are {needed[1]}. Set vocab.size to more than {needed[1]}, or vocab.byte_fallback = false."
         )
     return f"no {name} vocabulary of {size} pieces can be learnt from this text: {message}"
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """The pieces of a sentencepiece model, in the order of their ids."""
+
+    file: Path
+
+    @cached_property
+    def _processor(self) -> Any:
+        return sentencepiece.SentencePieceProcessor(model_file=str(self.file))
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        return [self._processor.id_to_piece(one) for one in range(self._processor.get_piece_size())]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {piece: one for one, piece in enumerate(self.pieces)}
+
+    def score(self, one: int) -> float:
+        """Of what is no text, so low that no text is read as it."""
+        return float(self._processor.get_score(one)) if self._is_text(one) else _NEVER
+
+    @property
+    def spells_bytes(self) -> bool:
+        return "<0x00>" in self.ids
+
+    def merges(self) -> Iterator[tuple[str, str]]:
+        """Every way to make a piece of two others, the best piece first."""
+        text = {piece for one, piece in enumerate(self.pieces) if self._is_text(one)}
+        for piece in sorted(text, key=lambda piece: (-self.score(self.ids[piece]), self.ids[piece])):
+            halves = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))
+            yield from ((left, right) for left, right in halves if left in text and right in text)
+
+    def _is_text(self, one: int) -> bool:
+        processor = self._processor
+        return not (processor.is_control(one) or processor.is_byte(one) or processor.is_unknown(one))

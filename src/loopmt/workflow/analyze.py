@@ -12,18 +12,18 @@ from pathlib import Path
 
 from loopmt.config import Experiment, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
-from loopmt.judge.analysis import beyond_placebo, identified, latent, observed, threshold_errors
-from loopmt.judge.loops import CorrectnessRule, ExactRule, ThresholdRule, Verdicts, held_out_text, loops_of
-from loopmt.judge.paper import RULES as PAPER_RULES
-from loopmt.judge.paper import accuracy_table, parameter_table
-from loopmt.judge.predicted import hit_rate, predicted_rows
-from loopmt.judge.theory.cases import jsonable
-from loopmt.model.translators import all_hops
 from loopmt.path import LanguagePath
+from loopmt.planning.analysis import beyond_placebo, identified, latent, observed, threshold_errors
+from loopmt.planning.paper import RULES as PAPER_RULES
+from loopmt.planning.paper import accuracy_table, parameter_table
+from loopmt.planning.predicted import hit_rate, predicted_rows
+from loopmt.planning.round_trips import CorrectnessRule, ExactRule, ThresholdRule, Verdicts, held_out_text, loops_of
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Store
-from loopmt.workflow.memory import CachedTranslator
+from loopmt.theory.cases import jsonable
+from loopmt.translate.networks import all_hops
+from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import choose_stage
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from loopmt.judge.loops import ExactRule, Verdicts, count_verdicts, held_out_text
-from loopmt.judge.theory import estimate_observed
 from loopmt.path import Hop, LanguagePath
+from loopmt.planning.round_trips import ExactRule, Verdicts, count_verdicts, held_out_text
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
 from loopmt.text.store import Store
+from loopmt.theory import estimate_observed
+from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
-from loopmt.workflow.memory import CachedTranslator
 from loopmt.workflow.report import write_report
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.train import TrainOptions, train

@@ -11,22 +11,21 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
+from loopmt.distributed import Processes, device_of_this_process
 from loopmt.learn.gather import GatheredRound, Gatherer, Route, largest_group
 from loopmt.learn.learner import Learner, learning_rate
-from loopmt.model.precision import precision
-from loopmt.model.translators import NetworkStack
+from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
-from loopmt.processes import Processes, device_of_this_process
-from loopmt.progress import Progress
+from loopmt.progress import Progress, visible
 from loopmt.run import Run
-from loopmt.terminal import visible
 from loopmt.text.batch import Batch, BatchShape, pack
 from loopmt.text.inputs import Inputs, as_files
 from loopmt.text.manifest import Manifest
-from loopmt.text.prepared import prepared, settings_of
+from loopmt.text.prepare import prepared, settings_of
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import NetworkStack
 from loopmt.workflow import stages
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.train import TrainOptions

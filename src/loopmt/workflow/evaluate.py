@@ -17,16 +17,16 @@ from urllib.parse import quote
 
 from loopmt.config import Experiment, spoken_hops
 from loopmt.errors import DamagedError, DataError, PathError, RunError
-from loopmt.judge.bootstrap import mean_statistics
-from loopmt.judge.score import MetricInput, comet_statistics, surface_statistics
-from loopmt.judge.validate import Agree
-from loopmt.model.translators import all_hops
+from loopmt.evaluation.bootstrap import mean_statistics
+from loopmt.evaluation.metrics import MetricInput, comet_statistics, surface_statistics
+from loopmt.evaluation.validation import Agree
 from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.manifest import Manifest
 from loopmt.text.parallel import default_jobs, ordered_map
 from loopmt.text.store import Store
+from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.translate import Translator, choose_stage, load

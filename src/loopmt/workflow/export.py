@@ -11,18 +11,18 @@ import numpy as np
 import torch
 
 from loopmt.errors import DataError, RunError
+from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.export.ct2 import CTranslate2Model, Type, check_installed, write_ct2
-from loopmt.export.folder import appearing
 from loopmt.export.huggingface import HuggingFaceModel, check_exportable, write_hugging_face
 from loopmt.export.network import ExportedNetwork, networks
 from loopmt.export.parity import ExportedModel, Parity, ParityText, compare
 from loopmt.export.readme import Format
-from loopmt.judge.score import sacre_bleu
-from loopmt.model.translators import NetworkStack
+from loopmt.files.folder import appearing
 from loopmt.path import Hop
 from loopmt.progress import Progress
 from loopmt.run import Run, write_json
 from loopmt.text.store import Store
+from loopmt.translate.networks import NetworkStack
 from loopmt.workflow.translate import choose_stage, load_translators
 
 _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopmt.errors import DataError, listed
+from loopmt.files.checksums import file_digest
 from loopmt.progress import Progress
 from loopmt.run import Json, write_json
-from loopmt.sealed import file_digest
 from loopmt.text.archives import check_text, unpack
 from loopmt.text.corpus import Source
-from loopmt.text.fetching import PATIENT, RetryPolicy, UnreachableError, download, local_name
+from loopmt.text.download import PATIENT, RetryPolicy, UnreachableError, download, local_name
+from loopmt.text.recipes import Recipe, RecipePart, RecipeSide, Remote
 from loopmt.text.sampling import deal, join
-from loopmt.text.sources import Recipe, RecipePart, RecipeSide, Remote
 
 RECORD = "fetched.json"
 

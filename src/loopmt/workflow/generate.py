@@ -17,17 +17,17 @@ import numpy as np
 import torch
 
 from loopmt.config import Generate, Stage, Train
+from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DamagedError, LockedError, PathError, RunError, listed
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.precision import precision
-from loopmt.model.sieve import SyntheticTextFilter
-from loopmt.model.translators import NetworkStack
-from loopmt.model.travel import Rollout, generate_along
+from loopmt.model.backend import precision
 from loopmt.path import LanguagePath
-from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Side
+from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.stages import TrainingContext, text_filter_of
 from loopmt.workflow.translate import choose_stage, load_translators, one_line
 

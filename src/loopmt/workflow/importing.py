@@ -8,14 +8,14 @@ import torch
 
 from loopmt.config import Experiment
 from loopmt.errors import ConfigError, PathError
-from loopmt.export.generator import HuggingFaceGenerator
-from loopmt.export.imported import Imported, ImportOptions
-from loopmt.export.importing import import_hugging_face
-from loopmt.export.start import check_fits, starting_weights
-from loopmt.model.foreign import TextTranslator
-from loopmt.model.translators import NetworkStack
 from loopmt.path import Hop, LanguagePath
+from loopmt.pretrained.checkpoint import Imported, ImportOptions
+from loopmt.pretrained.generator import HuggingFaceGenerator
+from loopmt.pretrained.importing import import_hugging_face
+from loopmt.pretrained.start import check_fits, starting_weights
 from loopmt.run import Json, Run
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.text_translator import TextTranslator
 
 
 def direction(text: str) -> Hop:

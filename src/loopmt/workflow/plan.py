@@ -12,9 +12,12 @@ from pathlib import Path
 from statistics import fmean
 
 from loopmt.config import Experiment, MixEntry, Stage, spoken_hops, taught_hops
+from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DataError, RunError
-from loopmt.judge.analysis import share_of
-from loopmt.judge.loops import (
+from loopmt.path import Hop, LanguagePath, ways
+from loopmt.planning.analysis import share_of
+from loopmt.planning.forecast import WORTH, Pilot, forecast_directions, judge_pilot, route_quality, training_path
+from loopmt.planning.round_trips import (
     CorrectnessRule,
     ExactRule,
     HeldOutText,
@@ -24,20 +27,16 @@ from loopmt.judge.loops import (
     held_out_text,
     loops_of,
 )
-from loopmt.judge.pilot import Pilot, judge_pilot
-from loopmt.judge.plan import WORTH, forecast_directions, route_quality, training_path
-from loopmt.judge.suggest import LOOPS, as_toml, free_name, suggest_weights
-from loopmt.judge.theory.cases import jsonable
-from loopmt.judge.zero_resource import ZeroResource, missing, zero_resource
-from loopmt.model.translators import all_hops
-from loopmt.path import Hop, LanguagePath, ways
-from loopmt.processes import Processes, device_of_this_process
+from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
+from loopmt.planning.zero_resource import ZeroResource, missing, zero_resource
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
 from loopmt.text.store import Store
+from loopmt.theory.cases import jsonable
+from loopmt.translate.networks import all_hops
 from loopmt.workflow.analyze import GRID
-from loopmt.workflow.display import Display
-from loopmt.workflow.memory import CachedTranslator
+from loopmt.workflow.cached_translator import CachedTranslator
+from loopmt.workflow.observers import Display
 from loopmt.workflow.stages import StopSignal, TrainingContext, judge_of, train_stage
 from loopmt.workflow.translate import choose_stage
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from loopmt.config import Experiment, expansions, spoken_hops
 from loopmt.errors import DamagedError, RunError
-from loopmt.judge.loops import held_out_text
-from loopmt.judge.report.followed import CheckedTest, chosen_loops, show
-from loopmt.judge.report.gather import gather
-from loopmt.judge.report.page import page
-from loopmt.judge.report.pictures import require_extra
-from loopmt.judge.report.tables import seed_tables
-from loopmt.model.translators import all_hops
+from loopmt.planning.round_trips import held_out_text
 from loopmt.progress import Progress
+from loopmt.report.followed import CheckedTest, chosen_loops, show
+from loopmt.report.gather import gather
+from loopmt.report.page import page
+from loopmt.report.pictures import require_extra
+from loopmt.report.tables import seed_tables
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.store import Store
-from loopmt.workflow.memory import CachedTranslator
+from loopmt.translate.networks import all_hops
+from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.show import overview
 from loopmt.workflow.stages import judge_of
 

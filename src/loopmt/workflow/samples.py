@@ -9,11 +9,11 @@ from torch import Tensor
 
 from loopmt.config import spoken_hops
 from loopmt.errors import DamagedError
-from loopmt.model.translators import NetworkStack, all_hops, stored_size
 from loopmt.path import Hop
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import NetworkStack, all_hops, stored_size
 from loopmt.workflow.translate import Translator
 
 _MOST = 12  # directions shown

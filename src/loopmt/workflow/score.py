@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from loopmt.errors import DataError
-from loopmt.judge.bootstrap import Statistics, bootstrap_difference
-from loopmt.judge.score import chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
+from loopmt.evaluation.metrics import chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
 from loopmt.text import moses
 from loopmt.text.files import read_files
 

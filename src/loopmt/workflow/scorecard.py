@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from typing import Any, TypeVar
 
 from loopmt.config import Compare, Experiment, tuned
-from loopmt.judge.bootstrap import Statistics, bootstrap_difference
+from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
 

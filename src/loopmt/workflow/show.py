@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, spoken_hops
-from loopmt.judge.again import resume_command
-from loopmt.model.translators import all_hops
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
+from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
 
 

@@ -20,25 +20,25 @@ import numpy as np
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
+from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
-from loopmt.judge.choose import CandidatePath, choose_loop_weights
-from loopmt.judge.validate import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
+from loopmt.evaluation.validation import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
 from loopmt.learn.learner import Learner
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
-from loopmt.model.exhausted import explain_out_of_memory
-from loopmt.model.precision import precision
-from loopmt.model.sieve import LanguageFrequencies, SyntheticTextFilter
-from loopmt.model.translators import NetworkStack, all_hops, stored_size
+from loopmt.model.backend import precision
+from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import Processes
+from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
+from loopmt.translate.networks import NetworkStack, all_hops, stored_size
 from loopmt.workflow.importing import generators, import_digests, start_imported
 
 _SAME_SIGNAL = 2.0  # seconds in which a terminal and torchrun may pass on the same Ctrl-C
@@ -157,7 +157,7 @@ def judge_of(experiment: Experiment) -> Agree | None:
     """The exact judge, where the text is drawn from the built-in languages."""
     if experiment.data.world is None:
         return None
-    from loopmt.world import World
+    from loopmt.synthetic import World
 
     return World(experiment.data.world.size, tuple(experiment.languages)).agree
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Stage, load
+from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import StoppedError
-from loopmt.processes import Processes, device_of_this_process
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.importing import check_imported
-from loopmt.workflow.side_by_side import train_side_by_side
+from loopmt.workflow.observers import watched
+from loopmt.workflow.parallel_stages import train_side_by_side
 from loopmt.workflow.stages import StopSignal, TrainingContext, refuse_changes, train_stage
-from loopmt.workflow.watch import watched
 
 
 class _PausedError(Exception):

@@ -16,18 +16,18 @@ from pydantic import model_validator
 
 from loopmt import config
 from loopmt.config import Experiment, Stage, spoken_hops, validated
+from loopmt.distributed import device_of_this_process
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.model.decoding import generate_nbest
-from loopmt.model.limits import DecodeLimits
-from loopmt.model.precision import precision
-from loopmt.model.scoring import negative_log_likelihood
-from loopmt.model.translators import NetworkStack, all_hops, stored_size
+from loopmt.model.backend import precision
 from loopmt.path import Hop, LanguagePath
-from loopmt.processes import device_of_this_process
 from loopmt.rng import torch_generator
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
+from loopmt.translate.decoder import generate_nbest
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack, all_hops, stored_size
+from loopmt.translate.scoring import negative_log_likelihood
 
 Item = TypeVar("Item")
 _SPARE = 3  # places of a row that text does not get: the end and two tags

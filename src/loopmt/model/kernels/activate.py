@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from loopmt.model.kernels import sums
-from loopmt.model.kernels.noise import kept, new_seed
+from loopmt.model.kernels.dropout import kept, new_seed
 
 _BLOCK, _ROWS, _PROGRAMS = 512, 4, 1024
 

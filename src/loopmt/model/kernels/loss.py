@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from loopmt.model.kernels import sums
-from loopmt.text.ids import PAD
+from loopmt.text.ragged import PAD
 
 _PAD = tl.constexpr(PAD)
 

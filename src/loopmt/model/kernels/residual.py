@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from loopmt.model.kernels import sums
-from loopmt.model.kernels.noise import kept, new_seed
+from loopmt.model.kernels.dropout import kept, new_seed
 
 _EPSILON = tl.constexpr(1e-5)
 _WARP = 256  # numbers of a row that a warp holds: no more, or registers run out; no less, or warps must meet

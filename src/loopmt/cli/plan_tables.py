@@ -1,0 +1,307 @@
+"""An analysis and a plan as tables. An estimate is [value, low, high]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, zip_longest
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from loopmt.cli.tables import console, number_table, print_table
+from loopmt.planning.forecast import too_weak
+from loopmt.progress import visible
+
+Json = dict[str, Any]
+_WIDE = 6  # loops side by side
+_TAUGHT_BY = (
+    "A row judges the first hop of its loop. Training teaches the last hop of a path: `taught by` is the path that "
+    "teaches the row's direction, the same translators begun one hop later. p: share of translations that are right; "
+    "M: the chance that a wrong one comes home, divided by that of a right one: below 1, the loop tells them apart "
+    "(docs/planning.md)."
+)
+_BREAK_EVEN = "break-even: the share of lost sentences that must end right for training to pay."
+_MORE_OF_A_PLAN = (
+    "\n--all prints intervals, bounds and what a longer loop tells beyond the dual one; plan.json holds all."
+)
+_IN_SHORT = (
+    "p, p_d: right before and after; M, alpha, gamma: docs/theory.md. --all prints every pair of stages, the paper's "
+    "tables and all parameters with their intervals; analysis.json holds them by every rule."
+)
+_NO_STEP = (
+    "No finished stage here started from another one, so there is no before and after to tell of; analysis.json holds "
+    "what was measured of each."
+)
+_BRIEF = ("p", "p_d", "M", "alpha", "gamma")
+_PARAMETERS = (
+    *("p", "p_d", "gain", "c11", "c12", "c21", "c22", "s", "M", "breakeven"),
+    *("alpha", "beta", "gamma", "kappa", "eta", "u11", "u12", "rho", "thm1"),
+)
+_LATENT = {
+    "q1": "q1", "q2": "q2 (r of a dual loop)", "q3": "q3", "lambda": "lambda", "lambda1": "lambda1",
+    "lambda2": "lambda2", "delta": "delta", "error_odds": "helpers' error odds", "odds_limit": "below 1/delta",
+    "lost_without_error": "lost without an error", "home_with_one_error": "home with one error",
+}  # fmt: skip
+
+
+def print_analysis(analysis: Json, threshold: float, everything: bool = False) -> None:
+    """What loops did, by one rule: in short, or with every parameter; other rules are in analysis.json."""
+    out = console()
+    rule = "exact" if "exact" in analysis["rules"] else f"BLEU > {threshold:g}"
+    if everything:
+        _print_everything(out, analysis, rule)
+    elif analysis["pairs"]:
+        _print_summary(out, analysis, rule)
+    else:
+        _say(out, _NO_STEP)
+    if "predicted" in analysis:
+        _print_predicted(out, analysis["predicted"])
+
+
+def _print_summary(out: Console, analysis: Json, rule: str) -> None:
+    """The step to each stage that has a control from what it began with; to every stage, where none has one."""
+    nearest = {row["after"]: row["before"] for row in reversed(analysis["pairs"])}
+    beyond = {_step(row): row for row in analysis["beyond_placebo"] if row["rule"] == rule}
+    controlled = {after for _, _, after, _ in beyond}
+    for (_, before, after), rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
+        if before == nearest[after] and (after in controlled or not controlled):
+            print_table(out, _step_table(rows, beyond))
+    _say(out, _IN_SHORT)
+
+
+def _step(row: Json) -> tuple[str, str, str, str]:
+    return row["set"], row["before"], row["after"], row["loop"]
+
+
+def _step_table(rows: Sequence[Json], beyond: Mapping[tuple[str, str, str, str], Json]) -> Table:
+    """A row for each loop; its gain is that over the control, where there is one."""
+    name, before, after, _ = _step(rows[0])
+    gains = [beyond.get(_step(row), row) for row in rows]
+    control = gains[0].get("control")
+    title = f"{before} to {after} on {name}, correct: {rows[0]['rule']}"
+    gain = "gain beyond the placebo" if control else "gain"
+    table = number_table(f"{title}; placebo: {control}" if control else title, "loop", *_BRIEF, gain)
+    for row, other in zip(rows, gains, strict=True):
+        cells = (_two(row["values"].get(parameter, [None])[0]) for parameter in _BRIEF)
+        table.add_row(row["loop"], *cells, _shown(other["values"]["gain"], True))
+    return table
+
+
+def _print_everything(out: Console, analysis: Json, rule: str) -> None:
+    """The paper's tables, then the parameters of each step of the tree."""
+    for table in analysis["tables"]:
+        _print_paper(out, table)
+    for key, rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
+        title = f"{key[1]} to {key[2]} on {key[0]}, correct: {rule}; 95% intervals"
+        _print_loops(out, title, rows, {name: name for name in _PARAMETERS})
+    for key, rows in _grouped(analysis["beyond_placebo"], rule, ("set", "before", "after", "control")):
+        title = f"{key[1]} to {key[2]} on {key[0]}, beyond the placebo {key[3]}: what loops did"
+        _print_loops(out, title, rows, {name: name for name in rows[0]["values"]})
+    parents = {row["before"] for row in analysis["pairs"]}
+    latent = [row for row in analysis["latent"] if row["stage"] in parents]
+    for key, rows in _grouped(latent, None, ("set", "stage")):
+        _print_loops(out, f"{key[1]} on {key[0]}: every hop judged exactly", rows, _LATENT)
+    if analysis["thresholds"]:
+        print_table(out, _threshold_table(analysis["thresholds"]), names=2)
+
+
+def print_plan(plan: Json, everything: bool = False) -> None:
+    """Verdicts and why, what an untaught direction could learn from, and last what to do."""
+    out = console()
+    print_table(out, _loop_table(plan, everything), names=2)
+    _say(out, f"{_TAUGHT_BY} {_BREAK_EVEN}" if everything else _TAUGHT_BY)
+    for reason, loops in _reasons(plan).items():
+        _say(out, f"{', '.join(loops)}: {reason}")
+    if weak := too_weak(plan["grid"]):
+        _say(out, f"\n{weak}")
+    if everything:
+        _print_pivots(out, plan)
+    if plan["zero_resource"]:
+        _print_zero_resource(out, plan["zero_resource"])
+    _say(out, f"\n{_turns(plan)}" if everything else _MORE_OF_A_PLAN)
+    _say(out, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
+
+
+def _reasons(plan: Json) -> dict[str, list[str]]:
+    """The loops of each verdict and its reason."""
+    reasons: dict[str, list[str]] = {}
+    for outlook in plan["directions"].values():
+        for loop in outlook["loops"]:
+            reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
+    return reasons
+
+
+def _say(out: Console, text: str) -> None:
+    out.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
+    value, low, high = estimate
+    centre = "-" if value is None else f"{float(value):{'+' if sign else ''}.3f}"
+    if low is None or value is None:
+        return centre
+    return f"{centre} ({float(low):.2f} to {float(high):.2f})"
+
+
+def _grouped(rows: Iterable[Json], rule: str | None, keys: tuple[str, ...]) -> Iterator[tuple[list[str], list[Json]]]:
+    """Rows of a rule that agree in the keys; they lie together."""
+    chosen = [row for row in rows if rule is None or row["rule"] == rule]
+    for key, group in groupby(chosen, key=lambda row: [row[name] for name in keys]):
+        yield key, list(group)
+
+
+def _print_loops(out: Console, title: str, rows: list[Json], names: dict[str, str]) -> None:
+    """A row for each parameter, a column for each loop, a few loops at a time, short ones first."""
+    rows = sorted(rows, key=lambda row: row["loop"].count(">"))
+    for start in range(0, len(rows), _WIDE):
+        part = rows[start : start + _WIDE]
+        table = number_table(title, "", *(row["loop"] for row in part))
+        for name, label in names.items():
+            if any(name in row["values"] for row in part):
+                cells = [_shown(row["values"].get(name, [None] * 3), name == "gain") for row in part]
+                table.add_row(label, *cells)
+        print_table(out, table)
+
+
+# -- the paper's tables ----------------------------------------------------------------------------------------
+
+
+def _print_paper(out: Console, tables: Json) -> None:
+    where = f"{tables['before']} (p) to {tables['after']} (p^d) on {tables['set']}, unsmoothed BLEU"
+    accuracy = number_table(f"Accuracy at thresholds: {where}", "pair", "", "10", "20", "paper 10", "paper 20")
+    for row in tables["accuracy"]:
+        if row["ours"]:  # the paper has pairs that a run may lack
+            ours, theirs = map(_shown, row["ours"]), map(_two, row["paper"] or [None, None])
+            accuracy.add_row(row["pair"], row["quantity"], *ours, *theirs)
+    print_table(out, accuracy, names=2)
+    parameters = number_table(
+        f"Estimated parameters: {where}; one direction | the other",
+        *("pair", "", "10", "20", "paper (en-de) 10", "paper (en-de) 20"),
+    )
+    for row in tables["parameters"]:
+        both = [" | ".join(_two(direction[0]) for direction in cell) for cell in row["ours"]]
+        printed = [" | ".join(map(_two, cell)) for cell in row["paper"]]
+        parameters.add_row(row["pair"], row["quantity"], *both, *printed)
+    print_table(out, parameters, names=2)
+
+
+def _two(value: float | str | None) -> str:
+    """JSON has no infinity: it comes as a word."""
+    return "-" if value is None else f"{float(value):.2f}"
+
+
+def _threshold_table(rows: Sequence[Json]) -> Table:
+    """Means over loops; the way there is judged once for each loop of its direction."""
+    table = number_table(
+        "How wrong is the threshold? Against the exact judge, mean over loops",
+        *("stage", "rule", "right by it", "right", "passed though wrong", "failed though right", "home by it", "home"),
+    )
+    for (stage, rule), group in groupby(
+        sorted(rows, key=lambda row: (row["stage"], row["rule"])), key=lambda row: (row["stage"], row["rule"])
+    ):
+        part = list(group)
+        columns = [
+            *(("right", name) for name in ("judged", "exact", "passed_though_wrong", "failed_though_right")),
+            *(("home", name) for name in ("judged", "exact")),
+        ]
+        table.add_row(stage, rule, *(_mean(row[side][name][0] for row in part) for side, name in columns))
+    return table
+
+
+def _mean(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.3f}" if known else "-"
+
+
+# -- the plan's tables -----------------------------------------------------------------------------------------
+
+
+def _loop_table(plan: Json, everything: bool) -> Table:
+    """The verdict before the numbers it rests on; in short it fits a narrow terminal."""
+    flown = plan["pilot_updates"] is not None
+    bounds = ("can lose", "can gain", "break-even") if everything else ()
+    table = number_table(
+        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}{'; 95% intervals' * everything}",
+        *("direction", "loop", "taught by", "verdict", *(["pilot"] if flown else []), "p", "M", *bounds),
+    )
+    for direction, outlook in plan["directions"].items():
+        table.add_section()
+        for number, loop in enumerate(outlook["loops"]):
+            pilot = [_predicted(loop["pilot"])] if flown else []
+            numbers = _all_numbers(loop) if everything else [_two(loop["values"][name][0]) for name in ("p", "M")]
+            names = loop["loop"], loop["trained_as"], loop["verdict"]
+            table.add_row("" if number else direction, *names, *pilot, *numbers)
+    return table
+
+
+def _all_numbers(loop: Json) -> list[str]:
+    measured = [_shown(loop["values"][name]) for name in ("p", "M")]
+    return [*measured, *(f"{bound:+.3f}" for bound in loop["bracket"]), _two(loop["values"]["breakeven"][0])]
+
+
+def _predicted(pilot: Json | None) -> str:
+    return _shown(pilot["predicted"], True) if pilot else "-"
+
+
+def _print_pivots(out: Console, plan: Json) -> None:
+    if pivots := [pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]]:
+        print_table(out, _pivot_table(pivots))
+
+
+def _pivot_table(pivots: Sequence[Json]) -> Table:
+    flown = any(pivot["pilot"] for pivot in pivots)
+    table = number_table(
+        "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
+        *("loop", "verdict", *(["pilot over dual"] if flown else [])),
+        *("M beyond dual", "blind spot covered", "false alarms", "M", "M of dual"),
+    )
+    for pivot in pivots:
+        names = ("new_information", "coverage", "false_alarms", "M", "dual_M")
+        pilot = [_predicted(pivot["pilot"])] if flown else []
+        table.add_row(pivot["loop"], pivot["verdict"], *pilot, *(_shown(pivot[name]) for name in names))
+    return table
+
+
+def _print_zero_resource(out: Console, directions: Json) -> None:
+    table = number_table(
+        "Directions not taught yet: what could teach them, and what they must beat",
+        *("direction", "taught by", "its sources are right", "decoding by", "is right", "verdict"),
+    )
+    for direction, one in directions.items():
+        table.add_section()
+        ways = zip_longest(one["sources"].items(), one["through"].items(), fillvalue=("-", [None] * 3))
+        for number, ((path, sources), (way, right)) in enumerate(ways):
+            head, verdict = ("", "") if number else (direction, one["verdict"])
+            table.add_row(head, path, _shown(sources), way, _shown(right), verdict)
+    print_table(out, table)
+    for direction, one in directions.items():
+        _say(out, f"{direction}: {one['verdict']}: {one['why']}")
+
+
+def _turns(plan: Json) -> str:
+    """Whether the verdicts hang on the threshold."""
+    same = [len({row["verdict"] for row in rows}) == 1 for rows in plan["grid"].values()]
+    return (
+        f"From BLEU > 10 to BLEU > 90 the verdict stays the same for {sum(same)} of {len(same)} loops "
+        "(see grid in plan.json)."
+    )
+
+
+def _print_predicted(out: Console, predicted: Json) -> None:
+    for key, rows in _grouped(predicted["rows"], None, ("of", "against", "set")):
+        table = number_table(
+            f"Predicted against observed: gain of {key[0]} over the control {key[1]} on {key[2]}",
+            *("direction", "loop", "verdict", "predicted", "observed", "hit"),
+        )
+        for row in rows:
+            hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
+            gains = (_shown(row[name], True) for name in ("predicted", "observed"))
+            table.add_row(row["direction"], row["loop"], row["verdict"], *gains, hit)
+        print_table(out, table, names=2)
+    rate = predicted["rate"]
+    _say(
+        out,
+        f"{rate['decided']} of {rate['rows']} verdicts decided, right: {_shown(rate['hits'])}; always saying helps: "
+        f"{_shown(rate['always_helps'])}; always saying no signal: {_shown(rate['always_no_signal'])}.",
+    )

@@ -1,0 +1,1 @@
+"""Scores of translations: metrics with signatures, paired bootstrap, validation."""

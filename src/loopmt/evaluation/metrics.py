@@ -1,0 +1,189 @@
+"""Scores of translations against references, each with a signature that says how it was computed.
+
+A metric is a function `..._statistics`: figures of every sentence that can be resampled (`loopmt.evaluation.bootstrap`)
+and summed up to a corpus score. Texts are sentences, one hypothesis and one reference each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from loopmt.errors import DataError, MissingExtraError
+from loopmt.evaluation.bootstrap import FloatArray, Score, Statistics, mean_statistics
+from loopmt.text.moses import tokenize
+
+Texts = Sequence[str]
+ORDER = 4
+
+
+@dataclass(frozen=True)
+class MetricInput:
+    """Translations into a language, to be marked against references."""
+
+    hypotheses: Texts
+    references: Texts
+    language: str
+    lowercase: bool = False
+
+
+def surface_statistics(marked: MetricInput) -> dict[str, Statistics]:
+    """Every metric that compares words and characters; what it returns can travel between processes."""
+    texts, lower = (marked.hypotheses, marked.references), marked.lowercase
+    return {
+        "multi_bleu": multi_bleu_statistics(*texts, language=marked.language, lowercase=lower),
+        "sacrebleu": sacre_bleu_statistics(*texts, lowercase=lower),
+        "chrf": chrf_statistics(*texts, lowercase=lower),
+    }
+
+
+def sacre_bleu(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Score:
+    """BLEU as sacreBLEU computes it by default: 13a tokens, exponential smoothing."""
+    return sacre_bleu_statistics(hypotheses, references, lowercase=lowercase).summary()
+
+
+def multi_bleu_statistics(
+    hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False
+) -> Statistics:
+    """BLEU as multi-bleu.perl computes it: on the text given, or with a language on Moses tokens.
+
+    Lower-casing knows all of Unicode, where the script's `-lc` may know ASCII only.
+    """
+    _check_parallel(hypotheses=hypotheses, references=references)
+    tokens = "tok:white-space"
+    if language is not None:
+        hypotheses, references = moses(hypotheses, language), moses(references, language)
+        tokens = f"tok:moses-{language}-no-escape|sacremoses:{version('sacremoses')}"
+    if lowercase:
+        hypotheses, references = _lower(hypotheses), _lower(references)
+    signature = f"multi-bleu|nrefs:1|case:{'lc' if lowercase else 'mixed'}|eff:no|smooth:none|{tokens}"
+    return Statistics(ngram_counts(hypotheses, references), bleu, signature)
+
+
+def sacre_bleu_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
+    metric = BLEU(lowercase=lowercase, force=True)
+    return _sacre_statistics(metric, partial(bleu, smooth=True), hypotheses, references)
+
+
+def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
+    """chrF2 as sacreBLEU computes it by default: character n-grams up to six."""
+    return _sacre_statistics(CHRF(lowercase=lowercase), _chrf, hypotheses, references)
+
+
+def _sacre_statistics(
+    metric: BLEU | CHRF, formula: Callable[[FloatArray], FloatArray], hypotheses: Texts, references: Texts
+) -> Statistics:
+    _check_parallel(hypotheses=hypotheses, references=references)
+    rows = metric._extract_corpus_statistics(hypotheses, [references])
+    return Statistics(np.array(rows, dtype=np.float64), formula, str(metric.get_signature()))
+
+
+def moses(texts: Texts, language: str) -> list[str]:
+    """Texts cut into tokens by the Moses rules for a language, without escapes for XML."""
+    return [tokenize(text, language) for text in texts]
+
+
+def _lower(texts: Texts) -> list[str]:
+    return [text.lower() for text in texts]
+
+
+def words(text: str) -> list[bytes]:
+    """Tokens between ASCII white space: a no-break space is part of its word, as in multi-bleu.perl."""
+    return text.encode().split()
+
+
+def ngram_counts(hypotheses: Texts, references: Texts) -> FloatArray:
+    """Per sentence: both lengths, n-grams of the hypothesis that match, and how many it has; n = 1 to 4."""
+    pairs = zip(hypotheses, references, strict=True)
+    rows = [_sentence_counts(words(hypothesis), words(reference)) for hypothesis, reference in pairs]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * ORDER)
+
+
+def _sentence_counts(hypothesis: list[bytes], reference: list[bytes]) -> list[int]:
+    matches = [(_ngrams(hypothesis, n) & _ngrams(reference, n)).total() for n in range(1, ORDER + 1)]
+    totals = [max(len(hypothesis) - n, 0) for n in range(ORDER)]
+    return [len(hypothesis), len(reference), *matches, *totals]
+
+
+def _ngrams(tokens: list[bytes], n: int) -> Counter[tuple[bytes, ...]]:
+    return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
+
+
+def bleu(counts: FloatArray, *, smooth: bool = False, effective_order: bool = False) -> FloatArray:
+    """BLEU of (sums of) `ngram_counts`, over the last axis.
+
+    `smooth` halves once more for every order without a match, as mteval and sacreBLEU do; `effective_order`
+    leaves out the orders for which the hypothesis is too short.
+    """
+    length, reference_length = counts[..., 0], counts[..., 1]
+    matches, totals = counts[..., 2 : 2 + ORDER], counts[..., 2 + ORDER :]
+    missing = (matches == 0) & (totals > 0)
+    halved = 0.5 ** np.cumsum(missing, axis=-1)
+    precision = np.where(missing & smooth, halved, matches) / np.maximum(totals, 1)
+    used = (totals > 0) | (not effective_order)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.where(used, precision, 1)).sum(axis=-1) / np.maximum(used.sum(axis=-1), 1)
+    brevity = np.exp(np.minimum(1 - reference_length / np.maximum(length, 1), 0))
+    return np.where(matches.any(axis=-1), 100 * brevity * np.exp(logs), 0.0)
+
+
+def _chrf(counts: FloatArray) -> FloatArray:
+    """chrF2 of sums of sacreBLEU's statistics: for each order n-grams of hypothesis, reference, both."""
+    by_order = counts.reshape(*counts.shape[:-1], CHRF.CHAR_ORDER, 3)
+    hypothesis, reference, both = np.moveaxis(by_order, -1, 0)
+    used = (hypothesis > 0) & (reference > 0)
+    num_used = np.maximum(used.sum(axis=-1), 1)
+    precision = np.where(used, both / np.maximum(hypothesis, 1), 0).sum(axis=-1) / num_used
+    recall = np.where(used, both / np.maximum(reference, 1), 0).sum(axis=-1) / num_used
+    weighted = CHRF.BETA**2 * precision + recall
+    fscore = (1 + CHRF.BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
+    return np.asarray(100 * fscore)
+
+
+def sentence_bleu(hypotheses: Texts, references: Texts, *, smooth: bool = True) -> FloatArray:
+    """BLEU of every sentence on white-space tokens; a hypothesis equal to its reference scores 100.
+
+    Smoothed, short sentences are judged by the orders they have; unsmoothed, a sentence without a
+    matching 4-gram scores 0.
+    """
+    _check_parallel(hypotheses=hypotheses, references=references)
+    scores = bleu(ngram_counts(hypotheses, references), smooth=smooth, effective_order=smooth)
+    return np.where(_exact(hypotheses, references), 100.0, scores)
+
+
+def _exact(hypotheses: Texts, references: Texts) -> NDArray[np.bool_]:
+    pairs = zip(hypotheses, references, strict=True)
+    return np.array([words(hypothesis) == words(reference) for hypothesis, reference in pairs], dtype=np.bool_)
+
+
+def comet_statistics(sources: Texts, hypotheses: Texts, references: Texts, checkpoint: Path) -> Statistics:
+    """From a COMET model's checkpoint file on this machine; nothing is downloaded."""
+    _check_parallel(sources=sources, hypotheses=hypotheses, references=references)
+    try:
+        from comet import load_from_checkpoint
+    except ImportError as error:
+        message = "COMET is not installed; pip install unbabel-comet, or score without it."
+        raise MissingExtraError(message) from error
+    if not checkpoint.is_file():
+        raise MissingExtraError(f"{checkpoint}: no such COMET checkpoint; download a model and give its file.")
+    network = load_from_checkpoint(str(checkpoint), local_files_only=True)
+    triples = zip(sources, hypotheses, references, strict=True)
+    data = [{"src": source, "mt": hypothesis, "ref": reference} for source, hypothesis, reference in triples]
+    prediction = network.predict(data, progress_bar=False)
+    return mean_statistics(prediction.scores, f"comet|model:{checkpoint.name}|version:{version('unbabel-comet')}")
+
+
+def _check_parallel(**sides: Texts) -> None:
+    counts = {name: len(texts) for name, texts in sides.items()}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+        listed = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise DataError(f"scoring needs one sentence per line on every side, and at least one: {listed}.")

@@ -1,9 +1,0 @@
-"""A laboratory for the theory: small languages, exact truth, Algorithms 1 and 2 run to the end in seconds."""
-
-from __future__ import annotations
-
-from loopmt.judge.lab.experiments import run_lab
-from loopmt.judge.lab.languages import LabSettings
-from loopmt.judge.lab.pictures import draw, require_matplotlib
-
-__all__ = ["LabSettings", "draw", "require_matplotlib", "run_lab"]

@@ -1,0 +1,114 @@
+"""Where a stage stands, as its checkpoints say it, and what was counted since the last line of its log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from loopmt.learn.gather import GatheredRound
+from loopmt.run import Checkpoint, Json, StageFolder
+from loopmt.text.batch import Batch
+
+
+@dataclass
+class TrainingState:
+    """Where a stage stands: all that a checkpoint must say beside tensors."""
+
+    update: int = 0
+    round: int = 0
+    best_update: int | None = None
+    best_bleu: float = -1.0
+    stale: int = 0  # validations since the best
+    validated: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)  # routes that collapsed
+    weights: dict[str, float] = field(default_factory=dict)  # of routes, where they are chosen by measuring
+    spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: the ledger of equal budgets
+    streams: dict[str, Json] = field(default_factory=dict)  # by route: how far it has read
+    guards: dict[str, list[Json]] = field(default_factory=dict)  # what the guard saw since the last line of the log
+    window: dict[str, float] = field(default_factory=dict)  # other sums since then
+    first_update: float | None = None  # seconds until the first update was done, recording graphs included
+    seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
+
+
+@dataclass
+class LogWindow:
+    """Sums since the last line of the log."""
+
+    started: float = field(default_factory=time.perf_counter)
+    generate_seconds: float = 0.0
+    generated_tokens: float = 0
+    validate_seconds: float = 0.0
+    source_tokens: float = 0
+    target_tokens: float = 0
+    places: float = 0
+    updates: float = 0
+    rounds: float = 0
+
+    def add(self, gathered: GatheredRound, batches: Sequence[Batch]) -> None:
+        self.generate_seconds += gathered.generate_seconds
+        self.generated_tokens += gathered.generated_tokens
+        self.source_tokens += sum(batch.source_tokens for batch in batches)
+        self.target_tokens += sum(int(batch.target_tokens.sum()) for batch in batches)
+        self.places += sum(batch.target_NBL.size for batch in batches)
+        self.updates += len(batches)
+        self.rounds += 1
+
+    @classmethod
+    def resumed(cls, state: Mapping[str, float]) -> LogWindow:
+        return cls(**{**state, "started": time.perf_counter() - state["started"]})
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint needs to go on counting; the clock as the seconds that have passed."""
+        return {**asdict(self), "started": time.perf_counter() - self.started}
+
+    def learning(self, seconds: float) -> float:
+        """What of them was neither generating nor validating."""
+        return seconds - self.generate_seconds - self.validate_seconds
+
+    def summary(self) -> dict[str, Any]:
+        seconds = time.perf_counter() - self.started
+        return {
+            "seconds": seconds,
+            "tokens_per_second": self.target_tokens / max(seconds, 1e-9),
+            "learnt_per_second": self.target_tokens / max(self.learning(seconds), 1e-9),
+            "generated_tokens": self.generated_tokens,
+            "generated_per_second": self.generated_tokens / max(self.generate_seconds, 1e-9),
+            "generate_share": self.generate_seconds / max(seconds, 1e-9),
+            "source_padding": 1 - self.source_tokens / max(self.places, 1),
+            "padding": 1 - self.target_tokens / max(self.places, 1),
+            "updates_per_round": self.updates / max(self.rounds, 1),  # the generators' staleness
+        }
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of a stage, one after another."""
+
+    def __init__(self, folder: StageFolder, background: bool) -> None:
+        self.folder = folder
+        self._writer = ThreadPoolExecutor(1, "checkpoint") if background else None
+        self._pending: Future[None] | None = None
+
+    def save(self, checkpoint: Checkpoint, keep: Collection[int | None], whole: int) -> None:
+        self.wait()
+        checkpoint = self.folder.stamped(checkpoint)
+        if self._writer is None:
+            self.folder.save(checkpoint, keep, whole)
+        else:
+            self._pending = self._writer.submit(self.folder.save, _copied(checkpoint), frozenset(keep), whole)
+
+    def wait(self) -> None:
+        """Until everything is written; what went wrong in the background is raised here."""
+        pending, self._pending = self._pending, None
+        if pending:
+            pending.result()
+
+
+def _copied(checkpoint: Checkpoint) -> Checkpoint:
+    tensors = {
+        name: {key: tensor.detach().to("cpu", copy=True) for key, tensor in group.items()}
+        for name, group in checkpoint.tensors.items()
+    }
+    return Checkpoint(checkpoint.update, tensors, checkpoint.state)

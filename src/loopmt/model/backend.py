@@ -1,0 +1,74 @@
+"""The same computation in fewer kernels: layers, loss and choice of tokens compiled, region by region.
+
+A whole network would take minutes to compile, and again for every shape. A region is compiled once, with its weights
+as inputs and for any number of rows, and serves all layers, all networks and all shapes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+import torch
+
+from loopmt.config import Fuse, Model, Train
+from loopmt.model.transformer import Transformer
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def can_fuse(device: torch.device) -> bool:
+    """Whether the compiler finds what it needs here."""
+    compiler = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
+    return device.type == "cuda" and compiler and find_spec("triton") is not None
+
+
+def transformer_kind(model: Model, device: torch.device, fuse: Fuse) -> type[Transformer]:
+    """The transformer as the experiment wants it fused, where the device can."""
+    if fuse == "no" or not can_fuse(device):
+        return Transformer
+    if fuse == "compile":
+        return Fused
+    from loopmt.model.accelerated import Accelerated, suits  # needs triton
+
+    return Accelerated if suits(model) else Transformer
+
+
+@lru_cache(maxsize=64)
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled for any shape, at its first call."""
+    return torch.compile(function, dynamic=True, fullgraph=True)
+
+
+class Fused(Transformer):
+    """A transformer whose regions are compiled."""
+
+    @cached_property
+    def _eager(self) -> Transformer:
+        return Transformer(self.model, self.joint)
+
+    def encoder_layer(self, *inputs: Any) -> Any:
+        return fused(Transformer.encoder_layer)(self._eager, *inputs)
+
+    def memory_layer(self, *inputs: Any) -> Any:
+        return fused(Transformer.memory_layer)(self._eager, *inputs)
+
+    def decoder_layer(self, *inputs: Any) -> Any:
+        return fused(Transformer.decoder_layer)(self._eager, *inputs)
+
+    def step_layer(self, *inputs: Any) -> Any:
+        return fused(Transformer.step_layer)(self._eager, *inputs)
+
+    def fuse(self, function: Function) -> Function:
+        return fused(function)  # type: ignore[return-value]
+
+
+def precision(train: Train, device: torch.device) -> torch.dtype:
+    """bfloat16 where it was asked for, or by itself on CUDA; never by itself on a CPU, which may not have it."""
+    chosen = train.precision
+    if chosen == "auto":
+        chosen = "bfloat16" if device.type == "cuda" else "float32"
+    return torch.bfloat16 if chosen == "bfloat16" else torch.float32

@@ -1,0 +1,405 @@
+"""Will loops help, and which? From held-out sentences sent round the loops of translators not yet trained by them.
+
+In advance one can know whether a loop tells right from wrong (M), what there is to mend (c22) and to lose (c21), and
+how often lost sentences must end right for training to pay (the break-even point). What training then does is known
+under an assumption only, or after a pilot: so `helps` is a word that a pilot earns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import chain
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopmt.evaluation.bootstrap import FloatArray
+from loopmt.path import Hop, LanguagePath
+from loopmt.planning.analysis import (
+    AFTER,
+    Estimate,
+    Values,
+    before_training,
+    latent,
+    likelihood,
+    paired,
+    share_of,
+    shares,
+)
+from loopmt.planning.paper import printed
+from loopmt.planning.round_trips import Verdicts, count_verdicts
+from loopmt.rng import numpy_generator
+from loopmt.theory.estimate import VerdictCounts
+from loopmt.theory.partition import Partition
+
+VERDICTS = ("helps", "may help", "no signal", "likely harmful")
+"""Best first."""
+WORTH = 0.01
+"""The smallest gain worth having, as a share of sentences."""
+WEAK = 0.4
+"""Translators of which fewer are right at the lowest threshold are too weak to be judged by. A rule of thumb."""
+_STEPS = [Fraction(step, 10) for step in range(11)]
+
+
+@dataclass(frozen=True)
+class LoopForecast:
+    """What can be said of one loop for the translator of its first hop."""
+
+    loop: LanguagePath
+    values: Values
+    gamma_star: float | None
+    """Under hypothesis H training gains exactly below this gamma."""
+    curves: dict[str, list[list[float]]]
+    """Predicted gains: under H by gamma, by Theorem 1 by alpha."""
+    assumed: dict[str, Estimate]
+    """The same at the paper's average gamma and alpha."""
+    latent: dict[str, Any] | None
+    pilot: Pilot | None
+    verdict: str
+    why: str
+
+    @property
+    def direction(self) -> Hop:
+        return self.loop.hops[0]
+
+    @property
+    def promising(self) -> bool:
+        return self.verdict in VERDICTS[:2]
+
+    def as_json(self) -> dict[str, Any]:
+        risk, headroom = self.values["c21"][0] or 0.0, self.values["c22"][0] or 0.0
+        head = {"loop": str(self.loop), "trained_as": str(training_path(self.loop)), "bracket": [-risk, headroom]}
+        return {**asdict(self), **head}
+
+
+def forecast_loop(
+    verdicts: Verdicts, pilot: Pilot | None = None, worth: float = WORTH, route: Estimate | None = None
+) -> LoopForecast:
+    """Signal, headroom, bracket, break-even point and predicted gains of one loop, and the verdict on it.
+
+    `route` is the quality of what its translator would learn from.
+    """
+    values = before_training(verdicts)
+    cases = _partition(verdicts)
+    seen = printed()["estimated_parameters_en-de"]
+    gamma, alpha = (Fraction(fmean(chain(*seen[name]))) for name in ("gamma", "alpha"))
+    return LoopForecast(
+        verdicts.loop,
+        values,
+        None if cases.gamma_star is None else float(cases.gamma_star),
+        {
+            "H by gamma": [[float(step), _gain_h(cases, step)] for step in _STEPS],
+            "Theorem 1 by alpha": [[float(step), _gain_theorem1(cases, step)] for step in _STEPS],
+        },
+        {
+            f"H at gamma = {float(gamma):.2f}": [_gain_h(cases, gamma), None, None],
+            f"Theorem 1 at alpha = {float(alpha):.2f}": [_gain_theorem1(cases, alpha), None, None],
+        },
+        latent(verdicts) if verdicts.steps is not None else None,
+        pilot,
+        *decide(values, pilot, worth, is_ahead(route, values["p"]) if route else None),
+    )
+
+
+def _partition(verdicts: Verdicts) -> Partition:
+    right, home, count = verdicts.right, verdicts.home, len(verdicts.right)
+    blind, found = int((home & ~right).sum()), int((home & right).sum())
+    return Partition.of(Fraction(int(right.sum()), count), Fraction(found, count), Fraction(blind, count))
+
+
+def _gain_h(cases: Partition, gamma: Fraction) -> float:
+    """s (1 - gamma c2) - p; where nothing comes home there is nothing to share out by."""
+    after = cases.proportional(gamma)
+    return float((cases.c11 if after is None else after) - cases.accuracy)
+
+
+def _gain_theorem1(cases: Partition, alpha: Fraction) -> float:
+    return float(cases.printed(alpha) - cases.accuracy)
+
+
+# -- the verdict -----------------------------------------------------------------------------------------------
+
+
+def decide(
+    values: Values, pilot: Pilot | None = None, worth: float = WORTH, better_read: str | None = None
+) -> tuple[str, str]:
+    """One of four words and the reason. The first of these rules that applies:
+
+    1. less to mend (c22) than a gain worth having: no signal;
+    2. a pilot whose predicted gain over its control lies wholly above or below zero: helps, likely harmful;
+    3. M wholly above 1, what comes home is more often wrong: likely harmful;
+    4. M not wholly below 1: no signal, unless the translator would read what is better than what it has
+       (`better_read` says so): a translator that is hardly ever right has no M, and can learn all the same;
+    5. may help.
+    """
+    (ratio, low, high), headroom = values["M"], values["c22"][0] or 0.0
+    assert low is not None and high is not None
+    if headroom < worth:
+        return "no signal", f"nothing to mend: {headroom:.1%} of sentences are wrong and lost, a gain is at most that."
+    if pilot and (decided := _pilot_verdict(pilot, values)):
+        return decided
+    if low > 1:
+        return "likely harmful", f"what comes home is more often wrong than what does not (M {ratio:.2f}, above 1)."
+    if (ratio is None or high >= 1) and better_read:
+        return (
+            "may help",
+            f"what is right cannot be told from what is wrong ({_ratio(values['M'])}), but {better_read}.",
+        )
+    if ratio is None or high >= 1:
+        return "no signal", f"no evidence that the loop tells right from wrong ({_ratio(values['M'])})."
+    return "may help", _conditions(values, pilot)
+
+
+def is_ahead(route: Estimate, other: Estimate, whose: str = "the translator itself") -> str | None:
+    """That a route brings right sources more often than something else is right, if the intervals say so."""
+    (rate, low, _), (bar, _, high) = route, other
+    if rate is None or bar is None or low is None or high is None or low <= high:
+        return None
+    return f"the sources it would learn from are right more often ({rate:.0%}) than {whose} ({bar:.0%})"
+
+
+def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
+    gain, low, high = pilot.predicted
+    if gain is None or low is None or high is None or low <= 0 <= high:
+        return None
+    right = sum(pilot.trained[name][0] or 0.0 for name in ("alpha", "kappa"))
+    placebo = sum(pilot.control[name][0] or 0.0 for name in ("alpha", "kappa"))
+    what = (
+        f"the pilot predicts {gain:+.1%} over its control ({low:+.1%} to {high:+.1%}); "
+        f"{right:.0%} of lost sentences ended right, {placebo:.0%} in the control, {_break_even(values)} before."
+    )
+    return ("helps" if low > 0 else "likely harmful"), what
+
+
+def _conditions(values: Values, pilot: Pilot | None) -> str:
+    tried = "the pilot does not decide it; " if pilot else ""
+    return (
+        f"{tried}the loop tells right from wrong ({_ratio(values['M'])}); training pays if more than "
+        f"{_break_even(values)} of lost sentences end right, and can gain {values['c22'][0]:.1%} at most."
+    )
+
+
+def _break_even(values: Values) -> str:
+    share = values["breakeven"][0]
+    return "0%" if share is None else f"{share:.0%}"
+
+
+def _ratio(estimate: Estimate) -> str:
+    ratio, low, high = estimate
+    return "M cannot be measured here" if ratio is None else f"M {ratio:.2f}, interval {low:.2f} to {high:.2f}"
+
+
+def too_weak(grid: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
+    """A warning where even the lowest threshold finds few translations right: the verdicts do not know it.
+
+    By loop, what a plan found at every threshold, lowest first.
+    """
+    right = fmean(rows[0]["p"][0] or 0.0 for rows in grid.values())
+    if right >= WEAK:
+        return None
+    return (
+        f"These translators are rarely right: even {next(iter(grid.values()))[0]['rule']} passes only {right:.0%} "
+        "of what they say. Loops would teach them mostly with errors, whatever the verdicts: train the start longer "
+        "or on more text before judging loops by this."
+    )
+
+
+# -- which pivot -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PivotRoute:
+    """What a longer loop adds to the dual loop of its direction."""
+
+    loop: LanguagePath
+    new_information: Estimate
+    """M among what the dual loop brings home; below 1 the longer loop sees errors that the dual one does not."""
+    coverage: Estimate
+    """Share of the dual loop's blind spot (wrong, yet home) that the longer loop loses."""
+    false_alarms: Estimate
+    """Share of what the dual loop rightly brings home that the longer loop loses."""
+    M: Estimate
+    dual_M: Estimate
+    pilot: Pilot | None
+    """With both loops, over a pilot with the dual one alone."""
+    verdict: str
+    """On the longer loop beside the dual one."""
+    why: str
+
+    @property
+    def promising(self) -> bool:
+        """New evidence, on the face of it, or a better way, and no pilot that speaks against it."""
+        ratio = self.new_information[0]
+        return self.verdict in VERDICTS[:2] or (ratio is not None and ratio < 1 and self.verdict != "likely harmful")
+
+
+def rank_pivots(
+    dual: Verdicts,
+    longer: Sequence[Verdicts],
+    pilots: Mapping[LanguagePath, Pilot] | None = None,
+    worth: float = WORTH,
+    routes: Mapping[LanguagePath, Estimate] | None = None,
+) -> list[PivotRoute]:
+    """Best first: by new information, then by what is covered above false alarms."""
+    pivots = (_pivot(dual, one, (pilots or {}).get(one.loop), worth, routes or {}) for one in longer)
+    return sorted(pivots, key=_order)
+
+
+def _pivot(
+    dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float, routes: Mapping[LanguagePath, Estimate]
+) -> PivotRoute:
+    way, direct = (routes.get(training_path(one.loop)) for one in (longer, dual))
+    better = is_ahead(way, direct, "by the direct way back") if way and direct else None
+    blind, found = dual.home & ~dual.right, dual.home & dual.right
+    new = likelihood(dual.right[dual.home], longer.home[dual.home])
+    return PivotRoute(
+        longer.loop,
+        new,
+        share_of(~longer.home[blind]),
+        share_of(~longer.home[found]),
+        likelihood(longer.right, longer.home),
+        likelihood(dual.right, dual.home),
+        pilot,
+        *decide({**before_training(longer), "M": new}, pilot, worth, better),
+    )
+
+
+def _order(pivot: PivotRoute) -> tuple[float, float]:
+    ratio = pivot.new_information[0]
+    return (float("inf") if ratio is None else ratio, (pivot.false_alarms[0] or 0.0) - (pivot.coverage[0] or 0.0))
+
+
+# -- by direction ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DirectionForecast:
+    """All loops of one direction."""
+
+    direction: Hop
+    prospects: list[LoopForecast]
+    pivots: list[PivotRoute]
+
+    @property
+    def best(self) -> LoopForecast:
+        return min(self.prospects, key=lambda one: VERDICTS.index(one.verdict))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.best.verdict,
+            "best": str(self.best.loop),
+            "loops": [one.as_json() for one in self.prospects],
+            "pivots": [{**asdict(one), "loop": str(one.loop)} for one in self.pivots],
+        }
+
+
+def forecast_directions(
+    measured: Sequence[Verdicts],
+    pilots: Mapping[LanguagePath, Pilot] | None = None,
+    beside: Mapping[LanguagePath, Pilot] | None = None,
+    worth: float = WORTH,
+) -> dict[Hop, DirectionForecast]:
+    """What every direction may expect of each of its loops; `beside` are pilots of longer loops over the dual one."""
+    found = {}
+    quality = route_quality(measured)
+    for direction in dict.fromkeys(verdicts.loop.hops[0] for verdicts in measured):
+        mine = [verdicts for verdicts in measured if verdicts.loop.hops[0] == direction]
+        routes = quality.get(direction, {})
+        prospects = [
+            forecast_loop(verdicts, (pilots or {}).get(verdicts.loop), worth, routes.get(training_path(verdicts.loop)))
+            for verdicts in mine
+        ]
+        dual = next((verdicts for verdicts in mine if len(verdicts.loop.hops) == 2), None)
+        longer = [verdicts for verdicts in mine if len(verdicts.loop.hops) > 2]
+        pivots = rank_pivots(dual, longer, beside, worth, routes) if dual else []
+        found[direction] = DirectionForecast(direction, prospects, pivots)
+    return found
+
+
+# -- from loops to training ------------------------------------------------------------------------------------
+
+
+def training_path(loop: LanguagePath) -> LanguagePath:
+    """The same translators, begun one hop later: the path that teaches the loop's first hop."""
+    return LanguagePath((*loop.languages[1:], loop.languages[1]))
+
+
+def loop_of(path: LanguagePath) -> LanguagePath:
+    """The loop whose first hop a closed path teaches."""
+    return LanguagePath((path.languages[-2], *path.languages[:-1]))
+
+
+def route_quality(measured: Sequence[Verdicts]) -> dict[Hop, dict[LanguagePath, Estimate]]:
+    """For each taught direction and closed path that ends with it: how often the source it learns from is right.
+
+    A path's learner reads what the hops before it made of the start; None where no reference can tell.
+    """
+    found: dict[Hop, dict[LanguagePath, Estimate]] = {}
+    for verdicts in measured:
+        quality = [None, 0.0, 1.0] if verdicts.source is None else share_of(verdicts.source)
+        found.setdefault(verdicts.loop.taught, {})[verdicts.loop] = quality
+    return found
+
+
+SAMPLES = 2000
+_CASES = 3
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Gains over the control, on the second half: as the first half predicts them, and as they are."""
+
+    predicted: Estimate
+    observed: Estimate
+    trained: Values
+    """alpha, beta, gamma, kappa, eta, u11, u12 on the first half."""
+    control: Values
+
+
+def judge_pilot(before: Verdicts, trained: Verdicts, control: Verdicts) -> Pilot:
+    """Halves are the even and the odd rows."""
+    first, second = slice(0, None, 2), slice(1, None, 2)
+    return Pilot(
+        _predict(before.only(first), trained.only(first), control.only(first), before.only(second)),
+        paired(trained.right[second], control.right[second]),
+        _parameters(before.only(first), trained.only(first)),
+        _parameters(before.only(first), control.only(first)),
+    )
+
+
+def _parameters(before: Verdicts, after: Verdicts) -> Values:
+    return shares(VerdictCounts(count_verdicts(before.right, before.home, after.right, after.home)), AFTER)
+
+
+def _cases(verdicts: Verdicts) -> NDArray[np.int64]:
+    """0: right and home, 1: wrong but home, 2: lost."""
+    return np.where(verdicts.home, np.where(verdicts.right, 0, 1), 2)
+
+
+def _predict(before: Verdicts, trained: Verdicts, control: Verdicts, elsewhere: Verdicts) -> Estimate:
+    cells = _cases(before) * 4 + trained.right * 2 + control.right
+    outcome = np.bincount(cells, minlength=_CASES * 4)
+    sizes = np.bincount(_cases(elsewhere), minlength=_CASES)
+    if not outcome.sum() or not sizes.sum():
+        return [None, -1.0, 1.0]
+    generator = numpy_generator("pilot", str(before.loop))
+    resampled = _gain(*(_draw(generator, counts) for counts in (outcome, sizes)))
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return [float(_gain(outcome[None], sizes[None])[0]), float(low), float(high)]
+
+
+def _draw(generator: np.random.Generator, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return generator.multinomial(counts.sum(), counts / counts.sum(), size=SAMPLES)
+
+
+def _gain(outcome: NDArray[np.int64], sizes: NDArray[np.int64]) -> FloatArray:
+    """The sum over cases of size times (right after training - right in the control); an unseen case adds nothing."""
+    by_case = outcome.reshape(-1, _CASES, 2, 2)  # case, trained is right, control is right
+    ahead = by_case[:, :, 1, 0] - by_case[:, :, 0, 1]
+    rates = ahead / np.maximum(by_case.sum(axis=(2, 3)), 1)
+    gains: FloatArray = (rates * sizes / sizes.sum(axis=1, keepdims=True)).sum(axis=1)
+    return gains

@@ -1,0 +1,175 @@
+"""`mix = "auto"`: which loops feed a direction, by what each route is worth on held-out text.
+
+A loop that teaches s>t starts from real text in t and generates its way to s; the learner reads what arrives there.
+So a route is worth what arrives: how often it is a right translation of the start. By the theory a way through other
+languages pays only if it is better than the direct way back, and only if coming home tells right from wrong
+(docs/theory.md). Routes that fail either get no share; the others share by quality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from loopmt.config import Generate
+from loopmt.evaluation.metrics import sentence_bleu
+from loopmt.evaluation.validation import Agree, HeldOut, translate_ids
+from loopmt.path import Hop, LanguagePath
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.walker import Rollout, generate_along
+
+_RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
+_FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
+
+FAR_BELOW = 0.5
+"""Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CandidatePath:
+    """A loop that could teach a direction."""
+
+    number: int
+    path: LanguagePath
+    settings: Sequence[Generate]
+
+
+@dataclass(frozen=True)
+class RouteQuality:
+    """What a route is worth: quality of what arrives, and the ratio M of the theory (below 1: coming home tells)."""
+
+    quality: float
+    ratio: float | None
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
+class LoopChoice:
+    """Weights of routes by number, and what they were chosen by, for the log."""
+
+    weights: dict[int, float]
+    worth: dict[str, RouteQuality]
+
+    def as_json(self) -> dict[str, Any]:
+        return {path: asdict(worth) for path, worth in self.worth.items()}
+
+
+def choose_loop_weights(
+    translators: NetworkStack,
+    sets: Sequence[HeldOut],
+    candidates: Sequence[CandidatePath],
+    supervised: Mapping[Hop, tuple[int, float]],
+    precision: torch.dtype,
+    key: tuple[str | int, ...],
+    agree: Agree | None,
+) -> LoopChoice:
+    """Measure every candidate and share each direction among those that pay.
+
+    `supervised` gives the number of the route of real pairs, and its share, for directions that have some.
+    """
+    worth = measure_routes(translators, sets, candidates, precision, key, agree)
+    weights = dict(supervised.values())
+    shown: dict[str, RouteQuality] = {}
+    for hop in dict.fromkeys(candidate.path.taught for candidate in candidates):
+        mine = {candidate.number: worth[candidate.number] for candidate in candidates if candidate.path.taught == hop}
+        direct = next((c.number for c in candidates if c.path.taught == hop and len(c.path.hops) == 2), None)
+        shares = share_out(mine, direct, must=hop not in supervised)
+        free = 1 - supervised[hop][1] if hop in supervised else 1.0
+        weights |= {number: free * share for number, share in shares.items() if share > 0}
+        for candidate in candidates:
+            if candidate.number in mine:
+                known = worth[candidate.number]
+                shown[str(candidate.path)] = RouteQuality(known.quality, known.ratio, shares.get(candidate.number, 0.0))
+    return LoopChoice(weights, shown)
+
+
+def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool) -> dict[int, float]:
+    """Shares of the routes to one direction; `must` if nothing else feeds it."""
+    bar = worth[direct].quality if direct is not None else 0.0
+    best = max(one.quality for one in worth.values())
+    kept = {
+        number: one.quality
+        for number, one in worth.items()
+        if one.quality > 0
+        and (number == direct or one.quality >= bar)
+        and one.quality >= FAR_BELOW * best
+        and (one.ratio is None or one.ratio < 1)
+    }
+    if not kept and must:
+        first = max(worth, key=lambda number: worth[number].quality)
+        return {first: 1.0}
+    total = sum(kept.values())
+    return {number: quality / total for number, quality in kept.items()}
+
+
+def measure_routes(
+    translators: NetworkStack,
+    sets: Sequence[HeldOut],
+    candidates: Sequence[CandidatePath],
+    precision: torch.dtype,
+    key: tuple[str | int, ...],
+    agree: Agree | None,
+) -> dict[int, RouteQuality]:
+    """Walk every candidate from held-out text, judge what arrives, and whether it comes home."""
+    held = {pairs.hop: pairs for pairs in sets}
+    walks: dict[int, Rollout] = {}
+    for candidate in candidates:
+        pairs = held.get(candidate.path.taught.reverse)
+        if pairs is not None:
+            walks[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.source_ids)
+    generate_along(translators, list(walks.values()), DecodeLimits.on(translators.device), precision, (*key, "measure"))
+    found = {}
+    for candidate in candidates:
+        walk = walks.get(candidate.number)
+        found[candidate.number] = (
+            _worth(translators, walk, held[candidate.path.taught.reverse], precision, agree)
+            if walk
+            else RouteQuality(0.0, None)
+        )
+    return found
+
+
+def _worth(
+    translators: NetworkStack, walk: Rollout, pairs: HeldOut, precision: torch.dtype, agree: Agree | None
+) -> RouteQuality:
+    """`pairs` leads from the start of the walk to where it arrives."""
+    taught, arrived = walk.path.taught, walk.trace[-1]
+    texts = translators.vocab.decode(arrived.rows(), taught.source)
+    quality = _quality(pairs.sources, pairs.hop.source, texts, taught.source, pairs.references, agree)
+    home = translate_ids(translators, taught, arrived, Generate(how="greedy"), precision)
+    came_home = _quality(pairs.sources, pairs.hop.source, home, taught.target, pairs.sources, agree)
+    limit = 0.5 if agree else _RIGHT / 100
+    return RouteQuality(float(quality.mean()), _ratio(quality > limit, came_home > limit))
+
+
+def _quality(
+    sources: Sequence[str],
+    language: str,
+    texts: Sequence[str],
+    other: str,
+    references: Sequence[str],
+    agree: Agree | None,
+) -> Floats:
+    """1 or 0 by the exact judge; a sentence's BLEU between 0 and 1 where there is none."""
+    if agree and language != other:
+        pairs = zip(sources, texts, strict=True)
+        return np.array([float(agree(source, language, text, other)) for source, text in pairs])
+    if agree:
+        pairs = zip(texts, references, strict=True)
+        return np.array([float(agree(reference, language, text, other)) for text, reference in pairs])
+    return np.asarray(sentence_bleu(list(texts), list(references))) / 100
+
+
+def _ratio(right: npt.NDArray[np.bool_], came_home: npt.NDArray[np.bool_]) -> float | None:
+    """M = Pr(home | wrong) / Pr(home | right); None where there are too few of either to tell."""
+    if min(right.sum(), (~right).sum()) < _FEWEST or not came_home[right].any():
+        return None
+    return float(came_home[~right].mean() / came_home[right].mean())

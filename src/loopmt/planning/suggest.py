@@ -1,0 +1,87 @@
+"""A suggested mix, as a piece of an experiment file to paste: the loops worth trying, by direction, and a control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from loopmt.config import Auto
+from loopmt.path import Hop, LanguagePath
+from loopmt.planning.analysis import Estimate
+from loopmt.planning.forecast import DirectionForecast, training_path
+from loopmt.planning.loop_choice import FAR_BELOW
+from loopmt.planning.zero_resource import ZeroResource
+
+LOOPS = 1 / Auto().supervised - 1
+"""What the loops to a direction weigh together, where its bitext weighs 1: the share that chosen loops have too."""
+
+Quality = Mapping[Hop, Mapping[LanguagePath, Estimate]]
+
+
+def suggest_weights(
+    outlooks: Mapping[Hop, DirectionForecast],
+    quality: Quality,
+    fed: Callable[[LanguagePath], bool],
+    untrained: Sequence[ZeroResource] = (),
+) -> dict[LanguagePath, float]:
+    """Paths to train on with their weights; those that teach one direction sum to LOOPS, where its bitext weighs 1.
+
+    A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
+    something that the dual loop does not. They share by route quality, how often the source that is learnt from is
+    right; a route of less than half the quality of the best gets nothing. Directions not taught yet are taught by
+    whatever leads to them, shared alike.
+    """
+    weights: dict[LanguagePath, float] = {}
+    for direction, outlook in outlooks.items():
+        paths = [path for path in map(training_path, _chosen(outlook)) if fed(path)]
+        weights |= _shared({path: quality.get(direction, {}).get(path) for path in paths})
+    for one in untrained:
+        weights |= _shared({path: rate for path, rate in one.sources.items() if one.promising and fed(path)})
+    return weights
+
+
+def _shared(quality: Mapping[LanguagePath, Estimate | None]) -> dict[LanguagePath, float]:
+    """The weights of paths that teach one direction."""
+    rates = {path: _rate(estimate) for path, estimate in quality.items()}
+    best = max(rates.values(), default=0.0)
+    rates = {path: rate for path, rate in rates.items() if rate >= FAR_BELOW * best}
+    total = sum(rates.values())
+    return {path: max(0.01, round(LOOPS * rate / total, 2)) for path, rate in rates.items()}
+
+
+def _chosen(outlook: DirectionForecast) -> list[LanguagePath]:
+    pivots = {pivot.loop: pivot for pivot in outlook.pivots}
+    return [
+        one.loop
+        for one in outlook.prospects
+        if one.promising and (one.loop not in pivots or pivots[one.loop].promising)
+    ]
+
+
+def _rate(quality: Estimate | None) -> float:
+    """An unknown quality counts as an even chance, and none as nothing at all."""
+    return 0.5 if quality is None or quality[0] is None else max(quality[0], 0.01)
+
+
+def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, taken: Collection[str]) -> str | None:
+    """Two stages and their comparison, valid where they are pasted; None if no loop is worth trying."""
+    if not weights:
+        return None
+    name = free_name("loops", taken)
+    control = free_name(f"{name}-control", taken)
+    entries = [
+        f'    {{ path = "{path}", weight = {weight:g} }},  # teaches {path.taught}' for path, weight in weights.items()
+    ]
+    head = [f'from = "{start}"', f"updates = {updates}"]
+    lines = [
+        *("[[stage]]", f'name = "{name}"', *head, "mix = [", '    "X>Y",', *entries, "]", ""),
+        *("[[stage]]", f'name = "{control}"', *head, 'mix = ["X>Y"]', ""),
+        *("[[compare]]", f'of = "{name}"', f'against = "{control}"'),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or with the first number that no stage bears."""
+    if name not in taken:
+        return name
+    return next(f"{name}-{number}" for number in range(2, len(taken) + 3) if f"{name}-{number}" not in taken)

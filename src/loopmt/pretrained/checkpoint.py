@@ -1,0 +1,82 @@
+"""A checkpoint that was imported into a run: its files, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from loopmt.errors import DataError, MissingExtraError, RunError
+from loopmt.path import Hop
+from loopmt.run import read_json
+
+NOTES = "imported.json"
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Which direction a checkpoint is to be, and how it is told the languages, if it must be told."""
+
+    hop: Hop
+    prefix: str = ""  # before every source, such as ">>fra<<"
+    source_code: str | None = None  # as its tokenizer calls the languages, such as eng_Latn
+    target_code: str | None = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A checkpoint in a run."""
+
+    folder: Path
+    options: ImportOptions
+    model: dict[str, Any]  # the keys of [model] that it can be a start for; none if it cannot
+    unfit: str  # why it cannot
+    files: dict[str, int] = field(repr=False)  # sizes
+    digest: str
+
+    @classmethod
+    def open(cls, folder: Path) -> Imported:
+        notes = read_json(folder / NOTES)
+        try:
+            options = ImportOptions(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
+            found = cls(folder, options, notes["model"], notes["unfit"], notes["files"], notes["digest"])
+        except (KeyError, TypeError):
+            raise RunError(f"{folder / NOTES} is damaged. Delete {folder} and import again.") from None
+        for name, size in found.files.items():
+            if not (folder / name).is_file() or (folder / name).stat().st_size != size:
+                raise RunError(f"{folder / name} is not the file that was imported. Delete {folder} and import again.")
+        return found
+
+
+def transformers() -> Any:
+    try:
+        import tokenizers  # noqa: F401
+        import transformers
+    except ImportError:
+        raise MissingExtraError(
+            "Hugging Face checkpoints need the package transformers. Install it: pip install 'loopmt[export]'."
+        ) from None
+    library: Any = transformers
+    library.utils.logging.disable_progress_bar()
+    return library
+
+
+def load_config(folder: Path) -> Any:
+    return _load(transformers().AutoConfig, folder, "config")
+
+
+def load_tokenizer(folder: Path) -> Any:
+    return _load(transformers().AutoTokenizer, folder, "tokenizer")
+
+
+def load_model(folder: Path) -> Any:
+    return _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", use_safetensors=True)
+
+
+def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:
+    try:
+        return kind.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **settings)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{folder} has no {what} that can be read: {error}") from None

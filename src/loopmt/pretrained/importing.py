@@ -1,0 +1,156 @@
+"""A Hugging Face checkpoint comes in: copied without anything that could run code, described, tried once.
+
+What is read are tensors (safetensors), JSON and subword models; a pickle is refused. A checkpoint in the shape of
+Marian or Pegasus can be a start for training; any that generates can be a frozen generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from loopmt.config import Generate
+from loopmt.errors import DataError
+from loopmt.files.checksums import file_digest
+from loopmt.files.folder import appearing
+from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config
+from loopmt.pretrained.generator import HuggingFaceGenerator
+from loopmt.run import write_json
+from loopmt.translate.limits import DecodeLimits
+
+_TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
+_PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+_TAG = re.compile(r"<2\w+>")
+
+
+def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imported:
+    """Copy a checkpoint; it is there only if it loads offline and translates."""
+    _check_safe(source)
+    with appearing(into) as draft:
+        for file in sorted(source.iterdir()):
+            if file.is_file() and file.suffix in _TAKEN:
+                shutil.copyfile(file, draft / file.name)
+        _check_prefix(draft, source, options)
+        _describe(draft, options)
+        _try(draft)
+    return Imported.open(into)
+
+
+def _check_safe(source: Path) -> None:
+    files = [file.name for file in source.iterdir()] if source.is_dir() else [source.name]
+    if _is_ctranslate2(files):
+        raise DataError(
+            f"{source} is a CTranslate2 model, which only CTranslate2 reads. Import the Hugging Face checkpoint that "
+            "it was made from; of a run of ours `loopmt export RUN --to hf --out DIR` writes it."
+        )
+    pickles = [name for name in files if Path(name).suffix.lower() in _PICKLES]
+    if pickles and not any(name.endswith(".safetensors") for name in files):
+        raise DataError(_only_a_pickle(source, pickles[0]))
+    if not source.exists():
+        raise DataError(f"there is no {source}. Name the folder of a Hugging Face checkpoint on this machine.")
+    if "config.json" not in files:
+        raise DataError(f"{source} is no Hugging Face checkpoint: it has no config.json.{_checkpoints_in(source)}")
+    if "auto_map" in _json(source / "config.json"):
+        raise DataError(f"{source} comes with program code of its own (auto_map in config.json), which is not run.")
+    if not any(name.endswith(".safetensors") for name in files):
+        raise DataError(f"{source} has no weights: no .safetensors file.")
+
+
+def _checkpoints_in(source: Path) -> str:
+    """An export has a folder for each direction."""
+    found = sorted(file.parent.name for file in source.glob("*/config.json"))
+    return f" It holds some: {', '.join(found)}; name one of them." if found else ""
+
+
+def _is_ctranslate2(files: list[str]) -> bool:
+    """Beside its model.bin lie vocabularies under names that no Hugging Face checkpoint has."""
+    return "model.bin" in files and any(re.fullmatch(r"\w+_vocabulary\.(json|txt)", name) for name in files)
+
+
+def _only_a_pickle(source: Path, pickle: str) -> str:
+    folder = source if source.is_dir() else source.parent
+    return (
+        f"{source} has its weights only as a pickle ({pickle}), and reading a pickle can run code. Convert it "
+        'where you trust it: python -c "from transformers import AutoModelForSeq2SeqLM as M; '
+        f"M.from_pretrained('{folder}').save_pretrained('{folder}')\", which writes model.safetensors beside it."
+    )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read: {error}.") from None
+    return value if isinstance(value, dict) else {}
+
+
+def _check_prefix(folder: Path, source: Path, options: ImportOptions) -> None:
+    """A network that several directions share says anything, unless its source begins with the target's tag."""
+    tags = _tags(folder)
+    if tags and not options.prefix.startswith(tags):
+        own = f"<2{options.hop.target}>"
+        which = f'--prefix "{own}"' if own in tags else f"--prefix and one of its tags: {', '.join(tags)}"
+        raise DataError(
+            f"{source} is one network for several directions, which is told its target at the beginning of every "
+            f"source. Give {which}."
+        )
+
+
+def _tags(folder: Path) -> tuple[str, ...]:
+    """Those that a shared network of our own export is told its target by; none where it is no such network."""
+    file = folder / "tokenizer.json"
+    added = _json(file).get("added_tokens") if file.is_file() else None
+    contents = (one.get("content") for one in added or [] if isinstance(one, dict))
+    return tuple(one for one in contents if isinstance(one, str) and _TAG.fullmatch(one))
+
+
+def _describe(folder: Path, options: ImportOptions) -> None:
+    model, unfit = fitting_model(folder)
+    sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+    digests = {name: file_digest(folder / name) for name in sizes}
+    whole = hashlib.sha256(json.dumps([digests, asdict(options)], sort_keys=True).encode()).hexdigest()
+    notes = {"wish": asdict(options), "model": model, "unfit": unfit, "files": sizes, "digest": whole}
+    write_json(folder / NOTES, notes)
+
+
+def _try(folder: Path) -> None:
+    generator = HuggingFaceGenerator(Imported.open(folder), "cpu")
+    try:
+        generator.say(["1, 2, 3."], Generate(how="greedy"), DecodeLimits(longest=8), seed=0)
+    except (IndexError, ValueError, TypeError, RuntimeError) as error:
+        raise DataError(
+            f"the checkpoint does not translate: {error}. Is it whole, and are its language codes given?"
+        ) from None
+
+
+def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:
+    """The [model] that the checkpoint can be a start for, or why there is none."""
+    config = load_config(folder)
+    if _tags(folder):
+        return {}, "it is one network for several directions, and a start has one for its own"
+    if config.model_type not in ("marian", "pegasus"):
+        return {}, f"{config.model_type} is another network; a start has the shape of Marian or Pegasus"
+    told = {
+        "activation_function": config.activation_function in _ACTIVATIONS,
+        "scale_embedding": config.scale_embedding,
+        "tie_word_embeddings": config.tie_word_embeddings,
+        "decoder_attention_heads": config.decoder_attention_heads == config.encoder_attention_heads,
+        "decoder_ffn_dim": config.decoder_ffn_dim == config.encoder_ffn_dim,
+    }
+    if unlike := [f"{key} = {getattr(config, key)}" for key, fits in told.items() if not fits]:
+        return {}, f"our network has no {', '.join(unlike)}"
+    return {
+        "norm": "post" if config.model_type == "marian" else "pre",
+        "activation": _ACTIVATIONS[config.activation_function],
+        "layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "width": config.d_model,
+        "feed_forward": config.encoder_ffn_dim,
+        "heads": config.encoder_attention_heads,
+    }, ""

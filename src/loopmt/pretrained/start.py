@@ -1,0 +1,141 @@
+"""An imported checkpoint as a start: its weights in our network, its embeddings in our vocabulary.
+
+Subwords that both vocabularies have keep their embedding; one that only ours has starts as the mean of those that
+the checkpoint spells it with; tags and what it cannot spell start fresh. All else is taken weight for weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from loopmt.config import Model
+from loopmt.errors import ConfigError, DataError
+from loopmt.path import Hop
+from loopmt.pretrained.checkpoint import Imported, load_config, load_tokenizer
+from loopmt.pretrained.weight_names import EMBEDDINGS, OUTPUT_BIAS, Tensors, from_hugging_face
+from loopmt.text.ragged import EOS, PAD, UNK
+from loopmt.text.vocab import Subwords, Vocab
+from loopmt.translate.networks import NetworkStack
+
+Rows = list[list[int]]  # for each of our subwords, the checkpoint's whose mean it starts as; none: fresh
+_TIED = [EMBEDDINGS["target_embed"], "lm_head.weight"]
+
+
+def check_fits(imported: Imported, model: Model) -> None:
+    """The experiment's network must have the checkpoint's shape."""
+    if not imported.model:
+        raise ConfigError(
+            f'imported "{imported.options.hop}" cannot be a start: {imported.unfit}. Set use = "generator".'
+        )
+    ours = {**model.model_dump(), "decoder_layers": model.num_decoder_layers}
+    unlike = [f"{key} = {value!r}" for key, value in imported.model.items() if ours[key] != value]
+    if unlike:
+        raise ConfigError(
+            f'imported "{imported.options.hop}" does not fit [model]: set {", ".join(unlike)} there, '
+            'or use = "generator".'
+        )
+
+
+def starting_weights(imported: Imported, translators: NetworkStack, hop: Hop) -> dict[str, Tensor]:
+    """The weights of one direction by our names; places of the tables that start fresh are as they were."""
+    check_fits(imported, translators.model)
+    tensors = _tensors(imported)
+    places = {name: translators.named()[f"{hop}/{name}"].cpu().clone() for name in translators.layout.shapes}
+    try:
+        found = from_hugging_face(translators.model, tensors)
+        found |= _tables(imported, tensors, translators.vocab, hop, places)
+    except KeyError as missing:
+        raise DataError(f"{imported.folder} has no tensor {missing}: it is not what its config.json says.") from None
+    for name, place in places.items():
+        if found[name].shape != place.shape:
+            raise DataError(f"{imported.folder}: {name} is {tuple(found[name].shape)}, not {tuple(place.shape)}.")
+    return {f"{hop}/{name}": tensor for name, tensor in found.items()}
+
+
+def _tensors(imported: Imported) -> dict[str, Tensor]:
+    files = sorted(imported.folder.glob("*.safetensors"))
+    return {name: tensor.float() for file in files for name, tensor in load_file(file).items()}
+
+
+# -- embeddings --------------------------------------------------------------------------------------------------
+
+
+def _tables(imported: Imported, tensors: Tensors, vocab: Vocab, hop: Hop, places: Tensors) -> dict[str, Tensor]:
+    config, tokenizer = load_config(imported.folder), load_tokenizer(imported.folder)
+    source, target = _embeddings(tensors)
+    rows = {side: _rows(config, tokenizer, _pieces(vocab, hop, side), side) for side in ("source", "target")}
+    either = (
+        [min(row, other, key=_clumsiness) for row, other in zip(*rows.values(), strict=True)] if vocab.joint else []
+    )
+    bias = tensors.get(OUTPUT_BIAS, torch.zeros(1, len(target)))[0]
+    found = {"output_bias": _moved(places["output_bias"], bias, either or rows["target"])}
+    if vocab.joint:
+        if source is not target:
+            raise ConfigError(
+                f'imported "{hop}" has a table of embeddings for each side: set vocab.sharing = "language".'
+            )
+        return found | {"embed": _moved(places["embed"], target, either)}
+    found["source_embed"] = _moved(places["source_embed"], source, rows["source"])
+    found["target_embed"] = _moved(places["target_embed"], target, rows["target"])
+    return found
+
+
+def _embeddings(tensors: Tensors) -> tuple[Tensor, Tensor]:
+    """Of source and target: a tied table is stored once, under whichever of its names."""
+    shared = tensors.get(EMBEDDINGS["embed"])
+    target = next((tensors[name] for name in _TIED if name in tensors), shared)
+    source = tensors.get(EMBEDDINGS["source_embed"], shared if shared is not None else target)
+    if target is None or source is None:
+        raise KeyError(EMBEDDINGS["embed"])
+    same = source.shape == target.shape and torch.equal(source, target)
+    return (target, target) if same else (source, target)
+
+
+def _clumsiness(row: list[int]) -> float:
+    """A checkpoint has subwords of two languages: the side that spells a piece in fewer knows it better."""
+    return len(row) or float("inf")
+
+
+def _moved(place: Tensor, theirs: Tensor, rows: Rows) -> Tensor:
+    for one, row in enumerate(rows):
+        if row:
+            place[one] = theirs[row].mean(0)
+    return place
+
+
+def _pieces(vocab: Vocab, hop: Hop, side: str) -> list[str]:
+    return Subwords(vocab.models[hop.source if side == "source" else hop.target]).pieces
+
+
+def _rows(config: Any, tokenizer: Any, pieces: Sequence[str], side: str) -> Rows:
+    theirs = their_ids(tokenizer, side)
+    rows = [[theirs[piece]] if piece in theirs else [] for piece in pieces]
+    rows[PAD], rows[EOS] = [config.decoder_start_token_id], [config.eos_token_id]
+    rows[UNK] = [tokenizer.unk_token_id]
+    lacking = [one for one in range(len(pieces)) if not rows[one] and not _is_special(pieces[one])]
+    texts = [pieces[one].replace("\u2581", " ").strip() for one in lacking]
+    for one, ids in zip(lacking, _spelt(tokenizer, texts, side), strict=True):
+        rows[one] = [number for number in ids if number not in (tokenizer.unk_token_id, theirs.get("\u2581"))]
+    return rows
+
+
+def their_ids(tokenizer: Any, side: str) -> dict[str, int]:
+    separate = side == "target" and getattr(tokenizer, "separate_vocabs", False)
+    return dict(tokenizer.target_encoder if separate else tokenizer.get_vocab())
+
+
+def _is_special(piece: str) -> bool:
+    """Tags and bytes."""
+    return piece.startswith("<") and piece.endswith(">") and len(piece) > 2
+
+
+def _spelt(tokenizer: Any, texts: list[str], side: str) -> list[list[int]]:
+    if not texts:
+        return []
+    given = {"text": texts} if side == "source" else {"text_target": texts}
+    return [list(ids) for ids in tokenizer(**given, add_special_tokens=False).input_ids]

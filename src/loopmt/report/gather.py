@@ -1,0 +1,187 @@
+"""What the files of a run say, as one plain dict: nothing is decoded, scored or drawn here."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from loopmt.commands import resume_command
+from loopmt.config import Experiment, Stage, expansions
+from loopmt.path import LanguagePath, Pattern
+from loopmt.report.followed import with_differences
+from loopmt.report.measured import parameters, plan_rows, predicted, thresholds
+from loopmt.report.tables import paper_tables
+from loopmt.report.training import alarms, choices, curves, guards, spending
+from loopmt.run import Json, Run, read_json
+from loopmt.text.manifest import CorpusRecord, Manifest
+
+_NETWORK = ("sharing", "norm", "activation", "layers", "width", "feed_forward", "heads", "dropout")
+_TRAINING = ("tokens", "learning_rate", "warmup", "schedule", "round", "label_smoothing", "precision", "on_collapse")
+
+
+def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
+    """`standing` says where each stage stands; `followed` are sentences sent round loops, if that was done."""
+    experiment = run.experiment()
+    records = {stage.name: run.stage(stage.name).records() for stage in experiment.stages}
+    card, analysis, plan = (_optional(run, name) for name in ("scorecard", "analysis", "plan"))
+    starts = _starts(experiment, standing)
+    chosen = [row for name, rows in records.items() for row in choices(name, rows)]
+    return {
+        "folder": str(run.folder),
+        "name": experiment.name,
+        "seed": experiment.seed,
+        "languages": experiment.languages,
+        "finished": all(stage["state"] == "finished" for stage in standing["stages"]),
+        "next": standing["next"],
+        "data": _data(run),
+        "exact": experiment.data.world is not None,
+        "network": {name: getattr(experiment.model, name) for name in _NETWORK},
+        "stages": [_stage(experiment, experiment.stage(one["name"]), one, chosen) for one in standing["stages"]],
+        "scores": card,
+        "scored": _scored(card) if card else {},
+        "quality": _quality(standing, records, card),
+        "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.stages}),
+        "spending": [spending(name, rows) for name, rows in records.items() if rows],
+        "guards": [row for name, rows in records.items() for row in guards(name, rows)],
+        "alarms": [row for name, rows in records.items() for row in alarms(name, rows)],
+        "choices": chosen,
+        "thresholds": thresholds(analysis) if analysis else [],
+        "parameters": parameters(experiment, analysis) if analysis else [],
+        "plan": plan_rows(plan) if plan else None,
+        "predicted": predicted(experiment, plan, analysis) if plan and analysis else None,
+        "paper": paper_tables(experiment, card, analysis),
+        "followed": with_differences(followed or []),
+        "again": _again(run, experiment),
+    }  # fmt: skip
+
+
+def _optional(run: Run, name: str) -> Json | None:
+    file = run.folder / f"{name}.json"
+    return read_json(file) if file.is_file() else None
+
+
+def _starts(experiment: Experiment, standing: Json) -> dict[str, int]:
+    """Updates that went before each stage, along the tree."""
+    reached = {stage["name"]: stage["update"] for stage in standing["stages"]}
+    starts: dict[str, int] = {}
+    for stage in experiment.stages:
+        starts[stage.name] = starts[stage.from_] + reached[stage.from_] if stage.from_ else 0
+    return starts
+
+
+# -- data ------------------------------------------------------------------------------------------------------
+
+
+def _data(run: Run) -> Json | None:
+    file = run.folder / "manifest.json"
+    if not file.is_file():
+        return None
+    manifest = Manifest.load(file)
+    return {
+        "corpora": [_corpus(corpus) for corpus in manifest.corpora],
+        "sets": [one.model_dump(mode="json") for one in manifest.sets],
+        "vocab": manifest.vocab.model_dump(mode="json"),
+        "files": [one.model_dump(mode="json") for one in manifest.files],
+    }
+
+
+def _corpus(corpus: CorpusRecord) -> Json:
+    kept = corpus.model_dump(mode="json", exclude={"lengths", "removed"})
+    return {**kept, "removed": {rule: count for rule, count in corpus.removed.items() if count}}
+
+
+# -- stages ----------------------------------------------------------------------------------------------------
+
+
+def _stage(experiment: Experiment, stage: Stage, standing: Json, chosen: Sequence[Json]) -> Json:
+    expanded = expansions(experiment, stage)
+    paths = list(dict.fromkeys(path for _, expansion in expanded for path in expansion.paths))
+    refused = {row["path"] for row in chosen if row["stage"] == stage.name and not row["first"] + row["share"]}
+    loops = _distinct_loops([path for path in paths if str(path) not in refused])
+    train = experiment.training(stage)
+    return {
+        **standing,
+        "until": stage.until,
+        "mix": [_entry(entry.model_dump(), len(expansion.paths)) for entry, expansion in expanded],
+        "auto": stage.mix == "auto",
+        "hops": list(dict.fromkeys(str(path.taught) for path in paths)),
+        "loops": [str(path) for path in loops],
+        "num_loops": sum(path.loop for path in paths),
+        "train": {name: getattr(train, name) for name in _TRAINING},
+    }
+
+
+def _entry(entry: Json, num_paths: int) -> Json:
+    generate = entry["generate"] if isinstance(entry["generate"], list) else [entry["generate"]]
+    generates = len(Pattern.parse(entry["path"]).places) > 2
+    how = [f"{one['by']} {_how(one)}" for one in generate] if generates else []
+    return {"path": entry["path"], "weight": entry["weight"], "paths": num_paths, "how": ", ".join(dict.fromkeys(how))}
+
+
+def _how(generate: Json) -> str:
+    if generate["how"] != "sample":
+        return f"beam {generate['beam']}" if generate["how"] == "beam" else "greedy"
+    top = [f"{name} {generate[name]}" for name, off in (("top_k", 0), ("top_p", 1.0)) if generate[name] != off]
+    return " ".join(["sample", *top, *([f"at {generate['temperature']:g}"] if generate["temperature"] != 1 else [])])
+
+
+def _distinct_loops(paths: Sequence[LanguagePath]) -> list[LanguagePath]:
+    """Closed paths, of those that are the same loop begun elsewhere only the first."""
+    found: dict[tuple[str, ...], LanguagePath] = {}
+    for path in paths:
+        if path.loop:
+            round_ = path.languages[:-1]
+            found.setdefault(min(round_[place:] + round_[:place] for place in range(len(round_))), path)
+    return list(found.values())
+
+
+def _quality(standing: Json, records: Mapping[str, Sequence[Json]], card: Json | None) -> Json:
+    """BLEU of every direction after each stage: on the tests if all stages have been scored, else on validation."""
+    begun = [stage["name"] for stage in standing["stages"] if stage["state"] != "not begun"]
+    if card and all(stage["scores"] for stage in standing["stages"] if stage["name"] in begun):
+        return {"what": "test BLEU", "stages": {name: _mean_bleu(card["stages"][name]) for name in begun}}
+    best = {name: _best_validation(records[name]) for name in begun}
+    return {"what": "validation BLEU", "stages": best}
+
+
+def _scored(card: Json) -> dict[str, list[str]]:
+    """The directions of every test set that some stage was scored on."""
+    found: dict[str, dict[str, None]] = {}
+    for stage in card["stages"].values():
+        for name, one in stage["sets"].items():
+            found.setdefault(name, {}).update(dict.fromkeys(one["directions"]))
+    return {name: list(hops) for name, hops in found.items()}
+
+
+def _mean_bleu(stage: Json) -> dict[str, float]:
+    """Over the test sets that have the direction."""
+    found: dict[str, list[float]] = {}
+    for one in stage["sets"].values():
+        for hop, scores in one["directions"].items():
+            found.setdefault(hop, []).append(scores["multi_bleu"])
+    return {hop: sum(values) / len(values) for hop, values in found.items()}
+
+
+def _best_validation(records: Sequence[Json]) -> dict[str, float]:
+    validations = [record for record in records if record["kind"] == "valid"]
+    best: Json = max(validations, key=lambda record: record["mean_bleu"], default={"bleu": {}})
+    return dict(best["bleu"])
+
+
+# -- again -----------------------------------------------------------------------------------------------------
+
+
+def _again(run: Run, experiment: Experiment) -> Json:
+    """What to type, with which file, to get the same run."""
+    file = run.folder / "experiment.toml"
+    text = file.read_text(encoding="utf-8") if file.is_file() else None
+    return {
+        "command": resume_command(run, experiment, f"{experiment.name}.toml"),  # the page has the file's text
+        "toml": text,
+        "resolved": json.dumps(experiment.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False),
+        "root": experiment.data.root,
+        "versions": {**{name: version(name) for name in ("loopmt", "torch", "numpy", "sentencepiece", "sacrebleu")},
+                     "python": platform.python_version()},
+    }  # fmt: skip

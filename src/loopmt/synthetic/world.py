@@ -1,0 +1,82 @@
+"""A world: languages that share meanings. It draws, says, reads and judges."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
+from random import Random
+
+import numpy as np
+
+from loopmt.errors import DataError
+from loopmt.synthetic import english, french, german, spanish
+from loopmt.synthetic.families import Words
+from loopmt.synthetic.language import Language
+from loopmt.synthetic.lexicon import LANGUAGES, SIZES, Lexicon
+from loopmt.synthetic.meaning import Meaning
+from loopmt.synthetic.sense import Sense
+from loopmt.synthetic.space import Space
+
+BUILDERS = {"en": english.build, "fr": french.build, "es": spanish.build, "de": german.build}
+REMEMBERED = 20_000
+
+
+class World:
+    """Languages of one size. `tiny` is for quick runs, `full` has several hundred words and every construction."""
+
+    def __init__(self, size: str = "full", languages: Sequence[str] = LANGUAGES) -> None:
+        if size not in SIZES:
+            raise DataError(f'the world has no size "{size}"; it has {", ".join(SIZES)}.')
+        for code in languages:
+            _check_language(code, LANGUAGES)
+        self.size = size
+        self.languages = tuple(languages)
+        self.lexicon = Lexicon(size)
+        self.sense = Sense(self.lexicon)
+        self._built = {code: BUILDERS[code](self.lexicon) for code in languages}
+        self._read: OrderedDict[tuple[str, str], frozenset[Meaning]] = OrderedDict()
+
+    @cached_property
+    def space(self) -> Space:
+        """All meanings, numbered."""
+        return Space(self.lexicon, Words(self.lexicon, self._built), self.sense)
+
+    def draw_meanings(self, count: int, *key: str | int) -> list[Meaning]:
+        """Distinct meanings, decided by the key, no two of which share a sentence in any language."""
+        return list(islice(self.space.draw(*key), count))
+
+    def sentence(self, meaning: Meaning, language: str, generator: np.random.Generator) -> str:
+        """One of the sentences of the meaning, at random."""
+        random = Random(int(generator.integers(1 << 62)))
+        shuffled = self._language(language).say(meaning, lambda choices: random.sample(choices, len(choices)))
+        return next(shuffled)
+
+    def sentences(self, meaning: Meaning, language: str) -> list[str]:
+        """Every sentence of the meaning: its cluster."""
+        return sorted(set(self._language(language).say(meaning)))
+
+    def meanings(self, sentence: str, language: str) -> frozenset[Meaning]:
+        """Every meaning of the sentence, exactly; none where it is not a sentence of this world."""
+        key = (sentence, language)
+        if key not in self._read:
+            read = self._language(language).read(sentence)
+            self._read[key] = frozenset(meaning for meaning in read if self.sense.sensible(meaning))
+            if len(self._read) > REMEMBERED:
+                self._read.popitem(last=False)
+        return self._read[key]
+
+    def agree(self, source: str, source_language: str, translation: str, target_language: str) -> bool:
+        """Whether the translation is right: some meaning of the source is a meaning of it."""
+        meant = self.meanings(source, source_language)
+        return not meant.isdisjoint(self.meanings(translation, target_language))
+
+    def _language(self, code: str) -> Language:
+        _check_language(code, self.languages)
+        return self._built[code]
+
+
+def _check_language(code: str, known: Sequence[str]) -> None:
+    if code not in known:
+        raise DataError(f'the world does not speak "{code}"; it speaks {", ".join(known)}.')

@@ -1,0 +1,209 @@
+"""Downloads that go on where they broke off: HTTP ranges into NAME.part, checked before it becomes NAME."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopmt.errors import DataError
+from loopmt.files.checksums import file_digest
+from loopmt.progress import Advance, Progress
+from loopmt.text.recipes import Remote
+
+_CHUNK = 2**18
+_BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Seconds without a byte, tries without progress, and the first wait between two of them (it doubles)."""
+
+    timeout: float = 60.0
+    tries: int = 5
+    wait: float = 1.0
+
+
+PATIENT = RetryPolicy()
+
+
+class UnreachableError(DataError):
+    """No network, or none that reaches the server: what else is missing will not come either."""
+
+
+class _BrokenOffError(Exception):
+    """The connection ended; what came is in the .part file."""
+
+
+def mirrored(remote: Remote, mirror: str | None) -> str:
+    """The address, or the same path under a mirror: MIRROR/host/path."""
+    if mirror is None:
+        return remote.address
+    if not mirror.startswith(("http://", "https://")):
+        raise DataError(f"mirror '{mirror}': write an address that begins with http:// or https://.")
+    return f"{mirror.rstrip('/')}/{remote.address.partition('://')[2]}"
+
+
+def local_name(remote: Remote) -> str:
+    """A name that no two remotes share: `wmt12/test.tgz` and `wmt13/test.tgz` are not the same file."""
+    return urllib.parse.urlsplit(remote.address).path.strip("/").replace("/", "_")
+
+
+def download(
+    remote: Remote,
+    folder: Path,
+    progress: Progress,
+    mirror: str | None = None,
+    patience: RetryPolicy = PATIENT,
+) -> Path:
+    """The file, whole and checked, fetched only if it is not there yet."""
+    target = folder / local_name(remote)
+    if target.exists():
+        if wrong := _wrong_checksum(remote, target):
+            raise DataError(f"{target}: {wrong}. Remove it, and the same command fetches it.")
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    _patiently(mirrored(remote, mirror), part, progress, patience)
+    _tag_file(part).unlink(missing_ok=True)
+    if wrong := _wrong_checksum(remote, part):
+        part.unlink()
+        raise DataError(f"{remote.address}: {wrong}. It was removed; the same command fetches it anew.")
+    part.replace(target)
+    return target
+
+
+def _patiently(address: str, part: Path, progress: Progress, patience: RetryPolicy) -> None:
+    """Tries again while the network fails; a try that brought something starts the count anew."""
+    failed = 0
+    while True:
+        before = _size(part)
+        try:
+            return _continue(address, part, progress, patience.timeout)
+        except (_BrokenOffError, *_BROKEN) as error:
+            failed = 1 if _size(part) > before else failed + 1
+            if failed >= patience.tries:
+                raise UnreachableError(_unreachable(address, part, error)) from None
+            wait = patience.wait * 2 ** (failed - 1)
+            progress.say(f"{address}: {_reason(error)}; trying again in {wait:.0f} s")
+            time.sleep(wait)
+
+
+def _continue(address: str, part: Path, progress: Progress, timeout: float) -> None:
+    request = urllib.request.Request(address, headers={"User-Agent": "loopmt", **_range(part)})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            _receive(answer, address, part, progress)
+    except urllib.error.HTTPError as error:
+        with error:
+            _refused(error, address, part)
+
+
+def _range(part: Path) -> dict[str, str]:
+    """What is missing, of the same file only: a server whose file has changed sends it all."""
+    size, tag = _size(part), _tag_file(part)
+    if not size:
+        return {}
+    condition = {"If-Range": tag.read_text(encoding="latin-1")} if tag.exists() else {}
+    return {"Range": f"bytes={size}-", **condition}
+
+
+def _receive(answer: Any, address: str, part: Path, progress: Progress) -> None:
+    start = _size(part) if _continues(answer, part) else 0
+    length = answer.headers.get("Content-Length")
+    missing = int(length) if length and length.isdigit() else None
+    _check_space(address, part, missing or 0)
+    if not start:
+        _remember_tag(answer, part)
+    with part.open("ab" if start else "wb") as file, progress.track(part.stem, missing) as advance:
+        came = _copy(answer.read1, file.write, missing, advance)
+    if missing is not None and came < missing:
+        raise _BrokenOffError(f"broke off after {start + came:,} of {start + missing:,} bytes")
+
+
+def _continues(answer: Any, part: Path) -> bool:
+    start: str = answer.headers.get("Content-Range", "").partition("-")[0]
+    return answer.status == 206 and start == f"bytes {_size(part)}"
+
+
+def _copy(read: Callable[[int], bytes], write: Callable[[bytes], object], most: int | None, advance: Advance) -> int:
+    """Whatever comes is written at once: a reader that waits for a full chunk loses it when the line goes dead."""
+    total = 0
+    while total != most and (data := read(_CHUNK)):
+        write(data)
+        advance(len(data))
+        total += len(data)
+    return total
+
+
+def _remember_tag(answer: Any, part: Path) -> None:
+    """A weak tag may stand for another file's bytes, so it is none."""
+    tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+    if tag and not tag.startswith("W/"):
+        _tag_file(part).write_text(tag, encoding="latin-1")
+    else:
+        _tag_file(part).unlink(missing_ok=True)
+
+
+def _refused(error: urllib.error.HTTPError, address: str, part: Path) -> None:
+    if error.code == 416:
+        whole = error.headers.get("Content-Range", "").rpartition("/")[2]
+        if whole == str(_size(part)):
+            return
+        part.unlink(missing_ok=True)
+        raise _BrokenOffError(f"what is in {part.name} is longer than the file")
+    if error.code in _PASSING:
+        raise _BrokenOffError(f"the server answers {error.code} {error.reason}")
+    raise DataError(
+        f"{address}: the server answers {error.code} {error.reason}. The file may have moved: "
+        f"put it at {part.with_suffix('')} yourself, or name a server that has it with --mirror."
+    )
+
+
+def _wrong_checksum(remote: Remote, file: Path) -> str | None:
+    if remote.checksum is None:
+        return None
+    kind, _, expected = remote.checksum.partition(":")
+    found = file_digest(file, kind)
+    return f"the {kind} is {found}, not {expected}: damaged, or another file" if found != expected else None
+
+
+def _check_space(address: str, part: Path, missing: int) -> None:
+    free = shutil.disk_usage(part.parent).free
+    if missing > free:
+        raise DataError(
+            f"{address} needs {missing / 1e9:.1f} GB and {part.parent} has {free / 1e9:.1f} GB left. "
+            "Make room, or name another folder with --out."
+        )
+
+
+def _unreachable(address: str, part: Path, error: Exception) -> str:
+    host = urllib.parse.urlsplit(address).hostname
+    kept = f" {_size(part):,} bytes are kept, and the same command goes on from there." if _size(part) else ""
+    return (
+        f"{address} cannot be fetched: {_reason(error)}.{kept} Is there a network, and does it reach {host}? "
+        f"Otherwise put the file at {part.with_suffix('')} yourself, or name a server that has it with --mirror."
+    )
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, TimeoutError):
+        return "no answer in time"
+    return getattr(cause, "strerror", None) or str(cause)
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _tag_file(part: Path) -> Path:
+    return part.with_name(f"{part.name}.tag")

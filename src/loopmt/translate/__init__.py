@@ -1,0 +1,1 @@
+"""Translating: every direction's network, decoding, scoring, and generating along a path."""

@@ -1,0 +1,206 @@
+"""From source ids to target ids: sentences sorted by length, in large batches, one step function.
+
+On a CPU the rows that have ended leave the batch as it goes; on CUDA every step is the replay of a captured graph.
+Nothing here knows languages: it sees the weights of one network and ids.
+
+Shapes: B sentences, S source length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from loopmt.config import Generate
+from loopmt.model.out_of_memory import in_halves
+from loopmt.model.transformer import Cache, Memory, Transformer
+from loopmt.model.weights import Layout
+from loopmt.text.ragged import EOS, PAD, Ints, Ragged
+from loopmt.translate import beam_search
+from loopmt.translate.beam_search import Hypotheses, Hypothesis, Search
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.limits import DecodeLimits
+
+Ids = Sequence[int] | npt.NDArray[np.generic]
+Found = TypeVar("Found")
+_CHECK_EVERY = 8  # steps between two looks at which sentences are done
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One network ready to speak: its weights, and the ids it must never say."""
+
+    transformer: Transformer
+    layout: Layout
+    flat: Tensor  # (1, P)
+    logit_mask: Tensor  # (V,), -inf at ids that are no text, 0 elsewhere
+    precision: torch.dtype
+    captured: CapturedDecoder | None = None
+
+
+def generate_each(
+    decoder: Decoder,
+    sources: Sequence[Ids],
+    how: Generate,
+    limits: DecodeLimits,
+    generator: torch.Generator | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> list[Hypothesis]:
+    """Translate every source, one output each, in order."""
+    return generate(decoder, Ragged.of(sources), how, limits, generator, advance).each()
+
+
+def generate(
+    decoder: Decoder,
+    sources: Ragged,
+    how: Generate,
+    limits: DecodeLimits,
+    generator: torch.Generator | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Hypotheses:
+    """Translate every source, in order; nothing here is done sentence by sentence."""
+    parts, order = [], []
+    for numbers, found in _searches(
+        lambda beam_search: beam_search.best(), decoder, sources, how, limits, generator, advance
+    ):
+        parts.append(found)
+        order.append(numbers)
+    return Hypotheses.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
+
+
+def generate_nbest(
+    decoder: Decoder,
+    sources: Sequence[Ids],
+    how: Generate,
+    limits: DecodeLimits,
+    generator: torch.Generator | None = None,
+    nbest: int = 1,
+    advance: Callable[[int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
+    if nbest == 1:
+        return [[output] for output in generate_each(decoder, sources, how, limits, generator, advance)]
+    outputs: list[list[Hypothesis]] = [[] for _ in sources]
+    rows = Ragged.of(sources)
+    for numbers, found in _searches(
+        lambda beam_search: beam_search.outputs(), decoder, rows, how, limits, generator, advance
+    ):
+        for number, candidates in zip(numbers.tolist(), found, strict=True):
+            outputs[number] = candidates[:nbest]
+    return outputs
+
+
+@torch.no_grad()
+def _searches(
+    collect: Callable[[Search], Found],
+    decoder: Decoder,
+    sources: Ragged,
+    how: Generate,
+    limits: DecodeLimits,
+    generator: torch.Generator | None,
+    advance: Callable[[int], None] | None,
+) -> Iterator[tuple[Ints, Found]]:
+    """What is collected of searches that have ended, with the numbers of their sentences."""
+    stepper = EagerDecoder(decoder) if decoder.captured is None else decoder.captured
+    stepper.load(decoder.flat, decoder.logit_mask)
+    width = how.beam if how.how == "beam" else 1
+
+    def work(rows: Ints) -> list[tuple[Ints, Found]]:
+        lengths = sources.lengths[rows]
+        source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(decoder.logit_mask.device)
+        searches = stepper.decode(source_BS, lengths, limits, how, generator)
+        return [(rows[beam_search.rows.cpu().numpy()], collect(beam_search)) for beam_search in searches]
+
+    for rows in batches(sources.lengths, limits, width):
+        yield from in_halves(work, rows)
+        if advance:
+            advance(len(rows))
+
+
+def batches(lengths: Ints, limits: DecodeLimits, width: int = 1) -> Iterator[Ints]:
+    """Row numbers, longest first, cut where a batch would be too large."""
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        places = (int(lengths[order[start]]) + 1) * width
+        count = max(1, min(limits.batch_rows // width, limits.batch_tokens // places))
+        yield order[start : start + count]
+        start += count
+
+
+def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
+    """Ids with their end, padded on the right."""
+    width = max(len(source) for source in sources) + 1
+    table = np.full((len(sources), width), PAD, dtype=np.int64)
+    for row, source in enumerate(sources):
+        table[row, : len(source)] = source
+        table[row, len(source)] = EOS
+    return torch.from_numpy(table).to(device)
+
+
+class EagerDecoder:
+    """Step by step; sentences that are done leave the batch."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.transformer = decoder.transformer
+        self.layout = decoder.layout
+        self.precision = decoder.precision
+
+    def load(self, flat: Tensor, logit_mask: Tensor) -> None:
+        self.weights = self.layout.unpack(flat.detach().to(self.precision))
+        self.weights["output_bias"] = self.weights["output_bias"] + logit_mask.to(self.precision)
+
+    def decode(
+        self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
+    ) -> Iterator[Search]:
+        """Searches that have ended, as they end."""
+        limit = limits.lengths(lengths_B)
+        hypotheses = beam_search.start_search(limit, how, source_BS.device)
+        memory = self._read(source_BS, hypotheses.width)
+        cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0].new_zeros)
+        for number in range(max(limit)):
+            position = torch.tensor(number, device=source_BS.device)
+            logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], number)[0]
+            parents = hypotheses.advance(logits, position, generator)
+            if parents is not None:
+                reorder(cache, parents.flatten(), number + 1)
+            if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):
+                done = hypotheses.done(position)
+                if done.any():
+                    yield beam_search.subset(hypotheses, done.nonzero()[:, 0])
+                keep = (~done).nonzero()[:, 0]
+                if keep.numel() == 0:
+                    break
+                if keep.numel() < len(hypotheses.rows):
+                    hypotheses.select(keep)
+                    width = torch.arange(hypotheses.width, device=keep.device)
+                    select(memory, cache, (keep[:, None] * hypotheses.width + width).flatten())
+
+    def _read(self, source_BS: Tensor, width: int) -> Memory:
+        states = self.transformer.encode(self.weights, source_BS[None])
+        memory = self.transformer.memory(self.weights, states, source_BS[None])
+        if width > 1:
+            rows = torch.arange(source_BS.shape[0], device=source_BS.device).repeat_interleave(width)
+            select(memory, Cache([], []), rows)
+        return memory
+
+
+def select(memory: Memory, cache: Cache, rows: Tensor) -> None:
+    """Keep only `rows` of the batch, in that order."""
+    memory.mask = memory.mask[rows]
+    for store in (memory.keys, memory.values, cache.keys, cache.values):
+        for layer, tensor in enumerate(store):
+            store[layer] = tensor[rows]
+
+
+def reorder(cache: Cache, parents: Tensor, length: int) -> None:
+    """Give every row the past of the row it continues."""
+    for store in (cache.keys, cache.values):
+        for tensor in store:
+            tensor[:, :, :length] = tensor[:, :, :length][parents]

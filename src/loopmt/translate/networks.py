@@ -1,0 +1,167 @@
+"""Every direction of an experiment: which network serves it, and its weights now, frozen and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Fuse, Model
+from loopmt.errors import PathError
+from loopmt.model.backend import transformer_kind
+from loopmt.model.transformer import Transformer
+from loopmt.model.weights import Layout
+from loopmt.path import Hop
+from loopmt.text.ragged import PAD, UNK, Ragged
+from loopmt.text.vocab import Vocab
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.decoder import Decoder
+from loopmt.translate.text_translator import TextTranslator
+
+By = Literal["live", "frozen", "ema"]
+_DECODERS: dict[object, CapturedDecoder] = {}  # recorded once for all translators of an architecture in a process
+
+
+@dataclass
+class NetworkStack:
+    """All networks of one architecture as one tensor of flat rows, and how directions use them."""
+
+    model: Model
+    vocab: Vocab
+    hops: tuple[Hop, ...]
+    device: torch.device
+    fuse: Fuse = "kernels"
+    size: int | None = None  # places of each table; by default as many as the largest vocabulary has
+    live: Tensor = field(init=False)  # (N, P), float32
+    copies: dict[By, Tensor] = field(init=False, default_factory=dict)
+    imported: dict[Hop, TextTranslator] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
+
+    def __post_init__(self) -> None:
+        self.live = torch.zeros(self.num_networks, self.layout.num_places, device=self.device)
+
+    # -- which network ---------------------------------------------------------------------------------------
+
+    @property
+    def shared(self) -> bool:
+        return self.model.sharing == "all"
+
+    @property
+    def num_networks(self) -> int:
+        return 1 if self.shared else len(self.hops)
+
+    def network(self, hop: Hop) -> int:
+        """The row of the weights that serves a direction."""
+        if hop not in self._rows:
+            raise PathError(f"there is no translator {hop}; there are {', '.join(map(str, self.hops))}.")
+        return self._rows[hop]
+
+    @cached_property
+    def _rows(self) -> dict[Hop, int]:
+        return {hop: 0 if self.shared else row for row, hop in enumerate(self.hops)}
+
+    def names(self) -> list[str]:
+        """A name for each network, as files and logs call it."""
+        return ["all"] if self.shared else [str(hop) for hop in self.hops]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One layout for all; where vocabularies differ in size, the largest sets the place.
+
+        Languages that no direction speaks count too: so the tables fit those of a stage with more directions.
+        """
+        size = self.size or max(map(self.vocab.size, self.vocab.languages))
+        return Layout(self.model, size, size, self.vocab.joint)
+
+    @cached_property
+    def transformer(self) -> Transformer:
+        kind = transformer_kind(self.model, self.device, self.fuse)
+        return kind(self.model, self.vocab.joint)
+
+    # -- weights ---------------------------------------------------------------------------------------------
+
+    def start_fresh(self, seed: int) -> None:
+        """Weights that depend on the seed and the network's name alone."""
+        self.live.copy_(self.layout.initial(*((seed, "weights", name) for name in self.names())))
+
+    def copy(self, by: By) -> None:
+        """Keep the weights of now, as the frozen copy or as the start of the average."""
+        self.copies[by] = self.live.clone()
+
+    @torch.no_grad()
+    def follow(self, decay: float) -> None:
+        """Move the averaged copy, if there is one, towards the weights of now."""
+        if "ema" in self.copies:
+            self.copies["ema"].lerp_(self.live, 1 - decay)
+
+    def named(self, flat_NP: Tensor | None = None) -> dict[str, Tensor]:
+        """Every weight of every network by `network/weight`, for files."""
+        views = self.layout.unpack(self.live if flat_NP is None else flat_NP)
+        return {f"{name}/{key}": view[row] for row, name in enumerate(self.names()) for key, view in views.items()}
+
+    def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
+        """Take weights by name; the networks that found none keep theirs and are returned.
+
+        Tables of fewer places, as stages had that counted the languages of their own directions only, are the first
+        rows here.
+        """
+        places = self.named()
+        missing = sorted({key.partition("/")[0] for key in places if key not in tensors})
+        if strict and missing:
+            raise PathError(f"the checkpoint has no weights for {', '.join(missing)}.")
+        for key, place in places.items():
+            if key in tensors:
+                place[: len(tensors[key])] = tensors[key]
+        return missing
+
+    # -- speaking --------------------------------------------------------------------------------------------
+
+    def decoder(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Decoder:
+        flat = self.live if by == "live" else self.copies[by]
+        row = self.network(hop)
+        captured = self._captured(precision) if self.device.type == "cuda" else None
+        return Decoder(
+            self.transformer, self.layout, flat[row : row + 1], self.logit_mask(hop.target), precision, captured
+        )
+
+    def _captured(self, precision: torch.dtype) -> CapturedDecoder:
+        kind = type(self.transformer).__name__
+        key = (kind, self.layout.model.model_dump_json(), tuple(self.layout.sizes), precision, self.device)
+        if key not in _DECODERS:
+            _DECODERS[key] = CapturedDecoder(self.transformer, self.layout, precision, self.device)
+        return _DECODERS[key]
+
+    def logit_mask(self, language: str) -> Tensor:
+        """-inf at ids that are no text of the language: padding, unknown, tags, and places beyond its vocabulary."""
+        if language not in self._silent:
+            bias = torch.zeros(self.layout.target_size)
+            bias[
+                [PAD, UNK, self.vocab.synthetic, *(self.vocab.tag(other) for other in self.vocab.languages)]
+            ] = -torch.inf
+            bias[self.vocab.size(language) :] = -torch.inf
+            self._silent[language] = bias.to(self.device)
+        return self._silent[language]
+
+    @cached_property
+    def _silent(self) -> dict[str, Tensor]:
+        return {}
+
+    def with_tags(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
+        """Sources as the network reads them: tagged with the target language if it serves several, and as synthetic."""
+        if synthetic:
+            sources = sources.prefixed(self.vocab.synthetic)
+        return sources.prefixed(self.vocab.tag(hop.target)) if self.shared else sources
+
+
+def stored_size(tensors: Mapping[str, Tensor]) -> int:
+    """How many places the tables have among weights by `network/weight`."""
+    return next(len(tensor) for name, tensor in tensors.items() if name.endswith("/output_bias"))
+
+
+def all_hops(languages: Sequence[str], wanted: Collection[Hop]) -> tuple[Hop, ...]:
+    """Wanted directions in the order of the languages."""
+    ordered = [Hop(one, other) for one in languages for other in languages if one != other]
+    return tuple(hop for hop in ordered if hop in wanted)

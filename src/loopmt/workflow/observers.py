@@ -1,0 +1,168 @@
+"""Everyone who looks on while a stage is trained: the terminal, TensorBoard, the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from loopmt.config import Experiment, Stage, Train
+from loopmt.errors import MissingExtraError
+from loopmt.progress import Advance, Progress
+from loopmt.run import Json, Run, StageFolder
+from loopmt.workflow.report import write_report
+from loopmt.workflow.stages import TrainingContext
+
+_SHARE = 0.05  # of the time that the report may take
+_FOR_THE_EYE = {"update", "resumed", "pausing"}  # of no record, often, or from a signal's handler: nothing slow
+
+
+def _number(experiment: Experiment, stage: Stage) -> str:
+    names = [each.name for each in experiment.stages]
+    return f"stage {names.index(stage.name) + 1} of {len(names)}, " if len(names) > 1 else ""
+
+
+@dataclass
+class _Reporter:
+    """Rewrites the report at validations, as often as its share of the time allows, and at the end."""
+
+    run: Run
+    due: float = 0.0
+    behind: bool = False
+
+    def __call__(self, record: Json) -> None:
+        self.behind |= record["kind"] == "valid"
+        if time.monotonic() >= self.due:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        if self.behind:
+            began = time.monotonic()
+            write_report(self.run.folder)
+            self.due, self.behind = began + (time.monotonic() - began) / _SHARE, False
+
+
+@contextmanager
+def watched(
+    context: TrainingContext, stage: Stage, progress: Progress, tensorboard: bool
+) -> Iterator[Callable[[Json], None]]:
+    """What to call with every record of the stage."""
+    begun = max(context.run.stage(stage.name).updates(), default=0)
+    train, number = context.experiment.training(stage), _number(context.experiment, stage)
+    display = Display(stage, train, progress, number, begun)
+    with ExitStack() as stack:
+        stack.enter_context(display.shown())
+        viewers: list[Callable[[Json], None]] = [display.show]
+        if tensorboard and context.processes.is_main:
+            viewers.append(stack.enter_context(curves(context.run.stage(stage.name), context.run.folder)))
+        if context.processes.is_main and find_spec("matplotlib") and find_spec("jinja2"):
+            reporter = _Reporter(context.run)
+            viewers.append(reporter)
+            stack.callback(reporter.catch_up)
+
+        def show(record: Json) -> None:
+            for viewer in viewers[:1] if record["kind"] in _FOR_THE_EYE else viewers:
+                viewer(record)
+
+        yield show
+
+
+class Display:
+    """Turns the trainer's records into a bar and lines."""
+
+    def __init__(self, stage: Stage, train: Train, progress: Progress, number: str = "", begun: int = 0) -> None:
+        self.stage = stage
+        self.total = stage.updates or train.max_updates
+        self.progress = progress
+        self.title = f"{number}training {stage.name}"
+        self.update = begun
+        self._began = False
+        self._advance: Advance = lambda steps: None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        with self.progress.track(self.title, self.total, self.update) as self._advance:
+            yield
+
+    def show(self, record: Json) -> None:
+        if record["kind"] in ("update", "resumed", "train"):
+            self._advance(record["update"] - self.update)
+            self.update = record["update"]
+        if record["kind"] == "train":
+            self.progress.say(self._training(record))
+        elif record["kind"] == "resumed":
+            self.progress.say(f"{self.stage.name}: resuming at update {self.update:,} of {self._last()}")
+        elif record["kind"] == "pausing":
+            self.progress.say(self._pausing(record))
+        elif record["kind"] == "valid":
+            self.progress.say(self._validation(record))
+        elif record["kind"] == "choice":
+            chosen = [f"{path} {worth['share']:.2f}" for path, worth in record["worth"].items() if worth["share"] > 0]
+            self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none'}")
+        elif record["kind"] == "alarm":
+            self.progress.say(
+                f"{self._place(record)}  ALARM  path {record['path']}, hop {record['hop']}: {record['what']}"
+            )
+
+    def _place(self, record: Json) -> str:
+        return f"{self.stage.name} {record['update']:>7,} of {self._last()}"
+
+    def _last(self) -> str:
+        return f"{self.total:,}" if self.stage.updates else f"at most {self.total:,}"
+
+    def _pausing(self, record: Json) -> str:
+        return (
+            f"{self.stage.name}: {record['reason']}; pausing after this round of up to {record['round']:,} updates, "
+            "saved (only whole rounds resume exactly). Ctrl-C again stops at once and loses what was learnt since the "
+            "last checkpoint."
+        )
+
+    def _training(self, record: Json) -> str:
+        loss = sum(record["loss"].values()) / max(len(record["loss"]), 1)
+        parts = [f"loss {loss:.3f}", f"{record['tokens_per_second']:,.0f} tokens/s"]
+        if record["generated_tokens"]:
+            share, speed = record["generate_share"], record["generated_per_second"]
+            parts.append(f"generating {share:.0%} of the time, {speed:,.0f} tokens/s")
+        if not self._began:
+            self._began = True
+            parts.append(f"first update after {record['first_update']:.1f} s")
+        return f"{self._place(record)}  {'  '.join(parts)}"
+
+    def _validation(self, record: Json) -> str:
+        parts = [f"valid BLEU {record['mean_bleu']:.2f}"]
+        if record["mean_accuracy"] is not None:
+            parts.append(f"exact {record['mean_accuracy']:.3f}")
+        by_hop = "  ".join(f"{hop} {bleu:.1f}" for hop, bleu in record["bleu"].items())
+        return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"
+
+
+@contextmanager
+def curves(folder: StageFolder, run: Path) -> Iterator[Callable[[Json], None]]:
+    """Writes each record it is given; what a killed process wrote beyond its checkpoint is purged."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingExtraError("--tensorboard needs tensorboard: pip install loopmt[tensorboard].") from None
+    updates = folder.updates()
+    writer = SummaryWriter(str(run / "tensorboard" / folder.name), purge_step=updates[-1] + 1 if updates else 0)
+    try:
+        yield lambda record: _write(writer.add_scalar, record)
+    finally:
+        writer.close()
+
+
+def _write(add: Callable[[str, float, int], None], record: Json) -> None:
+    update = record.get("update", 0)
+    if record["kind"] == "train":
+        for path, loss in record["loss"].items():
+            add(f"loss/{path}", loss, update)
+        for name in ("learning_rate", "tokens_per_second", "generate_share", "padding", "source_padding"):
+            add(f"speed/{name}", record[name], update)
+    elif record["kind"] == "valid":
+        add("valid/mean_bleu", record["mean_bleu"], update)
+        for kind in ("bleu", "loss", "accuracy"):
+            for hop, value in record[kind].items():
+                add(f"valid_{kind}/{hop}", value, update)
