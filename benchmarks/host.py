@@ -53,7 +53,7 @@ PARTS: tuple[tuple[Any, str, str], ...] = (
     (Gatherer, "_read", "reading rows"),
     (Gatherer, "_mixed", "interleaving"),
     (SyntheticTextFilter, "__call__", "sieve"),
-    (travel_module, "say", "decoding"),
+    (travel_module, "generate", "decoding"),
     (Gatherer, "_walk", "walking"),
     (trainer_module, "pack", "packing"),
     (Trainer, "_account", "accounting"),

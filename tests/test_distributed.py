@@ -64,15 +64,15 @@ AS_ON_CUDA = """
 import os, time
 from loopmt import run
 from loopmt.__main__ import main
-from loopmt.learn import saving
+from loopmt.learn import resume
 
-begin, quick = saving.Saver.__init__, run.{slow}_checkpoint
+begin, quick = resume.CheckpointWriter.__init__, run.{slow}_checkpoint
 
 def slowly(*arguments):
     time.sleep(1.5)
     return quick(*arguments)
 
-saving.Saver.__init__ = lambda self, folder, background: begin(self, folder, True)
+resume.CheckpointWriter.__init__ = lambda self, folder, background: begin(self, folder, True)
 if os.environ["RANK"] == "{rank}":
     run.{slow}_checkpoint = slowly
 main()

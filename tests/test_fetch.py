@@ -51,22 +51,22 @@ class Site:
 
 
 class Handler(BaseHTTPRequestHandler):
-    context: Site
+    site: Site
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
     def do_GET(self) -> None:
-        context = self.context
+        site = self.site
         asked = self.headers["Range"]
-        context.seen.append((self.path, asked))
-        fault = context.faults.pop(0) if context.faults else ""
-        if self.path not in context.files or fault.isdigit():
+        site.seen.append((self.path, asked))
+        fault = site.faults.pop(0) if site.faults else ""
+        if self.path not in site.files or fault.isdigit():
             self.send_error(int(fault or 404))
             return
-        body = context.files[self.path]
+        body = site.files[self.path]
         tag = f'"{hashlib.md5(body).hexdigest()}"'
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and context.ranges else 0
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and site.ranges else 0
         if self.headers["If-Range"] not in (None, tag):
             start = 0
         if start >= len(body):
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[start : half if fault else len(body)])
         if fault == "stall":
             self.wfile.flush()
-            self.context.closed.wait(60)
+            self.site.closed.wait(60)
 
     def _trickle(self, body: bytes) -> None:
         """For longer than a dead line is waited for, but never silent for as long."""
@@ -99,26 +99,26 @@ class Handler(BaseHTTPRequestHandler):
         for begin in range(0, len(body), step):
             self.wfile.write(body[begin : begin + step])
             self.wfile.flush()
-            self.context.closed.wait(HASTY.timeout / 5)
+            self.site.closed.wait(HASTY.timeout / 5)
 
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("no_proxy", "*")
-    context = Site()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"site": context}))
-    context.url = f"http://127.0.0.1:{server.server_port}"
+    site = Site()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"site": site}))
+    site.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield context
-    context.closed.set()
+    yield site
+    site.closed.set()
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-def get(context: Site, folder: Path, remote: Remote = REMOTE) -> bytes:
-    file = download(remote, folder, Silent(), context.url, HASTY)
+def get(site: Site, folder: Path, remote: Remote = REMOTE) -> bytes:
+    file = download(remote, folder, Silent(), site.url, HASTY)
     assert [path.name for path in folder.iterdir()] == [file.name], "no .part is left"
     return file.read_bytes()
 
@@ -127,97 +127,97 @@ def get(context: Site, folder: Path, remote: Remote = REMOTE) -> bytes:
 
 
 @pytest.mark.parametrize("fault", ["cut", "stall"])
-def test_a_download_goes_on_where_it_broke_off(context: Site, tmp_path: Path, fault: str) -> None:
-    context.put(REMOTE, BODY)
-    context.faults = [fault, fault]
-    assert get(context, tmp_path) == BODY
+def test_a_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path, fault: str) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = [fault, fault]
+    assert get(site, tmp_path) == BODY
     half, three_quarters = len(BODY) // 2, len(BODY) * 3 // 4
-    assert [asked for _, asked in context.seen] == [None, f"bytes={half}-", f"bytes={three_quarters}-"]
+    assert [asked for _, asked in site.seen] == [None, f"bytes={half}-", f"bytes={three_quarters}-"]
 
 
-def test_a_slow_line_is_no_dead_one(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
-    context.faults = ["slow"]
+def test_a_slow_line_is_no_dead_one(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["slow"]
     began = time.monotonic()
-    assert get(context, tmp_path) == BODY
-    assert time.monotonic() - began > HASTY.timeout and len(context.seen) == 1
+    assert get(site, tmp_path) == BODY
+    assert time.monotonic() - began > HASTY.timeout and len(site.seen) == 1
 
 
-def test_another_process_goes_on(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
-    context.faults = ["cut", "503", "503", "503"]
+def test_another_process_goes_on(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["cut", "503", "503", "503"]
     with pytest.raises(
         DataError, match=r"the server answers 503.* 51,200 bytes are kept, and the same command goes on"
     ):
-        get(context, tmp_path)
-    assert get(context, tmp_path) == BODY
-    assert context.seen[-1][1] == "bytes=51200-"
+        get(site, tmp_path)
+    assert get(site, tmp_path) == BODY
+    assert site.seen[-1][1] == "bytes=51200-"
 
 
-def test_a_file_that_has_changed_is_fetched_whole(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
-    context.faults = ["cut", "503", "503", "503"]
+def test_a_file_that_has_changed_is_fetched_whole(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["cut", "503", "503", "503"]
     with pytest.raises(DataError):
-        get(context, tmp_path)
-    context.put(REMOTE, BODY[::-1])
-    assert get(context, tmp_path) == BODY[::-1]
+        get(site, tmp_path)
+    site.put(REMOTE, BODY[::-1])
+    assert get(site, tmp_path) == BODY[::-1]
 
 
-def test_a_server_without_ranges(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
-    context.ranges, context.faults = False, ["cut"]
-    assert get(context, tmp_path) == BODY
+def test_a_server_without_ranges(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.ranges, site.faults = False, ["cut"]
+    assert get(site, tmp_path) == BODY
 
 
 @pytest.mark.parametrize("extra", [b"", b"too much"])
-def test_a_part_that_is_whole_or_longer(context: Site, tmp_path: Path, extra: bytes) -> None:
-    context.put(REMOTE, BODY)
+def test_a_part_that_is_whole_or_longer(site: Site, tmp_path: Path, extra: bytes) -> None:
+    site.put(REMOTE, BODY)
     (tmp_path / f"{local_name(REMOTE)}.part").write_bytes(BODY + extra)
-    assert get(context, tmp_path) == BODY
+    assert get(site, tmp_path) == BODY
 
 
-def test_what_is_there_is_not_fetched_again(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
-    assert get(context, tmp_path) == get(context, tmp_path) == BODY
-    assert len(context.seen) == 1
+def test_what_is_there_is_not_fetched_again(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    assert get(site, tmp_path) == get(site, tmp_path) == BODY
+    assert len(site.seen) == 1
 
 
 @pytest.mark.parametrize("kind", ["sha256", "md5"])
-def test_a_right_checksum(context: Site, tmp_path: Path, kind: str) -> None:
-    context.put(REMOTE, BODY)
-    assert get(context, tmp_path, replace(REMOTE, checksum=f"{kind}:{hashlib.new(kind, BODY).hexdigest()}")) == BODY
+def test_a_right_checksum(site: Site, tmp_path: Path, kind: str) -> None:
+    site.put(REMOTE, BODY)
+    assert get(site, tmp_path, replace(REMOTE, checksum=f"{kind}:{hashlib.new(kind, BODY).hexdigest()}")) == BODY
 
 
-def test_a_wrong_checksum(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
+def test_a_wrong_checksum(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
     wrong = replace(REMOTE, checksum=f"sha256:{'0' * 64}")
     with pytest.raises(DataError, match=r"data.bin: the sha256 is \w{64}, not 0{64}: damaged, .* was removed"):
-        get(context, tmp_path, wrong)
+        get(site, tmp_path, wrong)
     assert not list(tmp_path.iterdir())
     own = tmp_path / local_name(REMOTE)
     own.write_bytes(BODY)
     with pytest.raises(DataError, match="Remove it, and the same command fetches it"):
-        get(context, tmp_path, wrong)
+        get(site, tmp_path, wrong)
     assert own.exists(), "what the user put there is the user's"
 
 
-def test_a_file_that_is_not_there(context: Site, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(site: Site, tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"answers 404 Not Found. The file may have moved: put it at .*data.bin yourself"
     ):
-        get(context, tmp_path)
-    assert len(context.seen) == 1, "asking again would not help"
+        get(site, tmp_path)
+    assert len(site.seen) == 1, "asking again would not help"
 
 
-def test_no_room_on_the_disk(context: Site, tmp_path: Path) -> None:
-    context.put(REMOTE, BODY)
-    context.faults = ["vast"]
+def test_no_room_on_the_disk(site: Site, tmp_path: Path) -> None:
+    site.put(REMOTE, BODY)
+    site.faults = ["vast"]
     with pytest.raises(DataError, match=r"needs 1000000000.0 GB and .* has .* GB left. Make room"):
-        get(context, tmp_path)
+        get(site, tmp_path)
 
 
-def test_without_network(context: Site, tmp_path: Path) -> None:
-    nowhere = replace(context, url="http://127.0.0.1:1")
+def test_without_network(site: Site, tmp_path: Path) -> None:
+    nowhere = replace(site, url="http://127.0.0.1:1")
     with pytest.raises(DataError, match=r"cannot be fetched: Connection refused. Is there a network, .* --mirror"):
         get(nowhere, tmp_path)
 
@@ -265,7 +265,7 @@ def sample(side: RecipeSide, language: str, first: int, rows: int) -> bytes:
     return sgm_of(text) if side.member and side.member.endswith(".sgm") else text
 
 
-def served(context: Site, wanted: Recipe, rows: int) -> Recipe:
+def served(site: Site, wanted: Recipe, rows: int) -> Recipe:
     """Put a sample of every file of a recipe on the site; the recipe with the samples' checksums."""
     contents: dict[Remote, dict[str, bytes]] = {}
     first = 0
@@ -279,7 +279,7 @@ def served(context: Site, wanted: Recipe, rows: int) -> Recipe:
     for remote, members in contents.items():
         kind = Path(remote.address).suffix
         body = gzip.compress(members[""]) if kind == ".gz" else (zip_of if kind == ".zip" else tar_of)(members)
-        context.put(remote, body)
+        site.put(remote, body)
         known = f"sha256:{hashlib.sha256(body).hexdigest()}" if remote.checksum else None
         checked[remote] = replace(remote, checksum=known)
     return replace(wanted, parts=tuple(_with(part, checked) for part in wanted.parts))
@@ -293,8 +293,8 @@ def _with(part: RecipePart, checked: dict[Remote, Remote]) -> RecipePart:
     return replace(part, pieces=tuple(pieces))
 
 
-def fetched(context: Site, name: str, folder: Path, rows: int, scale: float) -> dict[str, int]:
-    done = fetch(FetchOptions(served(context, recipe(name), rows), folder, 1, scale, context.url, HASTY), Silent())
+def fetched(site: Site, name: str, folder: Path, rows: int, scale: float) -> dict[str, int]:
+    done = fetch(FetchOptions(served(site, recipe(name), rows), folder, 1, scale, site.url, HASTY), Silent())
     assert done.fresh
     for file, count in done.rows.items():
         assert len((folder / file).read_text().splitlines()) == count
@@ -322,27 +322,27 @@ def few(rows: dict[str, str]) -> list[str]:
     return [f'data.{"bitext" if "-" in name else "mono"}.{name}="{part}"' for name, part in rows.items()]
 
 
-def test_wmt14_and_news_crawl(context: Site, tmp_path: Path) -> None:
+def test_wmt14_and_news_crawl(site: Site, tmp_path: Path) -> None:
     corpora = tmp_path / "wmt14"
     expected = {"train": 120, "valid": 80, "test": 40}
-    assert fetched(context, "wmt14", corpora, 40, 1.0) == {
+    assert fetched(site, "wmt14", corpora, 40, 1.0) == {
         f"{name}.{language}": rows for name, rows in expected.items() for language in ("en", "de")
     }
     assert (corpora / "valid.de").read_bytes() == lines_of("de", 120, 80), "newstest2012, then newstest2013"
-    assert fetched(context, "news-crawl", corpora, 40, 1e-6) == {"mono.en": 40, "mono.de": 40}
+    assert fetched(site, "news-crawl", corpora, 40, 1e-6) == {"mono.en": 40, "mono.de": 40}
     record = json.loads((corpora / "fetched.json").read_text())
     assert set(record) == {"wmt14", "news-crawl"}
     address = "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
-    body = context.files["/www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"]
+    body = site.files["/www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"]
     seen = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "checked": True}
     assert record["wmt14"]["files"][address] == seen
     kept = followed("paper-wmt14.toml", corpora, tmp_path / "run")
     assert kept["bitext en-de"] == 120 and kept["mono en"] > 0
 
 
-def test_multiun_serves_both_sizes(context: Site, tmp_path: Path) -> None:
+def test_multiun_serves_both_sizes(site: Site, tmp_path: Path) -> None:
     corpora = tmp_path / "multiun"
-    rows = fetched(context, "multiun", corpora, 400, 1e-4)
+    rows = fetched(site, "multiun", corpora, 400, 1e-4)
     assert rows["bitext-02m.es-fr.fr"] == 20 and rows["bitext-18m.en-fr.en"] == 180
     assert {name for name in rows if name.startswith("mono")} == {"mono.en", "mono.fr", "mono.es"}
     blocks = [(corpora / f"{name}.en").read_text().splitlines() for name in ("bitext-02m.en-fr", "bitext-18m.en-fr")]
@@ -354,9 +354,9 @@ def test_multiun_serves_both_sizes(context: Site, tmp_path: Path) -> None:
     assert small["mono fr"] == large["mono fr"] == 100
 
 
-def test_europarl(context: Site, tmp_path: Path) -> None:
+def test_europarl(site: Site, tmp_path: Path) -> None:
     corpora = tmp_path / "europarl"
-    rows = fetched(context, "europarl", corpora, 200, 1e-3 / 5)
+    rows = fetched(site, "europarl", corpora, 200, 1e-3 / 5)
     assert rows["mono.es"] == 100 and rows["valid.en-fr.fr"] == rows["test.es-fr.es"] == 1
     assert rows["bitext.en-es.en"] == 200 - 102
     sets = few({pair: f"bitext.{pair}[:90]" for pair in ("en-fr", "en-es", "es-fr")})
@@ -366,16 +366,16 @@ def test_europarl(context: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", ["tatoeba-star.toml", "tatoeba-symmetric.toml"])
-def test_tatoeba_is_followed_by_its_files(context: Site, tmp_path: Path, example: str) -> None:
-    fetched(context, "tatoeba", tmp_path / "corpora", 300, 0.01)
+def test_tatoeba_is_followed_by_its_files(site: Site, tmp_path: Path, example: str) -> None:
+    fetched(site, "tatoeba", tmp_path / "corpora", 300, 0.01)
     pairs = {"en-fr": "train[:80]", "en-es": "train[80:160]", "fr-es": "train[160:170]"}
     texts = {"en": "train[170:200]", "fr": "train[200:230]", "es": "train[230:]"}
     kept = followed(example, tmp_path / "corpora", tmp_path / "run", *few(pairs | texts))
     assert (kept["bitext en-es"], kept["mono en"], kept["mono es"]) == (80, 30, 40)
 
 
-def test_tatoeba_is_joined_by_its_english(context: Site, tmp_path: Path) -> None:
-    rows = fetched(context, "tatoeba", tmp_path, 300, 0.01)
+def test_tatoeba_is_joined_by_its_english(site: Site, tmp_path: Path) -> None:
+    rows = fetched(site, "tatoeba", tmp_path, 300, 0.01)
     assert (rows["valid.fr"], rows["test.fr"], rows["train.fr"]) == (10, 20, 270)
     for name in ("valid", "test", "train"):
         english, *others = ((tmp_path / f"{name}.{language}").read_text() for language in ("en", "fr", "es"))
@@ -385,9 +385,9 @@ def test_tatoeba_is_joined_by_its_english(context: Site, tmp_path: Path) -> None
     assert train != sorted(train, key=[sentence("en", row) for row in range(300)].index), "shuffled"
 
 
-def test_multi30k(context: Site, tmp_path: Path) -> None:
+def test_multi30k(site: Site, tmp_path: Path) -> None:
     corpora = tmp_path / "multi30k"
-    rows = fetched(context, "multi30k", corpora, 60, 1.0)
+    rows = fetched(site, "multi30k", corpora, 60, 1.0)
     assert {name: rows.pop(name) for name in ("mono.en", "mono.de")} == {"mono.en": 300, "mono.de": 300}
     assert len(rows) == 9 and set(rows.values()) == {60}
     assert (corpora / "train.de").read_bytes() == lines_of("de", 0, 60)
@@ -396,10 +396,10 @@ def test_multi30k(context: Site, tmp_path: Path) -> None:
     assert kept == {"bitext en-de": 60, "mono en": 300, "mono de": 300}
 
 
-def test_a_recipe_that_has_grown_is_fetched_again(context: Site, tmp_path: Path) -> None:
-    wanted = served(context, recipe("multi30k"), 20)
+def test_a_recipe_that_has_grown_is_fetched_again(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
     small = replace(wanted, parts=wanted.parts[:3])
-    orders = [FetchOptions(one, tmp_path, 1, 1.0, context.url, HASTY) for one in (small, small, wanted, wanted)]
+    orders = [FetchOptions(one, tmp_path, 1, 1.0, site.url, HASTY) for one in (small, small, wanted, wanted)]
     assert [fetch(order, Silent()).fresh for order in orders] == [True, False, True, False]
     assert (tmp_path / "mono.de").is_file()
 
@@ -418,15 +418,15 @@ def test_every_recipe_is_served_over_https_and_known() -> None:
 # -- the whole order -------------------------------------------------------------------------------------------
 
 
-def test_an_order_is_done_once_and_not_mixed_with_another(context: Site, tmp_path: Path) -> None:
-    order = FetchOptions(served(context, recipe("multi30k"), 20), tmp_path, 1, 1.0, context.url, HASTY)
+def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: Path) -> None:
+    order = FetchOptions(served(site, recipe("multi30k"), 20), tmp_path, 1, 1.0, site.url, HASTY)
     first = fetch(order, Silent())
-    asked = len(context.seen)
+    asked = len(site.seen)
     again = fetch(order, Silent())
     assert first.fresh and not again.fresh and again.rows == first.rows
     (tmp_path / "train.de").unlink()
     assert fetch(order, Silent()).fresh and (tmp_path / "train.de").exists()
-    assert len(context.seen) == asked, "the downloads are kept"
+    assert len(site.seen) == asked, "the downloads are kept"
     with pytest.raises(DataError, match=r"holds multi30k fetched with seed 1. Name another folder with --out, or"):
         fetch(replace(order, seed=2), Silent())
     (tmp_path / "fetched.json").write_text("nonsense")
@@ -434,17 +434,17 @@ def test_an_order_is_done_once_and_not_mixed_with_another(context: Site, tmp_pat
         fetch(order, Silent())
 
 
-def test_a_folder_of_somebody_s_own_files_is_left_alone(context: Site, tmp_path: Path) -> None:
+def test_a_folder_of_somebody_s_own_files_is_left_alone(site: Site, tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("mine\n")
     with pytest.raises(DataError, match=r"holds files that were not fetched: train\.en\. Name another folder"):
-        fetch(FetchOptions(served(context, recipe("tatoeba"), 20), tmp_path, 1, 1.0, context.url, HASTY), Silent())
+        fetch(FetchOptions(served(site, recipe("tatoeba"), 20), tmp_path, 1, 1.0, site.url, HASTY), Silent())
     assert [file.name for file in tmp_path.iterdir()] == ["train.en"]
 
 
-def test_without_network_all_that_is_missing_is_named(context: Site, tmp_path: Path) -> None:
-    wanted = served(context, recipe("multi30k"), 20)
+def test_without_network_all_that_is_missing_is_named(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
     first, second, *others = wanted.remotes()
-    download(second, tmp_path / "downloads", Silent(), context.url, HASTY)
+    download(second, tmp_path / "downloads", Silent(), site.url, HASTY)
     with pytest.raises(DataError, match="cannot be fetched: Connection refused") as caught:
         fetch(FetchOptions(wanted, tmp_path, 1, 1.0, "http://127.0.0.1:1", HASTY), Silent())
     said, _, listed = str(caught.value).partition("\n")
@@ -454,26 +454,26 @@ def test_without_network_all_that_is_missing_is_named(context: Site, tmp_path: P
     ]
 
 
-def test_sides_of_different_length(context: Site, tmp_path: Path) -> None:
-    wanted = served(context, recipe("multi30k"), 20)
-    context.put(wanted.remotes()[0], gzip.compress(lines_of("en", 0, 19)))
+def test_sides_of_different_length(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
+    site.put(wanted.remotes()[0], gzip.compress(lines_of("en", 0, 19)))
     with pytest.raises(DataError, match="line 20 has no counterpart"):
-        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, context.url, HASTY), Silent())
+        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
     assert {path.name for path in tmp_path.iterdir()} == {"downloads"}, "half a corpus is none"
 
 
-def test_a_download_that_is_no_text(context: Site, tmp_path: Path) -> None:
-    wanted = served(context, recipe("multi30k"), 20)
-    context.put(wanted.remotes()[0], gzip.compress(b"\x7fELF\0\0"))
+def test_a_download_that_is_no_text(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("multi30k"), 20)
+    site.put(wanted.remotes()[0], gzip.compress(b"\x7fELF\0\0"))
     with pytest.raises(DataError, match=r"train\.en\.gz is not plain text: it is refused"):
-        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, context.url, HASTY), Silent())
+        fetch(FetchOptions(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
 
 
 def test_as_typed(
-    context: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served(context, recipe("tatoeba"), 100)
-    monkeypatch.setenv("LOOPMT_MIRROR", context.url)
+    served(site, recipe("tatoeba"), 100)
+    monkeypatch.setenv("LOOPMT_MIRROR", site.url)
     monkeypatch.chdir(tmp_path)
     said = {}
     for words in ("", "tatoeba --scale 0.01", "multi30k", "wmt"):

@@ -30,18 +30,18 @@ import numpy as np, torch
 from loopmt.config import Generate, Model, Train
 from loopmt.errors import LoopmtError
 from loopmt.learn.learner import Learner
-from loopmt.translate.decoder import decode
-from loopmt.translate.limits import Limits
-from loopmt.translate.networks import Translators
+from loopmt.translate.decoder import generate_each
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
 from loopmt.path import Hop
 from loopmt.distributed import Processes
-from loopmt.text.batch import Batch, Shape
+from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.vocab import Vocab
 
 what, limited = sys.argv[2:]
 hop = Hop("en", "fr")
 model = Model(layers=1, width=64, feed_forward=128, heads=2, dropout=0.0)
-translators = Translators(model, Vocab.load(Path(sys.argv[1])), (hop,), torch.device("cpu"))
+translators = NetworkStack(model, Vocab.load(Path(sys.argv[1])), (hop,), torch.device("cpu"))
 translators.start_fresh(1)
 train = Train(tokens=16384, learning_rate=0.01, warmup=1, adam=(0.9, 0.98, 1e-3))
 learner = Learner(translators, train, 1, Processes())
@@ -49,12 +49,12 @@ learner = Learner(translators, train, 1, Processes())
 def update(rows):
     ids = np.random.default_rng(1).integers(20, 300, (1, 512, 32))[:, :rows]
     none = np.full((1, rows), -1)
-    batch = Batch(Shape(rows, 32), ids, ids.copy(), none * 0, none)
+    batch = Batch(BatchShape(rows, 32), ids, ids.copy(), none * 0, none)
     (learner.add if rows < 512 else lambda batch: learner.update(batch, 1, 0.01))(batch)
 
 def speak(rows):
     sources = np.random.default_rng(2).integers(20, 300, (512, 24))[:rows].tolist()
-    return [output.ids for output in decode(translators.speaker(hop), sources, Generate(how="greedy"), Limits())]
+    return [output.ids for output in generate_each(translators.decoder(hop), sources, Generate(how="greedy"), DecodeLimits())]
 
 def memory(which):
     return int(re.search(which + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024

@@ -229,7 +229,7 @@ def test_interface_is_described(client: httpx.Client) -> None:
         "POST /translate",
         "GET /watch",
         "GET /health",
-        *described["components"]["schemas"]["Request"]["properties"],
+        *described["components"]["schemas"]["TranslateRequest"]["properties"],
     ):
         assert name in page
 

@@ -93,7 +93,7 @@ def test_printed_estimators_sum_to_one_over_c2() -> None:
     assert same(printed, 1 / out["c2"]) and same(out["alpha"] + out["beta"] + out["gamma"], 1.0)
 
 
-TABLES = json.loads((Path(theory.__file__).parent.parent / "paper_tables.json").read_text("utf-8"))
+TABLES = json.loads((Path(theory.__file__).parents[1] / "planning/paper_tables.json").read_text("utf-8"))
 
 
 def paper_cells() -> list[dict[str, float]]:
