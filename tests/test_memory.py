@@ -54,7 +54,8 @@ def update(rows):
 
 def speak(rows):
     sources = np.random.default_rng(2).integers(20, 300, (512, 24))[:rows].tolist()
-    return [output.ids for output in generate_each(translators.decoder(hop), sources, Generate(how="greedy"), DecodeLimits())]
+    found = generate_each(translators.decoder(hop), sources, Generate(how="greedy"), DecodeLimits())
+    return [output.ids for output in found]
 
 def memory(which):
     return int(re.search(which + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
