@@ -26,7 +26,8 @@ from loopmt.config import load
 from loopmt.distributed import Processes
 from loopmt.run import Run
 from loopmt.text.prepare import prepare
-from loopmt.workflow.stages import StopSignal, TrainingContext, assemble, routes_of
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, assemble, routes_of
 
 Json = dict[str, Any]
 

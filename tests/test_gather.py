@@ -18,7 +18,8 @@ from loopmt.learn.trainer import Trainer
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Side, Store, StoreWriter
-from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 ASK = Callable[..., TrainOptions]

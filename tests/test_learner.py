@@ -26,7 +26,8 @@ from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.scoring import row_losses
-from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 CPU = torch.device("cpu")

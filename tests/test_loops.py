@@ -23,7 +23,8 @@ from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Json, Run, StageFolder, write_checkpoint
 from loopmt.text.vocab import Vocab
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
-from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 ASK = Callable[..., TrainOptions]

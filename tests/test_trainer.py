@@ -15,7 +15,8 @@ from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json
 from loopmt.translate.walker import HopRecord, Rollout
-from loopmt.workflow.stages import StopSignal, TrainingContext, assemble
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run
 
 ASK = Callable[..., TrainOptions]

@@ -20,7 +20,8 @@ from loopmt.errors import LoopmtError, RunError
 from loopmt.progress import Lines
 from loopmt.run import Run
 from loopmt.workflow.observers import watched
-from loopmt.workflow.stages import StopSignal, TrainingContext, train_stage
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, train_stage
 
 _INTERVAL = 20.0  # seconds between two lines that say how far a stage is: several speak at once
 _PAUSED = 75  # exit code of a stage that stopped before its end

@@ -37,7 +37,8 @@ from loopmt.translate.networks import all_hops
 from loopmt.workflow.analyze import GRID
 from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.observers import Display
-from loopmt.workflow.stages import StopSignal, TrainingContext, judge_of, train_stage
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, judge_of, train_stage
 from loopmt.workflow.translate import choose_stage
 
 _VERSION = 1

@@ -5,16 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import signal
-import threading
-import time
-from _thread import start_new_thread
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
 
 import numpy as np
 import torch
@@ -40,74 +35,10 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, all_hops, stored_size
 from loopmt.workflow.importing import generators, import_digests, start_imported
+from loopmt.workflow.signals import StopSignal
 
-_SAME_SIGNAL = 2.0  # seconds in which a terminal and torchrun may pass on the same Ctrl-C
 SAMPLE = 100_000  # rows of a corpus that lengths are measured on
 _FREQUENCIES = 20_000  # rows of a language that frequencies of its subwords are
-
-
-@dataclass
-class StopSignal:
-    """Ctrl-C, SIGTERM or the end of the time: training pauses after the round, saved."""
-
-    deadline: float | None = None
-    reason: str | None = None
-    heard: float | None = None  # when the first signal came
-    signal: int | None = None  # that is the reason
-    orphaned: Callable[[], bool] = lambda: False
-    tell: Callable[[str], None] | None = None  # that it was heard: the end of the round may be minutes away
-    told: bool = False
-
-    def asked(self) -> bool:
-        if self.deadline is not None and time.monotonic() >= self.deadline and self.reason is None:
-            self.reason = "the time given by --stop-after is over"
-        if self.reason is None and self.orphaned():
-            self.reason = "the process that started it is gone"
-        return self.reason is not None
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Signals come to the main thread alone; training in another, as from Python it may be, hears none."""
-        main = threading.current_thread() is threading.main_thread()
-        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
-        before = [signal.signal(number, self._heard) for number in numbers]
-        try:
-            yield
-        finally:
-            for number, handler in zip(numbers, before, strict=True):
-                signal.signal(number, handler)
-
-    def _heard(self, number: int, frame: FrameType | None) -> None:
-        """Only a second signal interrupts: with --jobs the first may come when our own clock has ended the time."""
-        now = time.monotonic()
-        if self.reason is None:
-            self.reason, self.signal = f"{signal.Signals(number).name} was received", number
-        self.heard = self.heard or now
-        if now - self.heard > _SAME_SIGNAL:  # asked again: do not wait for the end of the round
-            raise KeyboardInterrupt
-        self._say()
-
-    @contextmanager
-    def told_by(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Who says for now that a signal was heard, also one that came before there was anyone to say it."""
-        self.tell = tell
-        self._say()
-        try:
-            yield
-        finally:
-            self.tell = None
-
-    def _say(self) -> None:
-        """In a thread of its own: a bar has locks, and the code that the signal interrupted may hold one of them."""
-        if self.tell is None or self.heard is None or self.told or self.reason is None:
-            return
-        self.told = True
-        start_new_thread(_tell, (self.tell, self.reason))  # `threading` has a lock of its own
-
-
-def _tell(tell: Callable[[str], None], reason: str) -> None:
-    with suppress(OSError):  # nobody reads any more
-        tell(reason)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.observers import watched
 from loopmt.workflow.parallel_stages import train_side_by_side
-from loopmt.workflow.stages import StopSignal, TrainingContext, refuse_changes, train_stage
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, refuse_changes, train_stage
 
 
 class _PausedError(Exception):

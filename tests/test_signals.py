@@ -1,4 +1,4 @@
-"""Signals: heard once, answered at once, and by whom they pause."""
+"""Signals: a first one pauses training and is acknowledged at once, a second one interrupts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from loopmt.workflow.stages import StopSignal
+from loopmt.workflow.signals import StopSignal
 
 
 def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
@@ -24,7 +24,7 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
 
 
 def awaited(said: list[str]) -> list[str]:
-    """What a stopper has somebody say; it does not wait for it."""
+    """The acknowledgements; they are written by another thread."""
     until = time.monotonic() + 10
     while not said and time.monotonic() < until:
         time.sleep(0.01)
