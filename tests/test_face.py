@@ -18,6 +18,7 @@ import pytest
 import typer.main
 
 import loopmt
+import loopmt.api
 from loopmt.cli import app
 from loopmt.config import Experiment, Generate
 from loopmt.run import Run, read_json
@@ -52,6 +53,8 @@ KEYS = {"name", "languages", "seed", "data", "vocab", "model", "train", "importe
 def test_public_names() -> None:
     assert set(loopmt.__all__) == NAMES
     assert all(getattr(loopmt, name) is not None for name in NAMES)
+    assert set(loopmt.api.__all__) == NAMES - {"LoopmtError", "__version__"}
+    assert set(dir(loopmt)) >= NAMES
     assert {name for name in vars(loopmt.Translator) if not name.startswith("_")} == METHODS
     assert loopmt.__version__ == version("loopmt")
 

@@ -25,7 +25,7 @@ LAYERS = [  # a package may import those of the layers before its own; helpers a
     {"planning"},
     {"learn", "serve", "export", "report"},  # never each other
     {"workflow"},
-    {"cli"},
+    {"cli", "api"},
     {"__init__", "__main__"},
 ]
 HELPERS = {"progress", "distributed"}

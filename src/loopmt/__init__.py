@@ -1,4 +1,4 @@
-"""Translators among K languages, trained by closing loops. The public face, and nothing else.
+"""Train translators among K languages by closing loops. This package offers the names of `loopmt.api`.
 
     >>> import loopmt
     >>> run = loopmt.train("demo.toml")
@@ -7,19 +7,17 @@
     >>> translator.translate(["The cat sleeps."], "en>fr")
     >>> translator.score([("The cat sleeps.", "Le chat dort.")], "en>fr")
 
-Importing this module is quick: torch comes with the first use.
+Importing it is fast: torch is imported when a name is first used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopmt.errors import LoopmtError
 
 if TYPE_CHECKING:
-    from loopmt.workflow.translate import Candidate, Generate, Translator
+    from loopmt.api import Candidate, Generate, Translator, evaluate, load, plan, train
 
     __version__: str
 
@@ -35,56 +33,16 @@ __all__ = [
     "train",
 ]
 
-_LAZY = {"Candidate", "Generate", "Translator"}
-
-
-def train(file: Path | str, run: Path | str | None = None, overrides: Iterable[str] = ()) -> Path:
-    """Train the stages of an experiment file, or go on with them; the run's folder, when all are finished.
-
-    `run` is runs/NAME by default; `overrides` are "section.key=value" with TOML values, as after `--set`.
-    """
-    from loopmt.progress import Silent
-    from loopmt.workflow.train import TrainOptions
-    from loopmt.workflow.train import train as train_stages
-
-    request = TrainOptions(Path(file), Path(run) if run is not None else None, tuple(overrides))
-    train_stages(request, Silent())
-    return request.load()[1].folder
-
-
-def evaluate(run: Path | str) -> dict[str, Any]:
-    """Every finished stage of a run on every test set, with its comparisons; also written to RUN/scorecard.json."""
-    from loopmt.progress import Silent
-    from loopmt.workflow.evaluate import EvaluateOptions
-    from loopmt.workflow.evaluate import evaluate as evaluate_runs
-
-    return evaluate_runs([Path(run)], EvaluateOptions(), Silent())
-
-
-def plan(run: Path | str) -> dict[str, Any]:
-    """Whether loops will help a run's translators, which, and a mix to paste; also written to RUN/plan.json."""
-    from loopmt.progress import Silent
-    from loopmt.workflow.plan import PlanOptions
-    from loopmt.workflow.plan import plan as plan_run
-
-    return plan_run(Path(run), PlanOptions(), Silent())
-
-
-def load(run: Path | str, stage: str | None = None, device: str | None = None) -> Translator:
-    """The translators of a run's stage; by default of the last finished one, on a GPU if there is one.
-
-    `device` is "cpu", "cuda" or "cuda:N".
-    """
-    from loopmt.workflow.translate import load as load_translator
-
-    return load_translator(Path(run), stage, device)
-
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module, metadata
 
     if name == "__version__":
         return metadata.version("loopmt")
-    if name in _LAZY:
-        return getattr(import_module("loopmt.workflow.translate"), name)
+    if name in __all__:
+        return getattr(import_module("loopmt.api"), name)
     raise AttributeError(f"module 'loopmt' has no attribute '{name}'; it has {', '.join(__all__)}.")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
