@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
-from loopmt.model.loss import smoothed_losses
 from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Layout
 from loopmt.text.ragged import PAD
 from loopmt.translate.scoring import losses_with
 
 SIZE = 50
-
-
-def drawn(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def ids(networks: int, seed: int) -> Tensor:
@@ -47,20 +41,3 @@ def test_gradients_are_written_as_autograd_would_add_them(networks: int, joint: 
         weights.backward(losses.sum())
     assert added.abs().sum() > 0
     assert torch.equal(added, written)
-
-
-@pytest.mark.parametrize(("rows", "size"), [(1, 7), (300, 360), (2, 600_000), (35, 50_000)])  # up to four blocks
-def test_smoothed_losses_are_cross_entropy(rows: int, size: int) -> None:
-    target = torch.arange(rows) % size
-    outcomes = []
-    for compute in (smoothed_losses, cross_entropy):
-        leaf = drawn(rows, size).requires_grad_()
-        losses = compute(leaf * 3, target, 0.1)
-        (gradient,) = torch.autograd.grad((losses * drawn(rows, seed=2)).sum(), leaf)
-        outcomes.append((losses.detach(), gradient))
-    for ours, truth in zip(*outcomes, strict=True):
-        assert torch.equal(ours, truth)
-
-
-def cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    return F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing)

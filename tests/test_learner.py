@@ -14,8 +14,7 @@ import torch
 from loopmt.config import Model, Train
 from loopmt.distributed import Processes
 from loopmt.errors import DivergedError
-from loopmt.learn.learner import Learner, LossTally, learning_rate, logmeanexp_factors
-from loopmt.model.adam import Adam, AdamStep, adam_step, fused_adam_step
+from loopmt.learn.learner import Learner, LossTally, logmeanexp_factors
 from loopmt.model.backend import precision
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.path import Hop
@@ -109,19 +108,6 @@ def test_what_a_failed_attempt_left_behind_is_not_learnt(vocab: Vocab) -> None:
             place.fill_(left)
         one.update(batch(rows(1), rows(2)), 1, 0.01)
     assert torch.equal(clean.live, other.live)
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.01])
-def test_the_kernel_of_the_cpu_takes_the_same_step(decay: float) -> None:
-    states = [list(torch.rand(4, 3, 500, generator=torch.Generator().manual_seed(1))) for _ in range(2)]
-    good, steps = torch.tensor([True, False, True]), torch.tensor([1.0, 4.0, 900.0])
-    for (weights, first, second, gradient), step in zip(states, (adam_step, fused_adam_step), strict=True):
-        gradient[1] = torch.nan  # what a network that is left out has come to
-        scale, rate = torch.tensor([0.5, 1.0, 2.0]), torch.tensor(1e-2)
-        adam = Adam(0.9, 0.98, 1e-9, decay)
-        step(AdamStep(weights, first, second, gradient, scale, good, steps, rate, adam))
-    for one, other in zip(*states, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_every_network_is_clipped_by_itself(vocab: Vocab) -> None:
@@ -303,26 +289,7 @@ def test_a_group_learns_most_from_its_likeliest_member(vocab: Vocab) -> None:
     assert torch.allclose(one.gradient, expected, atol=1e-4)
 
 
-# -- schedule ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("schedule", "warmup", "rates"),
-    [
-        ("inverse_sqrt", 4, {1: 0.25, 2: 0.5, 4: 1.0, 16: 0.5, 64: 0.25}),
-        ("constant", 4, {1: 0.25, 4: 1.0, 16: 1.0}),
-        ("constant", 0, {1: 1.0, 16: 1.0}),
-        ("inverse_sqrt", 0, {1: 1.0, 4: 0.5}),
-        ("linear", 4, {1: 0.25, 4: 1.0, 8: 0.6, 13: 0.1, 14: 0.0, 99: 0.0}),
-        ("linear", 0, {1: 13 / 14, 13: 1 / 14, 14: 0.0}),
-        ("linear", 20, {10: 0.5, 13: 0.65}),
-    ],
-)
-def test_learning_rate(schedule: str, warmup: int, rates: dict[int, float]) -> None:
-    settings = Train.model_validate({"learning_rate": 1.0, "warmup": warmup, "schedule": schedule})
-    assert {update: learning_rate(settings, update, 13) for update in rates} == pytest.approx(rates)
-    waiting = settings.model_copy(update={"max_updates": 13})
-    assert {update: learning_rate(waiting, update) for update in rates} == pytest.approx(rates), "until patience ends"
+# -- precision ---------------------------------------------------------------------------------------------------
 
 
 def test_precision() -> None:

@@ -18,9 +18,11 @@ from loopmt.config import Train
 from loopmt.distributed import Processes, synchronize
 from loopmt.errors import CollapseError, DivergedError
 from loopmt.learn.alarms import Alarm, AlarmMonitor
+from loopmt.learn.averaging import average_checkpoints
 from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition, Route, largest_group
-from loopmt.learn.learner import Learner, learning_rate
+from loopmt.learn.learner import Learner
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
+from loopmt.learn.schedule import learning_rate
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, BatchShape, pack
@@ -367,7 +369,8 @@ class Trainer:
             self._save()
         self._wait_until_saved()
         best = self.progress.best_update
-        averaged, bleu = self._average(), None
+        averaged = average_checkpoints(self.folder, self.progress.validated[-self.train.average :])
+        bleu = None
         if averaged is not None:
             self.translators.load(averaged)
             bleu = self.processes.broadcast(self.hooks.validate().mean_bleu if self.processes.is_main else None)
@@ -381,13 +384,3 @@ class Trainer:
             self.folder.finish(Checkpoint(self.progress.update, {"weights": self.translators.named()}, summary))
         self.processes.barrier()
         return True
-
-    def _average(self) -> dict[str, torch.Tensor] | None:
-        updates = self.progress.validated[-self.train.average :]
-        if len(updates) < 2:
-            return None
-        total = {name: tensor.clone() for name, tensor in self.folder.weights(updates[0]).items()}
-        for update in updates[1:]:
-            for name, tensor in self.folder.weights(update).items():
-                total[name] += tensor
-        return {name: tensor / len(updates) for name, tensor in total.items()}

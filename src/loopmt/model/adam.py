@@ -1,4 +1,8 @@
-"""Adam on flat rows of weights: the reference step, which the fast versions for CPU and CUDA are tested against."""
+"""Adam on flat rows of weights: the reference, and a faster version for CPUs.
+
+The CUDA kernel is `model.kernels.adam`. The tests compare both fast versions with `adam_step`, and `adam_step` with
+`torch.optim.AdamW`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ class AdamStep:
 
 @has_kernel("loopmt.model.kernels.adam:adam_step")
 def adam_step(step: AdamStep) -> None:
-    """In as few passes over the weights as it takes."""
+    """The reference: Adam with decoupled weight decay."""
     adam, steps, good, rate = step.adam, step.steps.clamp_min(1), step.good, step.rate
     gradient = step.gradient.mul_(step.scale[:, None]).masked_fill_(~good[:, None], 0)
     step.first.lerp_(gradient, ((1 - adam.beta1) * good)[:, None])

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
-from loopmt.model.loss import smoothed_losses
+from loopmt.model.loss import token_losses
 from loopmt.model.weights import Weights, matmul
 from loopmt.text.ragged import PAD
 
@@ -268,15 +268,6 @@ def _kept(x: Tensor, rate: float) -> Tensor:
     numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     kept = numbers.view(torch.int16)[: x.numel()].view(x.shape) >= steps - 2**15
     return kept.to(x.dtype).mul_(2**16 / (2**16 - steps))
-
-
-def token_losses(logits: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
-    flat, target = logits.flatten(0, -2).float(), target_NBT.flatten()
-    if smoothing and logits.is_cpu and logits.requires_grad and not torch.compiler.is_compiling():
-        losses = smoothed_losses(flat, target, smoothing)
-    else:
-        losses = F.cross_entropy(flat, target, reduction="none", label_smoothing=smoothing)
-    return losses.view_as(target_NBT).masked_fill(target_NBT == PAD, 0.0)
 
 
 def source_mask(source_NBS: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ import torch
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.learn.gather import GatheredRound, Gatherer, Route, largest_group
-from loopmt.learn.learner import Learner, learning_rate
+from loopmt.learn.learner import Learner
+from loopmt.learn.schedule import learning_rate
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion

@@ -43,7 +43,7 @@ def _step(
 
 
 def adam_step(step: AdamStep) -> None:
-    """As `learner.adam_step`."""
+    """As `model.adam.adam_step`."""
     adam, steps = step.adam, step.steps.clamp_min(1)
     size = step.rate / (1 - adam.beta1**steps)
     unbias = (1 - adam.beta2**steps).rsqrt()
