@@ -2,89 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-
-import torch
 
 from loopmt.config import Generate
 from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.path import Hop
-from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
-from loopmt.translate.decoder import generate
+from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
-from loopmt.translate.scoring import negative_log_likelihood
+from loopmt.translate.protocol import HopInput, TranslationModel
+from loopmt.translate.sentences import Sentences
 
 Agree = Callable[[str, str, str, str], bool]  # source, its language, translation, its language
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Pairs of one direction, as text and as ids."""
+    """Pairs of one direction."""
 
     hop: Hop
-    sources: list[str]
-    references: list[str]
-    source_ids: Ragged
-    reference_ids: Ragged
+    sources: Sentences
+    references: Sentences
 
 
-def held_out(store: Store, translators: NetworkStack, name: str, most: int | None = None) -> list[HeldOut]:
+def held_out(store: Store, hops: Iterable[Hop], vocab: Vocab, name: str, most: int | None = None) -> list[HeldOut]:
     """The pairs of a set for every direction that has some."""
     found = []
-    for hop in translators.hops:
+    for hop in hops:
         pair = store.pair_texts(name, hop.source, hop.target)
         if pair is not None:
             sources, references = pair[0][:most], pair[1][:most]
-            if translators.vocab.form.lowercase:  # what is said has no capitals, so its reference must not either
+            if vocab.form.lowercase:  # outputs have no capitals, so their references must not either
                 references = [reference.lower() for reference in references]
-            ids = translators.vocab.encode(sources, hop.source), translators.vocab.encode(references, hop.target)
-            found.append(HeldOut(hop, sources, references, Ragged.of(ids[0]), Ragged.of(ids[1])))
+            sides = Sentences(vocab, hop.source, texts=sources), Sentences(vocab, hop.target, texts=references)
+            found.append(HeldOut(hop, *sides))
     return found
 
 
-def translate_ids(
-    translators: NetworkStack, hop: Hop, sources: Ragged, how: Generate, precision: torch.dtype
-) -> list[str]:
-    """Text of one hop from ids."""
-    decoder = translators.decoder(hop, "live", precision)
-    generated = generate(decoder, translators.with_tags(sources, hop), how, DecodeLimits.on(translators.device))
-    return translators.vocab.decode(generated.ids.rows(), hop.target)
+def translate_hop(model: TranslationModel, hop: Hop, sources: Sentences, how: Generate) -> list[str]:
+    """Text of one hop; for searching, which draws nothing."""
+    (found,) = model.generate([HopInput(hop, sources)], how, DecodeLimits.on(model.device), ("translate",))
+    return found.best().sentences.texts
 
 
 def bleu_by_hop(
-    translators: NetworkStack,
-    sets: Sequence[HeldOut],
-    how: Generate,
-    precision: torch.dtype,
-    agree: Agree | None = None,
+    model: TranslationModel, sets: Sequence[HeldOut], how: Generate, agree: Agree | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """BLEU and exact accuracy of every direction."""
     bleu: dict[str, float] = {}
     accuracy: dict[str, float] = {}
     for pairs in sets:
-        generated = translate_ids(translators, pairs.hop, pairs.source_ids, how, precision)
-        bleu[str(pairs.hop)] = sacre_bleu(generated, pairs.references).score
+        outputs = translate_hop(model, pairs.hop, pairs.sources, how)
+        bleu[str(pairs.hop)] = sacre_bleu(outputs, pairs.references.texts).score
         if agree:
-            accuracy[str(pairs.hop)] = exact_accuracy(agree, pairs, generated)
+            accuracy[str(pairs.hop)] = exact_accuracy(agree, pairs, outputs)
     return bleu, accuracy
 
 
-def exact_accuracy(agree: Agree, pairs: HeldOut, generated: Sequence[str]) -> float:
+def exact_accuracy(agree: Agree, pairs: HeldOut, outputs: Sequence[str]) -> float:
     right = [
         agree(source, pairs.hop.source, translation, pairs.hop.target)
-        for source, translation in zip(pairs.sources, generated, strict=True)
+        for source, translation in zip(pairs.sources.texts, outputs, strict=True)
     ]
     return sum(right) / max(len(right), 1)
 
 
-def loss_by_hop(translators: NetworkStack, sets: Sequence[HeldOut], precision: torch.dtype) -> dict[str, float]:
+def loss_by_hop(model: TranslationModel, sets: Sequence[HeldOut]) -> dict[str, float]:
     """Mean loss per target token, without label smoothing and dropout."""
-    return {str(pairs.hop): _loss(translators, pairs, precision) for pairs in sets}
+    return {str(pairs.hop): _loss(model, pairs) for pairs in sets}
 
 
-def _loss(translators: NetworkStack, pairs: HeldOut, precision: torch.dtype) -> float:
-    losses, tokens = negative_log_likelihood(translators, pairs.hop, pairs.source_ids, pairs.reference_ids, precision)
+def _loss(model: TranslationModel, pairs: HeldOut) -> float:
+    losses, tokens = model.score(pairs.hop, pairs.sources, pairs.references)
     return float(losses.sum() / max(tokens.sum(), 1))

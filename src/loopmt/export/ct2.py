@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import sentencepiece
+import torch
 from torch import Tensor
 
-from loopmt.errors import MissingExtraError
+from loopmt.config import Generate
+from loopmt.errors import MissingExtraError, RunError
 from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
-from loopmt.text.ragged import EOS, PAD, UNK
-from loopmt.text.vocab import Subwords
+from loopmt.text.ragged import EOS, PAD, UNK, Ints
+from loopmt.text.vocab import Subwords, Vocab
+from loopmt.translate.beam_search import Hypotheses, Hypothesis, hypothesis
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import tagged
+from loopmt.translate.protocol import Floats, HopInput, Key, Translations
+from loopmt.translate.sentences import Sentences
 
 Type = Literal["float32", "int8", "int8_float16"]
 _MOST_PLACES = 1024
+_MANY = 16  # sentences for each thread, from which on each thread is better off with a batch of its own
 _NEVER = -1e4  # a bias that no logit overcomes and float16 can hold
 
 
@@ -46,32 +55,123 @@ def write_ct2(network: ExportedNetwork, folder: Path, kind: Type) -> None:
 
 
 class CTranslate2Model:
-    """The exported network, loaded from its folder as a user would."""
+    """Exported networks as a translation model, loaded from their folders as a user would. It searches only."""
 
-    def __init__(self, network: ExportedNetwork, folder: Path, kind: Type) -> None:
-        import ctranslate2
+    def __init__(self, folders: Mapping[Hop, Path], vocab: Vocab, shared: bool, kind: Type) -> None:
+        networks = {folder: _Network(folder, kind) for folder in set(folders.values())}
+        self._networks = {hop: networks[folder] for hop, folder in folders.items()}
+        self._vocab, self._shared = vocab, shared
+        self.device = torch.device("cpu")
+        self.hops: tuple[Hop, ...] = tuple(folders)
 
-        self._network = network
-        computed = "float32" if kind == "float32" else "int8"  # a CPU has no float16
-        self._translator = ctranslate2.Translator(str(folder), device="cpu", compute_type=computed)
-        self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
-        self._processor: Any = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        if how.how == "sample":
+            raise RunError("CTranslate2 is used for searching only. Sample with --backend loopmt.")
+        return [self._translate(one, how, limits, n) for one in inputs]
+
+    def _translate(self, one: HopInput, how: Generate, limits: DecodeLimits, n: int) -> Translations:
+        rows = self._read(one.hop, one.sources)
+        longest = limits.lengths(np.array([len(row) for row in rows], dtype=np.int64))
+        found = self._networks[one.hop].search(rows, how, n, longest, limits.batch_tokens)
+        hypotheses = Hypotheses.of([hypothesis for candidates in found for hypothesis in candidates])
+        counts = np.array([len(candidates) for candidates in found], dtype=np.int64)
+        sentences = Sentences(self._vocab, one.hop.target, ids=hypotheses.ids)
+        return Translations(sentences, hypotheses.scores, hypotheses.ended, counts)
+
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        rows = [row.tolist() for row in targets.ids.rows()]
+        return self._networks[hop].score(self._read(hop, sources), rows), targets.ids.lengths + 1
 
     def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
-        tag = [self._source.ids[f"<2{hop.target}>"]] if self._network.shared else []
-        normal = self._network.vocab.normalise(texts, hop.source)
-        return [[*tag, *self._processor.encode(text), EOS] for text in normal]
-
-    def say(self, source_BS: Tensor, longest: int) -> list[list[int]]:
-        """CTranslate2 puts the end itself."""
-        sources = [[self._source.pieces[one] for one in row if one not in (PAD, EOS)] for row in source_BS.tolist()]
-        found = self._translator.translate_batch(
-            sources, beam_size=1, min_decoding_length=0, max_decoding_length=longest
-        )
-        return [[self._target.ids[piece] for piece in one.hypotheses[0]] for one in found]
+        return self._networks[hop].read(self._vocab.normalise(texts, hop.source), hop if self._shared else None)
 
     def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> None:
         """It does not show them."""
+
+    def _read(self, hop: Hop, sources: Sentences) -> list[list[int]]:
+        return [row.tolist() for row in tagged(self._vocab, self._shared, sources.ids, hop).rows()]
+
+
+class _Network:
+    """One exported network, ids in and out."""
+
+    def __init__(self, folder: Path, kind: Type) -> None:
+        self._folder, self._threads = folder, torch.get_num_threads()
+        self._kind = "float32" if kind == "float32" else "int8"  # a CPU has no float16
+        self._whole = self._load(1)  # all threads on one batch: soonest for a few sentences
+        self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
+        self._processor: Any = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+
+    def read(self, texts: Sequence[str], hop: Hop | None) -> list[list[int]]:
+        tag = [self._source.ids[f"<2{hop.target}>"]] if hop else []
+        return [[*tag, *self._processor.encode(text), EOS] for text in texts]
+
+    def search(
+        self, rows: list[list[int]], how: Generate, n: int, longest: list[int], tokens: int
+    ) -> list[list[Hypothesis]]:
+        """The best of each row. What is cut off at the limit counts beside what ended by itself."""
+        found = self._translate(rows, how, n, max(longest, default=1), tokens)
+        for most, numbers in _too_long(found, longest).items():
+            again = self._translate([rows[number] for number in numbers], how, n, most, tokens)
+            for number, one in zip(numbers, again, strict=True):
+                found[number] = one
+        return [self._hypotheses(one, how) for one in found]
+
+    def _translate(self, rows: list[list[int]], how: Generate, n: int, most: int, tokens: int) -> list[Any]:
+        """CTranslate2 has one limit for all rows, and puts the end itself."""
+        beam = how.beam if how.how == "beam" else 1
+        if many := self._threads > 1 and len(rows) >= _MANY * self._threads:
+            longest_row = max(map(len, rows)) + 1
+            tokens = min(tokens, -(-len(rows) // self._threads) * longest_row * beam)
+        found: list[Any] = (self._parts if many else self._whole).translate_batch(
+            self._pieces(self._source, rows),
+            beam_size=beam,
+            num_hypotheses=n,
+            length_penalty=how.length_penalty,
+            min_decoding_length=0,
+            max_decoding_length=most,
+            max_batch_size=tokens // beam,
+            batch_type="tokens",
+            return_scores=True,
+            return_end_token=True,
+        )
+        return found
+
+    def score(self, sources: list[list[int]], targets: list[list[int]]) -> Floats:
+        """Negative log-likelihood of each target, its end included."""
+        sides = self._pieces(self._source, sources), self._pieces(self._target, targets)
+        return np.array([-sum(one.log_probs) for one in self._whole.score_batch(*sides)], dtype=np.float64)
+
+    def _pieces(self, subwords: Subwords, rows: list[list[int]]) -> list[list[str]]:
+        return [[subwords.pieces[one] for one in row] for row in rows]
+
+    @cached_property
+    def _parts(self) -> Any:
+        """A batch for every thread, which is faster where there are enough sentences."""
+        return self._load(self._threads)
+
+    def _load(self, batches: int) -> Any:
+        import ctranslate2
+
+        threads = {"inter_threads": batches, "intra_threads": self._threads // batches}
+        return ctranslate2.Translator(str(self._folder), device="cpu", compute_type=self._kind, **threads)
+
+    def _hypotheses(self, one: Any, how: Generate) -> list[Hypothesis]:
+        """CTranslate2 divides scores by the length, the end counted where there is one."""
+        pairs = zip(one.hypotheses, one.scores, strict=True)
+        rows = (([self._target.ids[piece] for piece in pieces], score) for pieces, score in pairs)
+        return [hypothesis(ids, score * len(ids) ** how.length_penalty) for ids, score in rows]
+
+
+def _too_long(found: list[Any], longest: list[int]) -> dict[int, list[int]]:
+    """Numbers of the rows that are longer than they may be, because another row may, by what they may."""
+    rows: dict[int, list[int]] = {}
+    for number, (one, most) in enumerate(zip(found, longest, strict=True)):
+        if any(len(pieces) > most for pieces in one.hypotheses):
+            rows.setdefault(most, []).append(number)
+    return rows
 
 
 # -- weights -----------------------------------------------------------------------------------------------------

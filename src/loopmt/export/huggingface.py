@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
+from loopmt.config import Generate
 from loopmt.errors import ConfigError
 from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
@@ -17,9 +21,16 @@ from loopmt.export.tokenizer import write_tokenizer
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import load_model, load_tokenizer, transformers
+from loopmt.pretrained.generator import generation_settings
 from loopmt.pretrained.weight_names import to_hugging_face
-from loopmt.text.ragged import EOS, PAD, UNK
-from loopmt.translate.beam_search import hypothesis
+from loopmt.rng import keyed_seed
+from loopmt.text.ragged import EOS, PAD, UNK, Ints
+from loopmt.translate.beam_search import Hypotheses, hypothesis
+from loopmt.translate.decoder import padded
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import tagged
+from loopmt.translate.protocol import Floats, HopInput, Key, Translations
+from loopmt.translate.sentences import Sentences
 
 _SHAPES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
 _MOST_PLACES = 1024
@@ -50,12 +61,43 @@ def write_hugging_face(network: ExportedNetwork, folder: Path) -> None:
 
 
 class HuggingFaceModel:
-    """The exported network, loaded from its folder as a user would."""
+    """The exported network as a translation model, loaded from its folder as a user would."""
 
     def __init__(self, network: ExportedNetwork, folder: Path) -> None:
         self._network = network
         self._tokenizer = load_tokenizer(folder)
         self._model = load_model(folder)
+        self.device = torch.device("cpu")
+        self.hops = network.hops
+
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        return [self._translate(one, how, limits, key, n) for one in inputs]
+
+    def _translate(self, one: HopInput, how: Generate, limits: DecodeLimits, key: Key, n: int) -> Translations:
+        sources = self._sources(one.hop, one.sources)
+        with torch.random.fork_rng([]):  # `generate` knows only the global generator
+            torch.manual_seed(keyed_seed(*key, str(one.hop)))
+            outputs = self._model.generate(
+                input_ids=sources,
+                attention_mask=(sources != PAD).long(),
+                max_length=None,
+                max_new_tokens=limits.length(sources.shape[1]),
+                num_return_sequences=n,
+                **generation_settings(how),
+            )
+        found = Hypotheses.of([hypothesis(ids[1:], np.nan) for ids in outputs.tolist()])
+        counts = np.full(len(sources), n, dtype=np.int64)
+        sentences = Sentences(self._network.vocab, one.hop.target, ids=found.ids)
+        return Translations(sentences, found.scores, found.ended, counts)
+
+    @torch.no_grad()
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        labels = padded(targets.ids.rows(), self.device)
+        logits = self.logits(self._sources(hop, sources), F.pad(labels[:, :-1], (1, 0), value=PAD))
+        losses = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=PAD, reduction="none")
+        return losses.sum(1).double().numpy(), targets.ids.lengths + 1
 
     def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
         if not self._network.self_normalising:
@@ -63,21 +105,14 @@ class HuggingFaceModel:
         tag = f"<2{hop.target}> " if self._network.shared else ""
         return [list(ids) for ids in self._tokenizer([tag + text for text in texts]).input_ids]
 
-    def say(self, source_BS: Tensor, longest: int) -> list[list[int]]:
-        said = self._model.generate(
-            input_ids=source_BS,
-            attention_mask=(source_BS != PAD).long(),
-            num_beams=1,
-            do_sample=False,
-            max_length=None,
-            max_new_tokens=longest,
-        )
-        return [hypothesis(ids[1:], 0.0).ids for ids in said.tolist()]
-
     def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
         mask = (source_BS != PAD).long()
         found = self._model(input_ids=source_BS, attention_mask=mask, decoder_input_ids=inputs_BT)
         return Tensor(found.logits.detach())
+
+    def _sources(self, hop: Hop, sources: Sentences) -> Tensor:
+        rows = tagged(self._network.vocab, self._network.shared, sources.ids, hop).rows()
+        return padded(rows, self.device)
 
 
 def _config(network: ExportedNetwork) -> dict[str, Any]:

@@ -12,9 +12,12 @@ from torch import Tensor
 from loopmt.config import Generate
 from loopmt.path import Hop
 from loopmt.text.ragged import EOS, PAD, Ragged
-from loopmt.translate.decoder import Decoder, generate_each, padded
+from loopmt.text.vocab import Vocab
+from loopmt.translate.decoder import Decoder, padded
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import HopInput, TranslationModel
+from loopmt.translate.sentences import Sentences
 
 TOLERANCE = 1e-4  # of logits
 _LONGEST = 96  # subwords of an output; beyond that a poor network only repeats itself
@@ -22,14 +25,11 @@ _ROWS = 8  # sentences whose logits are held at once
 Bleu = Callable[[list[str], list[str]], float]
 
 
-class ExportedModel(Protocol):
+class ExportedModel(TranslationModel, Protocol):
     """An exported network, loaded as its user would."""
 
     def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
         """Ids of texts by its own tokenizer, with the end."""
-
-    def say(self, source_BS: Tensor, longest: int) -> list[list[int]]:
-        """Greedy translations, without the end."""
 
     def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> Tensor | None:
         """Logits after each input of the decoder, if it shows them."""
@@ -73,21 +73,25 @@ class Parity:
         return [f"{self.direction}: {one}" for one in found]
 
 
-def compare(translators: NetworkStack, text: ParityText, exported: ExportedModel, bleu: Bleu) -> Parity:
-    hop, vocab = text.hop, translators.vocab
-    decoder = translators.decoder(hop)
-    rows = translators.with_tags(Ragged.of(vocab.encode(text.sources, hop.source)), hop).rows()
+def compare(networks: NetworkStack, text: ParityText, exported: ExportedModel, bleu: Bleu) -> Parity:
+    hop, vocab = text.hop, networks.vocab
+    decoder = networks.decoder(hop)
+    rows = networks.with_tags(Ragged.of(vocab.encode(text.sources, hop.source)), hop).rows()
     read = exported.read(text.sources, hop)
     misread = sum([*row.tolist(), EOS] != theirs for row, theirs in zip(rows, read, strict=True))
-    outputs = generate_each(decoder, rows, Generate(how="greedy"), DecodeLimits(growth=0, extra=_LONGEST))
-    ours = [output.ids for output in outputs]
-    source_BS = padded(rows, translators.device)
-    theirs = exported.say(source_BS, _LONGEST)
+    ours, theirs = (_greedy(model, vocab, text) for model in (networks, exported))
+    source_BS = padded(rows, networks.device)
     apart = [row for row in range(len(rows)) if ours[row] != theirs[row]]
     ties = sum(_tied(decoder, source_BS[row : row + 1], ours[row], theirs[row]) for row in apart)
-    scores = _scores(translators, text, (ours, theirs), bleu)
+    scores = _scores(networks, text, (ours, theirs), bleu)
     distance = _distance(decoder, exported, source_BS, ours)
     return Parity(str(hop), len(rows), misread, len(rows) - len(apart), ties, distance, *scores)
+
+
+def _greedy(model: TranslationModel, vocab: Vocab, text: ParityText) -> list[list[int]]:
+    sources = HopInput(text.hop, Sentences(vocab, text.hop.source, texts=text.sources))
+    (found,) = model.generate([sources], Generate(how="greedy"), DecodeLimits(growth=0, extra=_LONGEST), ("parity",))
+    return [ids.tolist() for ids in found.best().sentences.ids.rows()]
 
 
 def _scores(

@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-import torch
 
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.distributed import Processes, synchronize
-from loopmt.model.backend import precision
 from loopmt.path import Hop, LanguagePath
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import BatchShape, Rows, interleave
@@ -28,9 +26,17 @@ from loopmt.text.store import Store, row_indices
 from loopmt.text.subword_dropout import SubwordDropout
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
-from loopmt.translate.scoring import Floats, dual_cross_entropy
-from loopmt.translate.walker import HopRecord, Rollout, generate_along
+from loopmt.translate.protocol import Floats, TrainableModel
+from loopmt.translate.scoring import dual_cross_entropy
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import (
+    HopRecord,
+    Rollout,
+    Translators,
+    generate_along,
+    generated_tokens,
+    recorder,
+)
 
 _SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
@@ -93,7 +99,8 @@ class Gatherer:
         self,
         routes: Sequence[Route],
         store: Store,
-        translators: NetworkStack,
+        translators: Translators,
+        networks: TrainableModel,
         train: Train,
         shapes: Sequence[BatchShape],
         text_filter: SyntheticTextFilter,
@@ -103,13 +110,14 @@ class Gatherer:
         self.routes = routes
         self.store = store
         self.translators = translators
+        self.networks = networks
         self.train = train
         self.shapes = shapes
         self.text_filter = text_filter
         self.processes = processes
         self.key = key
-        self.limits = DecodeLimits.on(translators.device, train.max_length)
-        self.loosened = SubwordDropout(translators.vocab, train.subword_dropout)
+        self.limits = DecodeLimits.on(networks.device, train.max_length)
+        self.loosened = SubwordDropout(networks.vocab, train.subword_dropout)
         places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
         self._places = {route.number: places[route.path.ends] for route in routes}
         self._balance = self._balances()
@@ -135,7 +143,7 @@ class Gatherer:
         texts = {route.number: self._read(route, before[route.number].read, counts[route.number]) for route in active}
         rows, gathered = self._walk(active, texts, number)
         gathered.networks = [
-            self._mixed(network, active, rows, shares) for network in range(self.translators.num_networks)
+            self._mixed(network, active, rows, shares) for network in range(self.networks.num_networks)
         ]
         for route in active:
             kept = len(rows[route.number]) / max(len(texts[route.number][1]), 1)
@@ -175,7 +183,7 @@ class Gatherer:
             if self.store.has_bitext(hop.source, hop.target)
         }
         fewest = min(known.values(), default=1)  # stands in for the pairs of a direction that has none
-        power = self.train.balance if self.translators.shared else 0.0
+        power = self.train.balance if self.networks.shared else 0.0
         sizes = {hop: known.get(hop, fewest) ** power for hop in hops}
         total = sum(sizes.values())
         return {route.number: sizes[route.path.taught] * len(hops) / total for route in self.routes}
@@ -205,48 +213,55 @@ class Gatherer:
         """Generate where a route generates; each process walks its share of the rows, then all have all."""
         rank, size = self.processes.rank, self.processes.size
         mine = {route.number: np.arange(rank, len(texts[route.number][0]), size) for route in routes}
-        walks = {
-            route.number: Rollout(route.path, route.settings, texts[route.number][0].take(mine[route.number]))
+        rollouts = {
+            route.number: Rollout(route.path, route.settings, self._start(route, texts, mine))
             for route in routes
             if route.synthetic
         }
-        ends = {route: texts[route][1].take(mine[route]) for route in walks}
-        tokens, cross_entropies, seconds = self._generate(walks, ends, number)
-        generated = {route: (walk.trace[-1], walk.keep, cross_entropies[route]) for route, walk in walks.items()}
-        records = {route: walk.records for route, walk in walks.items()}
-        everyone = self.processes.all_gather((generated, records, tokens))
+        ends = {route: texts[route][1].take(mine[route]) for route in rollouts}
+        cross_entropies, seconds = self._generate(rollouts, ends, number)
+        generated = {
+            route: (rollout.text.ids, rollout.keep, cross_entropies[route]) for route, rollout in rollouts.items()
+        }
+        records = {route: rollout.records for route, rollout in rollouts.items()}
+        everyone = self.processes.all_gather((generated, records, generated_tokens(list(rollouts.values()))))
         gathered = GatheredRound([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
         gathered.records = [
             (route, _added_up(hop))
-            for route in walks
+            for route in rollouts
             for hop in zip(*(part[1][route] for part in everyone), strict=True)
         ]
         parts = [part[0] for part in everyone]
         return {route.number: self._rows(route, texts[route.number], parts, number) for route in routes}, gathered
 
+    def _start(self, route: Route, texts: Mapping[int, tuple[Ragged, Ragged]], mine: Mapping[int, Ints]) -> Sentences:
+        """The real text that this process takes along a path."""
+        own = texts[route.number][0].take(mine[route.number])
+        return Sentences(self.networks.vocab, route.path.languages[0], ids=own)
+
     def _generate(
-        self, walks: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
-    ) -> tuple[int, dict[int, Floats], float]:
-        """Take all walks to their last hop: the tokens, how doubtful what was said is, and the seconds of it."""
-        if not walks:
-            return 0, {}, 0.0
-        device = self.translators.device
-        synchronize(device)  # what is still being learnt holds generating up, and is none of it
+        self, rollouts: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
+    ) -> tuple[dict[int, Floats], float]:
+        """Take all rollouts to their last hop: the dual cross-entropy of what was generated, and the seconds."""
+        if not rollouts:
+            return {}, 0.0
+        synchronize(self.networks.device)  # updates under way hold generation up, and are not part of its time
         began = time.perf_counter()
         key = (*self.key, "generate", number, self.processes.rank)
-        dtype = precision(self.train, device)
-        tokens = generate_along(self.translators, list(walks.values()), self.limits, dtype, key, self.text_filter)
-        cross_entropies = {
-            route: self._doubts(self.routes[route], walk, ends[route], dtype) for route, walk in walks.items()
+        generate_along(self.translators, list(rollouts.values()), self.limits, key, observe=recorder(self.text_filter))
+        found = {
+            route: self._cross_entropies(self.routes[route], rollout, ends[route])
+            for route, rollout in rollouts.items()
         }
-        return tokens, cross_entropies, time.perf_counter() - began
+        return found, time.perf_counter() - began
 
-    def _doubts(self, route: Route, walk: Rollout, ends: Ragged, dtype: torch.dtype) -> Floats:
-        """How doubtful each generated sentence is beside the real one at the end of the walk."""
+    def _cross_entropies(self, route: Route, rollout: Rollout, ends: Ragged) -> Floats:
+        """Dual cross-entropy of each generated sentence and the real one at the end of its path."""
         if route.entry.keep == 1:
             return np.zeros(len(ends))
-        hop = Hop(*walk.path.languages[-2:])
-        return dual_cross_entropy(self.translators, hop, walk.trace[-1], ends, dtype)
+        hop = Hop(*rollout.path.languages[-2:])
+        real = Sentences(self.networks.vocab, hop.target, ids=ends)
+        return dual_cross_entropy(self.networks, hop, rollout.text, real)
 
     def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]], number: int) -> Rows:
         sources, targets = text
@@ -264,8 +279,8 @@ class Gatherer:
         if route.path.backward:
             sources, targets = targets, sources
         marked = route.entry.tag and route.synthetic
-        with_tags = self.translators.with_tags(sources, route.path.taught, synthetic=marked)
-        return Rows(with_tags, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
+        tagged = self.networks.with_tags(sources, route.path.taught, synthetic=marked)
+        return Rows(tagged, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
 
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
         """Likelihoods combine only of one and the same target: a group is cut once, a row alone by itself."""
@@ -278,7 +293,7 @@ class Gatherer:
     def _mixed(
         self, network: int, routes: Sequence[Route], rows: Mapping[int, Rows], shares: Mapping[int, float]
     ) -> Rows:
-        mine = [route for route in routes if self.translators.network(route.path.taught) == network]
+        mine = [route for route in routes if self.networks.network(route.path.taught) == network]
         parts = [rows[route.number] for route in mine]
         return interleave(parts, [shares[route.number] for route in mine]).up_to(self.shapes[-1].length)
 

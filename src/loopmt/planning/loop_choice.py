@@ -14,23 +14,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from loopmt.config import Generate
 from loopmt.evaluation.metrics import sentence_bleu
-from loopmt.evaluation.validation import Agree, HeldOut, translate_ids
+from loopmt.evaluation.validation import Agree, HeldOut, translate_hop
 from loopmt.path import Hop, LanguagePath
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
-from loopmt.translate.walker import Rollout, generate_along
+from loopmt.translate.protocol import Floats, Key, TranslationModel
+from loopmt.translate.walker import Rollout, Translators, generate_along
 
 _RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
 _FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
 
 FAR_BELOW = 0.5
 """Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -63,19 +60,18 @@ class LoopChoice:
 
 
 def choose_loop_weights(
-    translators: NetworkStack,
+    translators: Translators,
     sets: Sequence[HeldOut],
     candidates: Sequence[CandidatePath],
     supervised: Mapping[Hop, tuple[int, float]],
-    precision: torch.dtype,
-    key: tuple[str | int, ...],
+    key: Key,
     agree: Agree | None,
 ) -> LoopChoice:
     """Measure every candidate and share each direction among those that pay.
 
     `supervised` gives the number of the route of real pairs, and its share, for directions that have some.
     """
-    worth = measure_routes(translators, sets, candidates, precision, key, agree)
+    worth = measure_routes(translators, sets, candidates, key, agree)
     weights = dict(supervised.values())
     shown: dict[str, RouteQuality] = {}
     for hop in dict.fromkeys(candidate.path.taught for candidate in candidates):
@@ -111,41 +107,40 @@ def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool)
 
 
 def measure_routes(
-    translators: NetworkStack,
+    translators: Translators,
     sets: Sequence[HeldOut],
     candidates: Sequence[CandidatePath],
-    precision: torch.dtype,
-    key: tuple[str | int, ...],
+    key: Key,
     agree: Agree | None,
 ) -> dict[int, RouteQuality]:
-    """Walk every candidate from held-out text, judge what arrives, and whether it comes home."""
+    """Take every candidate from held-out text, judge what arrives, and whether it comes home."""
     held = {pairs.hop: pairs for pairs in sets}
-    walks: dict[int, Rollout] = {}
+    rollouts: dict[int, Rollout] = {}
     for candidate in candidates:
         pairs = held.get(candidate.path.taught.reverse)
         if pairs is not None:
-            walks[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.source_ids)
-    generate_along(translators, list(walks.values()), DecodeLimits.on(translators.device), precision, (*key, "measure"))
+            rollouts[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.sources)
+    limits = DecodeLimits.on(translators.own.device)
+    generate_along(translators, list(rollouts.values()), limits, (*key, "measure"))
     found = {}
     for candidate in candidates:
-        walk = walks.get(candidate.number)
+        rollout = rollouts.get(candidate.number)
+        held_out = held.get(candidate.path.taught.reverse)
         found[candidate.number] = (
-            _worth(translators, walk, held[candidate.path.taught.reverse], precision, agree)
-            if walk
+            _route_quality(translators.own, rollout, held_out, agree)
+            if rollout and held_out
             else RouteQuality(0.0, None)
         )
     return found
 
 
-def _worth(
-    translators: NetworkStack, walk: Rollout, pairs: HeldOut, precision: torch.dtype, agree: Agree | None
-) -> RouteQuality:
-    """`pairs` leads from the start of the walk to where it arrives."""
-    taught, arrived = walk.path.taught, walk.trace[-1]
-    texts = translators.vocab.decode(arrived.rows(), taught.source)
-    quality = _quality(pairs.sources, pairs.hop.source, texts, taught.source, pairs.references, agree)
-    home = translate_ids(translators, taught, arrived, Generate(how="greedy"), precision)
-    came_home = _quality(pairs.sources, pairs.hop.source, home, taught.target, pairs.sources, agree)
+def _route_quality(model: TranslationModel, rollout: Rollout, pairs: HeldOut, agree: Agree | None) -> RouteQuality:
+    """`pairs` leads from the start of the rollout to where it arrives."""
+    taught = rollout.path.taught
+    sources, references = pairs.sources.texts, pairs.references.texts
+    quality = _quality(sources, pairs.hop.source, rollout.text.texts, taught.source, references, agree)
+    home = translate_hop(model, taught, rollout.text, Generate(how="greedy"))
+    came_home = _quality(sources, pairs.hop.source, home, taught.target, sources, agree)
     limit = 0.5 if agree else _RIGHT / 100
     return RouteQuality(float(quality.mean()), _ratio(quality > limit, came_home > limit))
 

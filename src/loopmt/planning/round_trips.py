@@ -15,16 +15,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from loopmt.config import Generate
 from loopmt.errors import TheoryError
 from loopmt.evaluation.bootstrap import FloatArray
 from loopmt.evaluation.metrics import moses, sentence_bleu
 from loopmt.evaluation.validation import Agree
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.store import Store
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import Rollout, Translators, generate_along
 
 Bools = NDArray[np.bool_]
-TranslateHop = Callable[[Hop, Sequence[str]], list[str]]
-"""One hop for many texts."""
 Scores = dict[tuple[tuple[str, ...], bool], FloatArray | None]
 """Sentence BLEU by the languages walked so far and by smoothing; trips that begin alike share it."""
 
@@ -196,27 +199,27 @@ def _form(texts: list[str], lowercase: bool) -> list[str]:
 
 
 def translate_round_trips(
-    say: TranslateHop,
+    model: TranslationModel,
+    how: Generate,
     starts: Sequence[HeldOutText],
     loops: Sequence[LanguagePath],
     advance: Callable[[float], None] = lambda steps: None,
 ) -> list[RoundTrip]:
-    """Take every loop from the start of its first hop, all together, so that a direction speaks once a step."""
-    pairs = ((loop, start) for start in starts for loop in loops if loop.hops[0] == start.hop)
+    """Take every loop from the start of its first hop, all together, so that a model is asked once a step."""
+    pairs = [(loop, start) for start in starts for loop in loops if loop.hops[0] == start.hop]
+    sentences = {id(start): Sentences(None, start.hop.source, texts=start.sources) for start in starts}
+    rollouts = [Rollout.to_the_end(loop, how, sentences[id(start)]) for loop, start in pairs]
+    limits = DecodeLimits.on(model.device)
+
+    def observe(rollout: Rollout, hop: Hop) -> None:
+        advance(len(rollout.start))
+
+    generate_along(Translators(model), rollouts, limits, ("round trips",), observe=observe)
     shared: Scores = {}
-    round_trips = [RoundTrip(loop, start, [start.sources], shared) for loop, start in pairs]
-    for step in range(max((len(round_trip.loop.hops) for round_trip in round_trips), default=0)):
-        under_way: dict[Hop, list[RoundTrip]] = {}
-        for round_trip in round_trips:
-            if step < len(round_trip.loop.hops):
-                under_way.setdefault(round_trip.loop.hops[step], []).append(round_trip)
-        for hop, company in under_way.items():
-            texts = list(dict.fromkeys(text for round_trip in company for text in round_trip.texts[-1]))
-            said = dict(zip(texts, say(hop, texts), strict=True))
-            for round_trip in company:
-                round_trip.texts.append([said[text] for text in round_trip.texts[-1]])
-                advance(len(round_trip.start.sources))
-    return round_trips
+    return [
+        RoundTrip(loop, start, [start.sources, *(hop.best().sentences.texts for hop in rollout.trace)], shared)
+        for (loop, start), rollout in zip(pairs, rollouts, strict=True)
+    ]
 
 
 def count_verdicts(*verdicts: Bools) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""An imported checkpoint as a frozen generator: text in, text out, through its own tokenizer and `generate`."""
+"""An imported checkpoint as a frozen translator: text in, text out, through its own tokenizer and `generate`."""
 
 from __future__ import annotations
 
@@ -8,66 +8,114 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from loopmt.config import Generate
 from loopmt.errors import DataError
+from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import Imported, load_model, load_tokenizer
+from loopmt.rng import keyed_seed
+from loopmt.text.ragged import Ints
 from loopmt.translate.decoder import batches
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.text_translator import TextHypothesis
+from loopmt.translate.protocol import Floats, HopInput, Key, Translations
+from loopmt.translate.sentences import Codec, Sentences
 
 _LONGEST = 512  # subwords of a source; what is beyond is cut off
+_SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)
 
 
 class HuggingFaceGenerator:
-    """Loaded when it first speaks."""
+    """A translation model of one direction, loaded when it is first asked. Sentences come back under `codec`."""
 
-    def __init__(self, imported: Imported, device: torch.device | str) -> None:
+    def __init__(self, imported: Imported, device: torch.device | str, codec: Codec | None = None) -> None:
         self._imported = imported
-        self._device = torch.device(device)
+        self._codec = codec
+        self.device = torch.device(device)
+        self.hops: tuple[Hop, ...] = (imported.options.hop,)
 
-    def say(self, texts: Sequence[str], how: Generate, limits: DecodeLimits, seed: int) -> list[TextHypothesis]:
-        sources = self._read(texts)
-        generated: list[TextHypothesis] = [TextHypothesis("", False)] * len(texts)
-        width = how.beam if how.how == "beam" else 1
-        devices = [self._device] if self._device.type == "cuda" else []
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        return [self._translate(one, how, limits, key, n) for one in inputs]
+
+    def _translate(self, one: HopInput, how: Generate, limits: DecodeLimits, key: Key, n: int) -> Translations:
+        sources = self._read(one.sources.texts)
+        texts, ended = [""] * (n * len(sources)), np.zeros(n * len(sources), dtype=np.bool_)
+        width = max(how.beam if how.how == "beam" else 1, n)
+        devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):  # `generate` knows only the global generator
             model = self._model  # loading draws numbers, too
-            torch.manual_seed(seed)
-            for rows in batches(np.array([len(source) for source in sources], dtype=np.int64), limits, width):
-                outputs = self._generate(model, [sources[row] for row in rows], how, limits)
-                for row, output in zip(rows, outputs, strict=True):
-                    generated[row] = output
-        return generated
+            torch.manual_seed(keyed_seed(*key, str(one.hop), how.model_dump_json()))
+            for rows in batches(_lengths(sources), limits, width):
+                said, ends = self._generate(model, [sources[row] for row in rows], how, limits, n)
+                for place, row in enumerate(np.repeat(rows, n) * n + np.tile(np.arange(n), len(rows))):
+                    texts[row], ended[row] = said[place], ends[place]
+        sentences = Sentences(self._codec, one.hop.target, texts=texts)
+        scores = np.full(len(texts), np.nan)  # `generate` does not tell how likely it finds what it generates
+        return Translations(sentences, scores, ended, np.full(len(sources), n, dtype=np.int64))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
         prefix = f"{self._imported.options.prefix} " if self._imported.options.prefix else ""
-        longest = min(_LONGEST, self._tokenizer.model_max_length)
-        read = self._tokenizer([prefix + text for text in texts], truncation=True, max_length=longest)
+        read = self._tokenizer([prefix + text for text in texts], truncation=True, max_length=self._longest)
         return [list(ids) for ids in read.input_ids]
 
     def _generate(
-        self, model: Any, sources: list[list[int]], how: Generate, limits: DecodeLimits
-    ) -> list[TextHypothesis]:
-        rows = [torch.tensor(source, device=self._device) for source in sources]
+        self, model: Any, sources: list[list[int]], how: Generate, limits: DecodeLimits, n: int
+    ) -> tuple[list[str], list[bool]]:
         longest = limits.length(max(map(len, sources)))
         ids = model.generate(
-            input_ids=pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id),
-            attention_mask=pad_sequence([torch.ones_like(row) for row in rows], batch_first=True),
+            **self._batch(sources),
             max_length=None,
             max_new_tokens=longest,
-            **_settings(how),
+            num_return_sequences=n,
+            **generation_settings(how),
             **self._target,
         )
         # Some checkpoints force the end into the last place: that is no end of their own.
         ended = (ids[:, 1:longest] == model.config.eos_token_id).any(1).tolist()
-        texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
-        return [TextHypothesis(text.strip(), end) for text, end in zip(texts, ended, strict=True)]
+        return [text.strip() for text in self._tokenizer.batch_decode(ids, skip_special_tokens=True)], ended
+
+    def _batch(self, sources: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+        rows = [torch.tensor(source, device=self.device) for source in sources]
+        return {
+            "input_ids": pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id),
+            "attention_mask": pad_sequence([torch.ones_like(row) for row in rows], batch_first=True),
+        }
+
+    # -- scoring ---------------------------------------------------------------------------------------------
+
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        """Tokens are those of its own tokenizer."""
+        read, wanted = self._read(sources.texts), self._targets(targets.texts)
+        losses = np.zeros(len(read))
+        for rows in batches(np.maximum(_lengths(read), _lengths(wanted)), _SCORED):
+            losses[rows] = self._losses([read[row] for row in rows], [wanted[row] for row in rows])
+        return losses, _lengths(wanted)
+
+    def _targets(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        read = self._tokenizer(text_target=list(texts), truncation=True, max_length=self._longest)
+        return [list(ids) for ids in read.input_ids]
+
+    @torch.no_grad()
+    def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Floats:
+        labels = pad_sequence([torch.tensor(row) for row in targets], batch_first=True, padding_value=-100)
+        logits = self._model(**self._batch(sources), labels=labels.to(self.device)).logits
+        losses = F.cross_entropy(logits.transpose(1, 2).float(), labels.to(self.device), reduction="none")
+        found: Floats = losses.sum(1).double().cpu().numpy()
+        return found
 
     # -- what was imported -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _longest(self) -> int:
+        return int(min(_LONGEST, self._tokenizer.model_max_length))
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -75,11 +123,13 @@ class HuggingFaceGenerator:
         tokenizer = load_tokenizer(self._imported.folder)
         if options.source_code is not None:
             tokenizer.src_lang = options.source_code
+        if options.target_code is not None:
+            tokenizer.tgt_lang = options.target_code
         return tokenizer
 
     @cached_property
     def _model(self) -> Any:
-        return load_model(self._imported.folder).to(self._device)
+        return load_model(self._imported.folder).to(self.device)
 
     @cached_property
     def _target(self) -> dict[str, int]:
@@ -96,7 +146,12 @@ class HuggingFaceGenerator:
         return {"forced_bos_token_id": number}
 
 
-def _settings(how: Generate) -> dict[str, Any]:
+def _lengths(rows: Sequence[Sequence[int]]) -> Ints:
+    return np.array([len(row) for row in rows], dtype=np.int64)
+
+
+def generation_settings(how: Generate) -> dict[str, Any]:
+    """`how` as the arguments of `generate`."""
     if how.how == "sample":
         warmth = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
         return {"do_sample": True, "num_beams": 1, **warmth}

@@ -18,10 +18,13 @@ from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.files.checksums import file_digest
 from loopmt.files.folder import appearing
+from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.run import write_json
 from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import HopInput
+from loopmt.translate.sentences import Sentences
 
 _TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
@@ -122,11 +125,15 @@ def _describe(folder: Path, options: ImportOptions) -> None:
 def _try(folder: Path) -> None:
     generator = HuggingFaceGenerator(Imported.open(folder), "cpu")
     try:
-        generator.say(["1, 2, 3."], Generate(how="greedy"), DecodeLimits(longest=8), seed=0)
+        generator.generate([_trial(generator.hops[0])], Generate(how="greedy"), DecodeLimits(longest=8), ("import",))
     except (IndexError, ValueError, TypeError, RuntimeError) as error:
         raise DataError(
             f"the checkpoint does not translate: {error}. Is it whole, and are its language codes given?"
         ) from None
+
+
+def _trial(hop: Hop) -> HopInput:
+    return HopInput(hop, Sentences(None, hop.source, texts=["1, 2, 3."]))
 
 
 def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:

@@ -52,6 +52,12 @@ class Hypotheses:
             np.concatenate([np.zeros(0, np.bool_), *(subset.ended for subset in parts)]),
         )
 
+    @classmethod
+    def of(cls, hypotheses: Sequence[Hypothesis]) -> Hypotheses:
+        ids = Ragged.of([one.ids for one in hypotheses])
+        scores = np.array([one.score for one in hypotheses], dtype=np.float64)
+        return cls(ids, scores, np.array([one.ended for one in hypotheses], dtype=np.bool_))
+
     def take(self, numbers: Ints) -> Hypotheses:
         return Hypotheses(self.ids.take(numbers), self.scores[numbers], self.ended[numbers])
 

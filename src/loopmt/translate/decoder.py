@@ -74,6 +74,22 @@ def generate(
     return Hypotheses.join(parts).take(np.argsort(np.concatenate([np.zeros(0, np.int64), *order]), kind="stable"))
 
 
+def generate_up_to(
+    decoder: Decoder,
+    sources: Ragged,
+    how: Generate,
+    limits: DecodeLimits,
+    generator: torch.Generator | None = None,
+    n: int = 1,
+) -> tuple[Hypotheses, Ints]:
+    """Up to `n` hypotheses of every source, source after source and best first, and how many each has."""
+    if n == 1:
+        return generate(decoder, sources, how, limits, generator), np.ones(len(sources), dtype=np.int64)
+    found = generate_nbest(decoder, sources.rows(), how, limits, generator, n)
+    counts = np.array([len(hypotheses) for hypotheses in found], dtype=np.int64)
+    return Hypotheses.of([one for hypotheses in found for one in hypotheses]), counts
+
+
 def generate_nbest(
     decoder: Decoder,
     sources: Sequence[Ids],

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from loopmt.config import Fuse, Model
+from loopmt.config import Fuse, Generate, Model
 from loopmt.errors import PathError
 from loopmt.model.backend import transformer_kind
 from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.path import Hop
-from loopmt.text.ragged import PAD, UNK, Ragged
+from loopmt.rng import torch_generator
+from loopmt.text.ragged import PAD, UNK, Ints, Ragged
 from loopmt.text.vocab import Vocab
+from loopmt.translate.beam_search import Hypotheses
 from loopmt.translate.captured_decoder import CapturedDecoder
-from loopmt.translate.decoder import Decoder
-from loopmt.translate.text_translator import TextTranslator
+from loopmt.translate.decoder import Decoder, generate_up_to
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import By, Floats, HopInput, Key, Translations
+from loopmt.translate.scoring import negative_log_likelihood
+from loopmt.translate.sentences import Sentences
 
-By = Literal["live", "frozen", "ema"]
 _DECODERS: dict[object, CapturedDecoder] = {}  # recorded once for all translators of an architecture in a process
 
 
@@ -36,9 +40,9 @@ class NetworkStack:
     device: torch.device
     fuse: Fuse = "kernels"
     size: int | None = None  # places of each table; by default as many as the largest vocabulary has
+    precision: torch.dtype = torch.float32  # of decoding and scoring; weights are float32
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
-    imported: dict[Hop, TextTranslator] = field(init=False, default_factory=dict)  # who speaks for `by = "frozen"`
 
     def __post_init__(self) -> None:
         self.live = torch.zeros(self.num_networks, self.layout.num_places, device=self.device)
@@ -117,15 +121,62 @@ class NetworkStack:
                 place[: len(tensors[key])] = tensors[key]
         return missing
 
-    # -- speaking --------------------------------------------------------------------------------------------
+    # -- translating -----------------------------------------------------------------------------------------
 
-    def decoder(self, hop: Hop, by: By = "live", precision: torch.dtype = torch.float32) -> Decoder:
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        """Inputs of one network are decoded together: those of a direction, or all where directions share one."""
+        found: dict[int, Translations] = {}
+        for row, numbers in self._by_network(inputs).items():
+            together = [inputs[number] for number in numbers]
+            generator = torch_generator(self.device, *key, self.names()[row], how.model_dump_json())
+            decoder = self.decoder(together[0].hop, how.by)
+            found |= zip(numbers, self._decode(decoder, together, how, limits, generator, n), strict=True)
+        return [found[number] for number in range(len(inputs))]
+
+    def _by_network(self, inputs: Sequence[HopInput]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for number, one in enumerate(inputs):
+            found.setdefault(self.network(one.hop), []).append(number)
+        return found
+
+    def _decode(
+        self,
+        decoder: Decoder,
+        inputs: Sequence[HopInput],
+        how: Generate,
+        limits: DecodeLimits,
+        generator: torch.Generator,
+        n: int,
+    ) -> list[Translations]:
+        draws = n if how.how == "sample" else 1
+        sources = Ragged.join([self.with_tags(one.sources.ids, one.hop) for one in inputs])
+        sources = sources.take(np.repeat(np.arange(len(sources)), draws)) if draws > 1 else sources
+        beams = n if draws == 1 else 1
+        outputs, counts = generate_up_to(decoder, sources, how, limits, generator, beams)
+        counts = counts.reshape(-1, draws).sum(1)
+        ends = np.cumsum([len(one.sources) for one in inputs])
+        return [
+            self._translations(one.hop, outputs, counts, slice(end - len(one.sources), end))
+            for one, end in zip(inputs, ends.tolist(), strict=True)
+        ]
+
+    def _translations(self, hop: Hop, outputs: Hypotheses, counts: Ints, rows: slice) -> Translations:
+        """Of these rows."""
+        first, own = int(counts[: rows.start].sum()), counts[rows]
+        part = outputs.take(np.arange(first, first + int(own.sum())))
+        return Translations(Sentences(self.vocab, hop.target, ids=part.ids), part.scores, part.ended, own)
+
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        return negative_log_likelihood(self.decoder(hop), self.with_tags(sources.ids, hop), targets.ids)
+
+    def decoder(self, hop: Hop, by: By = "live") -> Decoder:
         flat = self.live if by == "live" else self.copies[by]
         row = self.network(hop)
-        captured = self._captured(precision) if self.device.type == "cuda" else None
-        return Decoder(
-            self.transformer, self.layout, flat[row : row + 1], self.logit_mask(hop.target), precision, captured
-        )
+        captured = self._captured(self.precision) if self.device.type == "cuda" else None
+        mask = self.logit_mask(hop.target)
+        return Decoder(self.transformer, self.layout, flat[row : row + 1], mask, self.precision, captured)
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
         kind = type(self.transformer).__name__
@@ -151,9 +202,14 @@ class NetworkStack:
 
     def with_tags(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
         """Sources as the network reads them: tagged with the target language if it serves several, and as synthetic."""
-        if synthetic:
-            sources = sources.prefixed(self.vocab.synthetic)
-        return sources.prefixed(self.vocab.tag(hop.target)) if self.shared else sources
+        return tagged(self.vocab, self.shared, sources, hop, synthetic)
+
+
+def tagged(vocab: Vocab, shared: bool, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
+    """Sources as a network of this vocabulary reads them; a `shared` one is told the target language."""
+    if synthetic:
+        sources = sources.prefixed(vocab.synthetic)
+    return sources.prefixed(vocab.tag(hop.target)) if shared else sources
 
 
 def stored_size(tensors: Mapping[str, Tensor]) -> int:

@@ -1,34 +1,31 @@
-"""Walk paths, generating on every hop but the last.
+"""Sentences on their way along paths, hop by hop: the one place where a path is walked.
 
-All paths that are walked together take their hops together, so that a network decodes the rows of every path that
-needs it in one go: those of one direction, or of all directions where they share one network. A walk ends with the
-generated sources of the last hop, which rows to keep, and the reasons for those that were dropped.
+A `Walker` says which hops are next and takes what was translated; whoever drives it decides how translators are asked
+(`generate_along`: at once; the server: through its queue). All rollouts take their hops together, so that a model
+translates the rows of every path that needs it in one go. Rollouts with the same start and the same hops so far share
+them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from loopmt.config import Generate
 from loopmt.path import Hop, LanguagePath
-from loopmt.rng import keyed_seed, torch_generator
 from loopmt.text.ragged import Ragged
-from loopmt.translate.decoder import generate
-from loopmt.translate.filters import Mask, SyntheticTextFilter
+from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
-from loopmt.translate.text_translator import generate_through_text
+from loopmt.translate.protocol import Floats, HopInput, Key, Mask, TranslationModel, Translations
+from loopmt.translate.sentences import Sentences
 
 
 @dataclass
 class HopRecord:
-    """What one hop of one walk said, in counts."""
+    """What one hop of one rollout generated, in counts."""
 
     hop: Hop
     offered: int
@@ -42,109 +39,164 @@ class HopRecord:
 
 @dataclass
 class Rollout:
-    """Rows under way on a path."""
+    """Sentences on their way along a path, and what became of them after each hop."""
 
     path: LanguagePath
-    settings: Sequence[Generate]
-    texts: Ragged
+    settings: Sequence[Generate]  # one for each hop that generates
+    start: Sentences
     keep: Mask = field(init=False)
-    scores: npt.NDArray[np.float64] = field(init=False)  # log-probability of all that was generated
-    trace: list[Ragged] = field(init=False)  # the text after each hop, beginning with the start
+    scores: Floats = field(init=False)  # log-probability of all that was generated, the best of each hop
+    trace: list[Translations] = field(init=False, default_factory=list)  # after each hop
     records: list[HopRecord] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.keep = np.ones(len(self.texts), dtype=np.bool_)
-        self.scores = np.zeros(len(self.texts))
-        self.trace = [self.texts]
+        self.keep = np.ones(len(self.start), dtype=np.bool_)
+        self.scores = np.zeros(len(self.start))
+
+    @classmethod
+    def to_the_end(cls, path: LanguagePath, how: Generate, start: Sentences) -> Rollout:
+        """A rollout that generates on every hop, where training learns the last one."""
+        return cls(path, [how] * len(path.hops), start)
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops that generate."""
+        return self.path.hops[: len(self.settings)]
+
+    @property
+    def text(self) -> Sentences:
+        """The best of what the last hop generated so far."""
+        return self.trace[-1].best().sentences if self.trace else self.start
+
+    def prefix(self, hops: int) -> Key:
+        """The same for rollouts that share their first hops."""
+        return id(self.start), *(f"{hop} {how!r}" for hop, how in zip(self.hops[:hops], self.settings, strict=False))
+
+    def arrive(self, found: Translations) -> None:
+        self.trace.append(found)
+        self.scores = self.scores + found.best().scores
+
+
+@dataclass(frozen=True)
+class HopRequest:
+    """One hop that is to be taken, by one rollout or by several that share it."""
+
+    input: HopInput
+    how: Generate
+    n: int
+
+
+class Walker:
+    """Takes rollouts to their last hop: `next` says what is to be translated, `arrive` takes it."""
+
+    def __init__(self, rollouts: Sequence[Rollout], n: int = 1) -> None:
+        self._rollouts = rollouts
+        self._n = n  # hypotheses of the last hop; those before it go on with the best
+        self._taken = 0
+        self._sharing: list[list[Rollout]] = []
+
+    def next(self) -> list[HopRequest]:
+        """The hops to take now; none when all rollouts have arrived."""
+        shared: dict[Key, list[Rollout]] = {}
+        for rollout in self._rollouts:
+            if self._taken < len(rollout.hops):
+                shared.setdefault((*rollout.prefix(self._taken + 1), self._wanted(rollout)), []).append(rollout)
+        self._sharing = list(shared.values())
+        return [self._request(rollouts[0]) for rollouts in self._sharing]
+
+    def arrive(self, found: Sequence[Translations]) -> Iterator[tuple[Rollout, Hop]]:
+        """Take the translations of what `next` asked for, in its order; each rollout with the hop that it took."""
+        number, self._taken = self._taken, self._taken + 1
+        for rollouts, translations in zip(self._sharing, found, strict=True):
+            for rollout in rollouts:
+                rollout.arrive(translations)
+                yield rollout, rollout.hops[number]
+
+    def _wanted(self, rollout: Rollout) -> int:
+        return self._n if self._taken == len(rollout.hops) - 1 else 1
+
+    def _request(self, rollout: Rollout) -> HopRequest:
+        hop, how = rollout.hops[self._taken], rollout.settings[self._taken]
+        return HopRequest(HopInput(hop, rollout.text), how, self._wanted(rollout))
+
+
+@dataclass(frozen=True)
+class Translators:
+    """Who translates each direction: the model of a stage, and others where a hop asks for frozen weights."""
+
+    own: TranslationModel
+    imported: Mapping[Hop, TranslationModel] = field(default_factory=dict)
+
+    def of(self, hop: Hop, how: Generate) -> TranslationModel:
+        return self.imported[hop] if how.by == "frozen" and hop in self.imported else self.own
+
+    def answer(self, requests: Sequence[HopRequest], limits: DecodeLimits, key: Key) -> list[Translations]:
+        """Hops that one model takes in the same way go to it together."""
+        together: dict[tuple[int, str, int], list[int]] = {}
+        models = [self.of(request.input.hop, request.how) for request in requests]
+        for number, (request, model) in enumerate(zip(requests, models, strict=True)):
+            together.setdefault((id(model), request.how.model_dump_json(), request.n), []).append(number)
+        found: dict[int, Translations] = {}
+        for numbers in together.values():
+            first, inputs = requests[numbers[0]], [requests[number].input for number in numbers]
+            answers = models[numbers[0]].generate(inputs, first.how, limits, key, first.n)
+            found |= zip(numbers, answers, strict=True)
+        return [found[number] for number in range(len(requests))]
 
 
 def generate_along(
-    translators: NetworkStack,
-    walks: Sequence[Rollout],
+    translators: Translators,
+    rollouts: Sequence[Rollout],
     limits: DecodeLimits,
-    precision: torch.dtype,
-    key: tuple[str | int, ...],
-    text_filter: SyntheticTextFilter | None = None,
-) -> int:
-    """Take every walk to its last hop; the number of tokens generated."""
-    tokens = 0
-    for number in range(max((len(walk.path.generating) for walk in walks), default=0)):
-        together: dict[tuple[str, str], list[Rollout]] = {}
-        for walk in walks:
-            if number < len(walk.path.generating):
-                setting = walk.settings[number]
-                who = _network_name(translators, walk.path.hops[number], setting)
-                together.setdefault((who, setting.model_dump_json()), []).append(walk)
-        for (who, _), company in together.items():
-            tokens += _take_hop(translators, number, company, limits, precision, (*key, number, who), text_filter)
-    return tokens
-
-
-def _network_name(translators: NetworkStack, hop: Hop, setting: Generate) -> str:
-    """Who speaks on a hop: the network that all directions share, or the direction's own, or an imported one."""
-    own = not translators.shared or _is_imported(translators, hop, setting)
-    return str(hop) if own else "all"
-
-
-def _is_imported(translators: NetworkStack, hop: Hop, setting: Generate) -> bool:
-    return setting.by == "frozen" and hop in translators.imported
-
-
-def _take_hop(
-    translators: NetworkStack,
-    number: int,
-    walks: Sequence[Rollout],
-    limits: DecodeLimits,
-    precision: torch.dtype,
-    key: tuple[str | int, ...],
-    text_filter: SyntheticTextFilter | None,
-) -> int:
-    setting, hop = walks[0].settings[number], walks[0].path.hops[number]
-    # Dropped rows are decoded on: a row that is out keeps its place, so no walk's fate moves another's draws.
-    drawn = (*key, setting.model_dump_json())
-    if _is_imported(translators, hop, setting):
-        sources = Ragged.join([walk.trace[-1] for walk in walks])
-        generated = generate_through_text(
-            translators.imported[hop], translators.vocab, hop, sources, setting, limits, keyed_seed(*drawn)
-        )
-    else:
-        decoder = translators.decoder(hop, setting.by, precision)
-        generator = torch_generator(translators.device, *drawn)
-        sources = Ragged.join([translators.with_tags(walk.trace[-1], walk.path.hops[number]) for walk in walks])
-        generated = generate(decoder, sources, setting, limits, generator)
-    start = 0
-    for walk in walks:
-        own = generated.take(np.arange(start, start + len(walk.texts)))
-        walk.scores += own.scores
-        _record_hop(walk, walk.path.hops[number], own.ids, own.ended, text_filter)
-        start += len(walk.texts)
-    return len(generated.ids.flat) + len(generated.ids)
-
-
-def _record_hop(
-    walk: Rollout, hop: Hop, generated: Ragged, ended: Mask, text_filter: SyntheticTextFilter | None
+    key: Key,
+    n: int = 1,
+    observe: Callable[[Rollout, Hop], None] = lambda rollout, hop: None,
 ) -> None:
-    before = walk.trace[-1]
-    reasons = text_filter(before, generated, ended, hop) if text_filter else {}
-    offered = walk.keep.copy()
+    """Take every rollout to its last hop that generates; `observe` sees each one after each of its hops."""
+    walker = Walker(rollouts, n)
+    number = 0
+    while requests := walker.next():
+        for rollout, hop in walker.arrive(translators.answer(requests, limits, (*key, number))):
+            observe(rollout, hop)
+        number += 1
+
+
+def recorder(text_filter: SyntheticTextFilter | None = None) -> Callable[[Rollout, Hop], None]:
+    """Counts what each hop generated, and marks the rows that a filter drops.
+
+    Dropped rows are translated on: a row that is out keeps its place, so it moves no other row's draws.
+    """
+    return lambda rollout, hop: _record(rollout, hop, text_filter)
+
+
+def generated_tokens(rollouts: Sequence[Rollout]) -> int:
+    """Tokens that were generated on all hops, ends included."""
+    outputs = [translations.sentences.ids for rollout in rollouts for translations in rollout.trace]
+    return sum(len(ids.flat) + len(ids) for ids in outputs)
+
+
+def _record(rollout: Rollout, hop: Hop, text_filter: SyntheticTextFilter | None) -> None:
+    before = rollout.start.ids if len(rollout.trace) == 1 else rollout.trace[-2].best().sentences.ids
+    found = rollout.trace[-1].best()
+    generated, offered = found.sentences.ids, rollout.keep.copy()
+    reasons = text_filter(before, generated, found.ended, hop) if text_filter else {}
     dropped: Counter[str] = Counter()
     for reason, bad in reasons.items():
-        dropped[reason] = int((walk.keep & bad).sum())
-        walk.keep = walk.keep & ~bad
+        dropped[reason] = int((rollout.keep & bad).sum())
+        rollout.keep = rollout.keep & ~bad
     lengths = generated.lengths
-    walk.records.append(
+    rollout.records.append(
         HopRecord(
             hop,
             int(offered.sum()),
             dict(dropped),
             int(lengths[offered].sum()),
-            int(lengths[walk.keep].sum()),
+            int(lengths[rollout.keep].sum()),
             _distinct(before, offered),
             _distinct(generated, offered),
             dropped["copy"],
         )
     )
-    walk.trace.append(generated)
 
 
 def _distinct(rows: Ragged, offered: Mask) -> int:

@@ -82,19 +82,19 @@ class RunAnalysis:
         """Every stage round every loop of every test set, judged by every rule."""
         found: Judged = {}
         for stage in self.stages:
-            memory = CachedTranslator.of(self.run, stage, self.options.beam)
+            translator = CachedTranslator.of(self.run, stage, self.options.beam)
             for name in self.store.tests:
-                for verdicts, rule in self._round(stage, name, memory, progress):
+                for verdicts, rule in self._round(stage, name, translator, progress):
                     found[stage, name, verdicts.loop, rule] = verdicts
         return found
 
     def _round(
-        self, stage: str, name: str, memory: CachedTranslator, progress: Progress
+        self, stage: str, name: str, translator: CachedTranslator, progress: Progress
     ) -> Iterator[tuple[Verdicts, str]]:
         hops = all_hops(self.experiment.languages, spoken_hops(self.experiment, stage))
         starts = held_out_text(self.store, name, hops, self.options.sentences, self.experiment.data.lowercase)
         loops = loops_of(hops, self.options.longest)
-        round_trips = memory.walk(starts, loops, progress, f"loops of {stage} on {name}")
+        round_trips = translator.round_trips(starts, loops, progress, f"loops of {stage} on {name}")
         with progress.track(f"judging {stage} on {name}", len(round_trips)) as advance:
             for round_trip in round_trips:
                 yield from ((rule.judge(round_trip), rule.name) for rule in self.rules)

@@ -1,4 +1,4 @@
-"""What the translators of a stage have said before, kept under RUN/analysis, so that no text is decoded twice.
+"""What the translators of a stage said before, kept under RUN/analysis, so that no text is decoded twice.
 
 RUN/analysis/DIGEST-beam4/en-fr.json     translations by source; the digest names the stage's weights
 """
@@ -6,63 +6,110 @@ RUN/analysis/DIGEST-beam4/en-fr.json     translations by source; the digest name
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+import torch
+
+from loopmt.config import Generate
+from loopmt.distributed import device_of_this_process
 from loopmt.errors import DamagedError
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.round_trips import HeldOutText, RoundTrip, translate_round_trips
 from loopmt.progress import Progress
 from loopmt.run import Run, read_json, write_json
-from loopmt.workflow.translate import Translator, load
+from loopmt.text.ragged import Ints
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import Floats, HopInput, Key, TranslationModel, Translations
+from loopmt.translate.sentences import Sentences
+from loopmt.workflow.models import for_text, result_of, text_limits
+from loopmt.workflow.translate import search
 
 
 @dataclass
 class CachedTranslator:
-    """A stage's translators, asked only for what they have not said."""
+    """A translation model of text that asks another only for what it has not translated yet, and always in one way."""
 
-    translators: Callable[[], Translator]
-    beam: int
+    load: Callable[[], tuple[TranslationModel, DecodeLimits]]
+    how: Generate
     folder: Path | None = None
-    _said: dict[Hop, dict[str, str]] = field(default_factory=dict)
+    _known: dict[Hop, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run, stage: str, beam: int, keep: bool = True) -> CachedTranslator:
         digest = run.stage(stage).result_digest()[:16]
         folder = run.folder / "analysis" / f"{digest}-beam{beam}" if keep else None
-        return cls(lambda: load(run.folder, stage), beam, folder)
+        return cls(lambda: _load(run, stage), search(beam), folder)
 
-    def say(self, hop: Hop, texts: Sequence[str]) -> list[str]:
-        known = self._known(hop)
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, self._translator.translate(new, str(hop), self.beam), strict=True))
-            self._keep(hop)
-        return [known[text] for text in texts]
-
-    def walk(
+    def round_trips(
         self, starts: Sequence[HeldOutText], loops: Sequence[LanguagePath], progress: Progress, name: str
     ) -> list[RoundTrip]:
         """Send the starts round the loops."""
-        round_trips = ((start, loop) for start in starts for loop in loops if loop.hops[0] == start.hop)
-        with progress.track(name, sum(len(start.sources) * len(loop.hops) for start, loop in round_trips)) as advance:
-            return translate_round_trips(self.say, starts, loops, advance)
+        pairs = ((start, loop) for start in starts for loop in loops if loop.hops[0] == start.hop)
+        with progress.track(name, sum(len(start.sources) * len(loop.hops) for start, loop in pairs)) as advance:
+            return translate_round_trips(self, self.how, starts, loops, advance)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")  # where its answers lie
+
+    @property
+    def hops(self) -> Sequence[Hop]:
+        return self._loaded[0].hops
+
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        """The same source is translated once, whichever inputs it is in."""
+        texts: dict[Hop, list[str]] = {}
+        for one in inputs:
+            texts.setdefault(one.hop, []).extend(one.sources.texts)
+        for hop, sources in texts.items():
+            self._learn(hop, sources, key)
+        return [_translations(one.hop, [self._of(one.hop)[text] for text in one.sources.texts]) for one in inputs]
+
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        return self._loaded[0].score(hop, sources, targets)
+
+    def _learn(self, hop: Hop, sources: Iterable[str], key: Key) -> None:
+        known = self._of(hop)
+        new = [text for text in dict.fromkeys(sources) if text not in known]
+        if new:
+            model, limits = self._loaded
+            (found,) = model.generate([HopInput(hop, Sentences(None, hop.source, texts=new))], self.how, limits, key)
+            known.update(zip(new, found.sentences.texts, strict=True))
+            self._keep(hop)
 
     @cached_property
-    def _translator(self) -> Translator:
-        return self.translators()
+    def _loaded(self) -> tuple[TranslationModel, DecodeLimits]:
+        return self.load()
 
-    def _known(self, hop: Hop) -> dict[str, str]:
-        if hop not in self._said:
-            self._said[hop] = {}
+    def _of(self, hop: Hop) -> dict[str, str]:
+        if hop not in self._known:
+            self._known[hop] = {}
             if self.folder:
-                with contextlib.suppress(DamagedError):  # missing or cut off: it is said again
-                    self._said[hop] = read_json(self.folder / f"{hop.pair}.json")
-        return self._said[hop]
+                with contextlib.suppress(DamagedError):  # missing or cut off: it is translated again
+                    self._known[hop] = read_json(self.folder / f"{hop.pair}.json")
+        return self._known[hop]
 
     def _keep(self, hop: Hop) -> None:
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(self.folder / f"{hop.pair}.json", self._said[hop])
+            write_json(self.folder / f"{hop.pair}.json", self._known[hop])
+
+
+def _translations(hop: Hop, texts: Sequence[str]) -> Translations:
+    count = len(texts)
+    scores, ended = np.full(count, np.nan), np.ones(count, dtype=np.bool_)
+    return Translations(Sentences(None, hop.target, texts=texts), scores, ended, np.ones(count, dtype=np.int64))
+
+
+def _load(run: Run, stage: str) -> tuple[TranslationModel, DecodeLimits]:
+    experiment, device = run.experiment(), device_of_this_process()
+    chosen = experiment.stage(stage)
+    longest = experiment.training(chosen).max_length
+    networks = result_of(run, experiment, chosen, device)
+    return for_text(networks, networks.vocab, longest), text_limits(device, longest)

@@ -73,7 +73,7 @@ def check_theory(run: Run, progress: Progress) -> list[Json]:
     before, after = (
         [
             rule.judge(round_trip)
-            for round_trip in CachedTranslator.of(run, name, 1).walk(starts, loops, progress, f"loops of {name}")
+            for round_trip in CachedTranslator.of(run, name, 1).round_trips(starts, loops, progress, f"loops of {name}")
         ]
         for name in (_BEFORE, _AFTER)
     )

@@ -177,15 +177,15 @@ class StagePlan:
     def _measured(self, context: stages.TrainingContext, progress: Progress) -> tuple[list[str], float | None]:
         """Batch shapes, memory, and the time of a few real updates of copies in memory."""
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
-        translators = stages.starting_point(context, self.stage if trained else _orphan(self.stage))
+        networks = stages.starting_point(context, self.stage if trained else _orphan(self.stage))
         routes = stages.routes_of(self.experiment, self.stage)
-        shapes = stages.shapes_of(context, translators, routes, self.train)
+        shapes = stages.shapes_of(context, networks, routes, self.train)
         with progress.track(f"timing {self.stage.name}"):
-            timed = self._time(context, translators, routes, shapes)
+            timed = self._time(context, networks, routes, shapes)
         batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
         size = (
             f"batches of {batches} (rows x subwords) in {_name(precision(self.train, context.device))}, "
-            f"about {_bytes(_activations(translators, shapes, self.train))} of activations"
+            f"about {_bytes(_activations(networks, shapes, self.train))} of activations"
         )
         if timed is None:
             of = "" if trained else f" of what untrained translators say; ask again once {self.stage.from_} is trained"
@@ -196,7 +196,7 @@ class StagePlan:
         seconds = left * (gathering + updating)
         most = "at most " if self.stage.updates is None else ""  # patience may end it any time
         guess = not trained and any(route.synthetic for route in routes)
-        untrained = "; measured with untrained translators, which say too much, so at most" if guess else ""
+        untrained = "; measured with untrained networks, which say too much, so at most" if guess else ""
         return [
             size,
             f"{_moment(updating)} an update and {_moment(gathering)} to gather its rows; "
@@ -206,7 +206,7 @@ class StagePlan:
     def _time(
         self,
         context: stages.TrainingContext,
-        translators: NetworkStack,
+        networks: NetworkStack,
         routes: Sequence[Route],
         shapes: Sequence[BatchShape],
     ) -> tuple[float, float] | None:
@@ -217,21 +217,21 @@ class StagePlan:
         # A dry run is one process, and one alone spreads no network.
         train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
-            translators.copy(by)
-        gathered, gathering = self._gather(context, translators, routes, shapes, train)
+            networks.copy(by)
+        gathered, gathering = self._gather(context, networks, routes, shapes, train)
         unit = largest_group(routes)
         key = (self.experiment.seed, self.stage.name)
         batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key, unit=unit)
         if not batches:
             return None
         kind = stages.learner_kind(context, self.stage, train)
-        learner = kind(translators, train, len(routes), context.processes, unit)
+        learner = kind(networks, train, len(routes), context.processes, unit)
         return gathering, _learning(learner, batches, train)
 
     def _gather(
         self,
         context: stages.TrainingContext,
-        translators: NetworkStack,
+        networks: NetworkStack,
         routes: Sequence[Route],
         shapes: Sequence[BatchShape],
         train: Train,
@@ -246,7 +246,10 @@ class StagePlan:
         for share in (_PART, 1) if context.device.type == "cpu" else (1,):
             tokens = max(1, train.tokens // share)
             part = train.model_copy(update={"tokens": tokens})
-            gatherer = Gatherer(routes, context.store, translators, part, shapes, text_filter, context.processes, key)
+            models = context.translators(networks)
+            gatherer = Gatherer(
+                routes, context.store, models, networks, part, shapes, text_filter, context.processes, key
+            )
             gathered = gatherer.round(0, weights)
             seconds = gathered.seconds * train.tokens / tokens
             if seconds > _ENOUGH:
@@ -301,15 +304,15 @@ def _how(setting: Generate) -> str:
     return " ".join([setting.by, "sampling", *limits, f"temperature {setting.temperature:g}"])
 
 
-def _activations(translators: NetworkStack, shapes: Sequence[BatchShape], train: Train) -> float:
+def _activations(networks: NetworkStack, shapes: Sequence[BatchShape], train: Train) -> float:
     """Bytes that a forward pass keeps for the backward one, roughly: states of each block, and the logits."""
-    model = translators.model
+    model = networks.model
     encoder = model.layers * (12 * model.width + 2 * model.feed_forward)
     decoder = model.num_decoder_layers * (20 * model.width + 2 * model.feed_forward)
-    size = 2 if precision(train, translators.device) == torch.bfloat16 else 4
-    place = (encoder + decoder) * size + translators.layout.target_size * (size + 8)
+    size = 2 if precision(train, networks.device) == torch.bfloat16 else 4
+    place = (encoder + decoder) * size + networks.layout.target_size * (size + 8)
     places = max(shape.rows * shape.length for shape in shapes) / train.accumulate
-    return translators.num_networks * places * place
+    return networks.num_networks * places * place
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -23,7 +23,8 @@ from loopmt.progress import Progress
 from loopmt.run import Run, write_json
 from loopmt.text.store import Store
 from loopmt.translate.networks import NetworkStack
-from loopmt.workflow.translate import choose_stage, load_translators
+from loopmt.workflow.models import result_of
+from loopmt.workflow.translate import choose_stage
 
 _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed
 
@@ -44,7 +45,7 @@ def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Par
     run = Run.open(folder)
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
-    translators = load_translators(run, experiment, stage, torch.device("cpu"))
+    translators = result_of(run, experiment, stage, torch.device("cpu"), torch.float32)
     found = networks(translators, experiment.vocab.kind, experiment.training(stage).max_length)
     _check_possible(found, options)
     store = Store.open(run.folder / "store")
@@ -95,11 +96,15 @@ def _write_checked(
     with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
         lossless = folder if options.kind == "float32" else Path(aside) / network.name
         write_ct2(network, lossless, "float32")
-        parities = _exact(CTranslate2Model(network, lossless, "float32"), translators, trials)
+        parities = _exact(_ctranslate2(network, lossless, "float32"), translators, trials)
     if options.kind == "float32":
         return parities
     write_ct2(network, folder, options.kind)
-    return _rounded(CTranslate2Model(network, folder, options.kind), translators, trials)
+    return _rounded(_ctranslate2(network, folder, options.kind), translators, trials)
+
+
+def _ctranslate2(network: ExportedNetwork, folder: Path, kind: Type) -> CTranslate2Model:
+    return CTranslate2Model(dict.fromkeys(network.hops, folder), network.vocab, network.shared, kind)
 
 
 def _exact(exported: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:

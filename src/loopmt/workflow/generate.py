@@ -19,17 +19,19 @@ import torch
 from loopmt.config import Generate, Stage, Train
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DamagedError, LockedError, PathError, RunError, listed
-from loopmt.model.backend import precision
 from loopmt.path import LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Side
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.long_text import one_line
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.walker import Rollout, generate_along
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
+from loopmt.workflow.models import result_of
 from loopmt.workflow.stages import TrainingContext, text_filter_of
-from loopmt.workflow.translate import choose_stage, load_translators, one_line
+from loopmt.workflow.translate import choose_stage
 
 _NAME = "synthetic"
 
@@ -88,7 +90,7 @@ class GenerationJob:
     path: LanguagePath
     context: TrainingContext
     stage: Stage
-    translators: NetworkStack
+    networks: NetworkStack
     sides: tuple[Side, Side]
 
     @classmethod
@@ -101,10 +103,10 @@ class GenerationJob:
             )
         context = TrainingContext.open(Run.open(options.run), device, Processes())
         stage = choose_stage(context.run, context.experiment, options.stage)
-        translators = load_translators(context.run, context.experiment, stage, device)
+        networks = result_of(context.run, context.experiment, stage, device)
         for hop in path.generating:
-            translators.network(hop)
-        return cls(options, path, context, stage, translators, context.store.ends(*path.ends))
+            networks.network(hop)
+        return cls(options, path, context, stage, networks, context.store.ends(*path.ends))
 
     @property
     def train(self) -> Train:
@@ -186,24 +188,23 @@ class GenerationJob:
         numbers = np.arange(number * self.options.chunk, min((number + 1) * self.options.chunk, self.rows))
         starts, ends = (side.take(numbers) for side in self.sides)
         fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) < self.train.max_length - 2)
-        walk = Rollout(self.path, [self.options.how] * len(self.path.generating), starts.take(fit))
+        vocab, (start, end) = self.context.vocab, self.path.ends
+        how = [self.options.how] * len(self.path.generating)
+        rollout = Rollout(self.path, how, Sentences(vocab, start, ids=starts.take(fit)))
         key = (self.options.seed, "generate", str(self.path), number)
-        dtype, limits = (
-            precision(self.train, self.context.device),
-            DecodeLimits.on(self.context.device, self.train.max_length),
-        )
-        generate_along(self.translators, [walk], limits, dtype, key, text_filter)
+        limits = DecodeLimits.on(self.context.device, self.train.max_length)
+        generate_along(Translators(self.networks), [rollout], limits, key, observe=recorder(text_filter))
         dropped: Counter[str] = Counter(long=len(numbers) - len(fit))
-        for record in walk.records:
+        for record in rollout.records:
             dropped.update(record.dropped)
-        kept = np.flatnonzero(walk.keep)
-        hop, vocab = self.path.taught, self.translators.vocab
+        kept = np.flatnonzero(rollout.keep)
+        targets = Sentences(vocab, end, ids=ends.take(fit).take(kept))
         return {
             "rows": len(numbers),
             "dropped": dict(dropped),
-            "sources": list(map(one_line, vocab.decode(walk.trace[-1].take(kept).rows(), hop.source))),
-            "targets": list(map(one_line, vocab.decode(ends.take(fit).take(kept).rows(), hop.target))),
-            "scores": [f"{self.path}\t{score:.4f}" for score in walk.scores[kept]],
+            "sources": list(map(one_line, rollout.text.take(kept).texts)),
+            "targets": list(map(one_line, targets.texts)),
+            "scores": [f"{self.path}\t{score:.4f}" for score in rollout.scores[kept]],
         }
 
     # -- putting together ------------------------------------------------------------------------------------

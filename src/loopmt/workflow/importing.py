@@ -15,7 +15,8 @@ from loopmt.pretrained.importing import import_hugging_face
 from loopmt.pretrained.start import check_fits, starting_weights
 from loopmt.run import Json, Run
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.text_translator import TextTranslator
+from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.sentences import Codec
 
 
 def direction(text: str) -> Hop:
@@ -32,10 +33,10 @@ def import_translator(source: Path, run: Path, options: ImportOptions) -> Import
     return import_hugging_face(source, _place(into, options.hop), options)
 
 
-def generators(experiment: Experiment, run: Run, device: torch.device) -> dict[Hop, TextTranslator]:
-    """Who speaks for an imported direction where a hop says `by = "frozen"`."""
+def generators(experiment: Experiment, run: Run, device: torch.device, codec: Codec) -> dict[Hop, TranslationModel]:
+    """The models that translate imported directions where a hop says `by = "frozen"`."""
     hops = sorted(experiment.imports("generator"))
-    return {hop: HuggingFaceGenerator(_open(run, hop), device) for hop in hops}
+    return {hop: HuggingFaceGenerator(_open(run, hop), device, codec) for hop in hops}
 
 
 def check_imported(experiment: Experiment, run: Run) -> None:

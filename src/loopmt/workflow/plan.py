@@ -66,8 +66,8 @@ def plan(folder: Path, options: PlanOptions, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""
     inputs = PlanInputs.open(folder, options)
     inputs.run.check_writable()
-    memory = CachedTranslator.of(inputs.run, inputs.stage.name, options.beam)
-    walked = memory.walk(inputs.starts, inputs.paths, progress, f"loops of {inputs.stage.name}")
+    translator = CachedTranslator.of(inputs.run, inputs.stage.name, options.beam)
+    walked = translator.round_trips(inputs.starts, inputs.paths, progress, f"loops of {inputs.stage.name}")
     round_trips = [round_trip for round_trip in walked if round_trip.loop.closed]
     rule = _rule(inputs, round_trips)
     measured = [rule.judge(round_trip) for round_trip in round_trips]
@@ -279,6 +279,6 @@ def _train_pilot(
     display = Display(stage, context.experiment.training(stage), progress)
     with display.shown():
         train_stage(context, stage, StopSignal(), display.show)
-    memory = CachedTranslator.of(context.run, stage.name, inputs.options.beam, keep=False)
-    round_trips = memory.walk(inputs.starts, inputs.loops, progress, f"loops of {stage.name}")
+    translator = CachedTranslator.of(context.run, stage.name, inputs.options.beam, keep=False)
+    round_trips = translator.round_trips(inputs.starts, inputs.loops, progress, f"loops of {stage.name}")
     return {round_trip.loop: rule.judge(round_trip) for round_trip in round_trips}

@@ -155,8 +155,8 @@ def _followed(
     agree = judge_of(experiment)
     walked = []
     for stage in step:
-        memory = CachedTranslator.of(run, stage, options.beam)
-        round_trips = memory.walk(starts, loops, progress, f"sentences round loops of {stage}")
+        translator = CachedTranslator.of(run, stage, options.beam)
+        round_trips = translator.round_trips(starts, loops, progress, f"sentences round loops of {stage}")
         walked.append([CheckedTest.of(stage, round_trip, agree) for round_trip in round_trips])
     return [row for round_trips in zip(*walked, strict=True) for row in show(round_trips, name)]
 

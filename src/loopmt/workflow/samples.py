@@ -7,14 +7,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from loopmt.config import spoken_hops
 from loopmt.errors import DamagedError
 from loopmt.path import Hop
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.store import Store
-from loopmt.text.vocab import Vocab
-from loopmt.translate.networks import NetworkStack, all_hops, stored_size
-from loopmt.workflow.translate import Translator
+from loopmt.workflow.models import networks_with
+from loopmt.workflow.translate import Translator, text_translator
 
 _MOST = 12  # directions shown
 _FINISHED = -1
@@ -42,13 +40,11 @@ class Samples:
 
     def _ask(self, stage: str, folder: StageFolder, newest: int) -> Json:
         experiment, store = self._run.experiment(), Store.open(self._run.folder / "store")
-        hops = all_hops(experiment.languages, spoken_hops(experiment, stage))
-        vocab, cpu = Vocab.load(self._run.folder / "vocab"), torch.device("cpu")  # an accelerator is for training
         update, weights = _weights(folder, newest)
-        translators = NetworkStack(experiment.model, vocab, hops, cpu, size=stored_size(weights))
-        translators.load(weights)
-        train = experiment.training(experiment.stage(stage))
-        translator = Translator(translators, torch.float32, train.max_length)
+        chosen, cpu = experiment.stage(stage), torch.device("cpu")  # an accelerator is for training
+        networks = networks_with(self._run, experiment, chosen, weights, cpu, torch.float32)
+        translator = text_translator(networks, experiment.training(chosen).max_length)
+        hops = networks.hops
         rows = [row for hop in hops[:_MOST] if (row := _sample(translator, store, hop))]
         return {"update": update, "rows": rows}
 

@@ -22,7 +22,6 @@ from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
 from loopmt.learn.learner import Learner
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
-from loopmt.model.backend import precision
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
@@ -33,8 +32,11 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
-from loopmt.translate.networks import NetworkStack, all_hops, stored_size
+from loopmt.translate.networks import NetworkStack, stored_size
+from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.walker import Translators
 from loopmt.workflow.importing import generators, import_digests, start_imported
+from loopmt.workflow.models import build_networks
 from loopmt.workflow.signals import StopSignal
 
 SAMPLE = 100_000  # rows of a corpus that lengths are measured on
@@ -62,15 +64,13 @@ class TrainingContext:
         store = Store.open(run.folder / "store")
         return cls(experiment, run, vocab, store, device, processes, fingerprint, judge_of(experiment))
 
-    def hops(self, stage: Stage) -> tuple[Hop, ...]:
-        return all_hops(self.experiment.languages, spoken_hops(self.experiment, stage.name))
+    def networks(self, stage: Stage) -> NetworkStack:
+        """The networks of a stage without any weights yet."""
+        return build_networks(self.experiment, stage, self.vocab, self.device, self._begun_size(stage))
 
-    def translators(self, stage: Stage) -> NetworkStack:
-        """Translators of a stage without any weights yet."""
-        fuse, size = self.experiment.training(stage).fuse, self._begun_size(stage)
-        translators = NetworkStack(self.experiment.model, self.vocab, self.hops(stage), self.device, fuse, size)
-        translators.imported.update(generators(self.experiment, self.run, self.device))
-        return translators
+    def translators(self, networks: NetworkStack) -> Translators:
+        """Networks in training, and the imported models that generate beside them."""
+        return Translators(networks, generators(self.experiment, self.run, self.device, self.vocab))
 
     def _begun_size(self, stage: Stage) -> int | None:
         """The tables of a stage keep the size that it was begun with; one vocabulary for all has but one."""
@@ -155,25 +155,27 @@ def assemble(
 ) -> Trainer:
     train = context.experiment.training(stage)
     routes = routes_of(context.experiment, stage)
-    translators = starting_point(context, stage)
+    networks = starting_point(context, stage)
     generating = [setting for route in one_by_entry(routes) for setting in route.settings]
     for by in ("frozen", "ema"):
         if any(setting.by == by for setting in generating):
-            translators.copy("frozen" if by == "frozen" else "ema")
-    unit = largest_group(routes)
-    shapes = shapes_of(context, translators, routes, train)
+            networks.copy("frozen" if by == "frozen" else "ema")
+    translators, unit = context.translators(networks), largest_group(routes)
+    shapes = shapes_of(context, networks, routes, train)
     key = (context.experiment.seed, stage.name)
     text_filter = text_filter_of(context, train)
-    gatherer = Gatherer(routes, context.store, translators, train, shapes, text_filter, context.processes, key)
-    learner = learner_kind(context, stage, train)(translators, train, len(routes), context.processes, unit)
-    choose_loop_weights = chooser(context, stage, translators, routes, train) if stage.mix == "auto" else None
-    hooks = TrainerHooks(validator(context, stage, translators, train), choose_loop_weights, stop_signal.asked, show)
+    gatherer = Gatherer(
+        routes, context.store, translators, networks, train, shapes, text_filter, context.processes, key
+    )
+    learner = learner_kind(context, stage, train)(networks, train, len(routes), context.processes, unit)
+    choose_loop_weights = chooser(context, stage, translators, routes) if stage.mix == "auto" else None
+    hooks = TrainerHooks(validator(context, stage, networks, train), choose_loop_weights, stop_signal.asked, show)
     every = stage.auto.measure_every
     return Trainer(
         routes,
         gatherer,
         learner,
-        translators,
+        networks,
         folder,
         train,
         shapes,
@@ -199,17 +201,16 @@ def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[L
 
 
 def chooser(
-    context: TrainingContext, stage: Stage, translators: NetworkStack, routes: Sequence[Route], train: Train
+    context: TrainingContext, stage: Stage, translators: Translators, routes: Sequence[Route]
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
-    sets = held_out(context.store, translators, "valid", stage.auto.sentences)
+    sets = held_out(context.store, translators.own.hops, context.vocab, "valid", stage.auto.sentences)
     candidates = [CandidatePath(route.number, route.path, route.settings) for route in routes if route.synthetic]
     supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
         key = (context.experiment.seed, stage.name, "choose", number)
-        dtype = precision(train, context.device)
-        choice = choose_loop_weights(translators, sets, candidates, supervised, dtype, key, context.agree)
+        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree)
         return choice.weights, choice.as_json()
 
     return choose_loops
@@ -217,12 +218,12 @@ def chooser(
 
 def starting_point(context: TrainingContext, stage: Stage) -> NetworkStack:
     """Fresh or imported weights, or the parent's result where the parent has the direction."""
-    translators = context.translators(stage)
-    translators.start_fresh(context.experiment.seed)
-    start_imported(context.experiment, context.run, translators)
+    networks = context.networks(stage)
+    networks.start_fresh(context.experiment.seed)
+    start_imported(context.experiment, context.run, networks)
     if stage.from_ is not None:
-        translators.load(context.run.stage(stage.from_).result().tensors["weights"], strict=False)
-    return translators
+        networks.load(context.run.stage(stage.from_).result().tensors["weights"], strict=False)
+    return networks
 
 
 def shapes_of(
@@ -283,24 +284,23 @@ def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:
 
 
 def validator(
-    context: TrainingContext, stage: Stage, translators: NetworkStack, train: Train
+    context: TrainingContext, stage: Stage, networks: NetworkStack, train: Train
 ) -> Callable[[], ValidationScores]:
-    sets = held_out(context.store, translators, "valid", train.validate_sentences)
+    sets = held_out(context.store, networks.hops, context.vocab, "valid", train.validate_sentences)
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
     taught = taught_hops(context.experiment, stage.name)
     untaught = [str(pairs.hop) for pairs in sets if pairs.hop not in taught]
-    return partial(_validation, translators, sets, how, precision(train, context.device), context.agree, untaught)
+    return partial(_validation, networks, sets, how, context.agree, untaught)
 
 
 def _validation(
-    translators: NetworkStack,
+    model: TranslationModel,
     sets: Sequence[HeldOut],
     how: Generate,
-    dtype: torch.dtype,
     agree: Agree | None,
     untaught: Sequence[str],
 ) -> ValidationScores:
-    bleu, accuracy = bleu_by_hop(translators, sets, how, dtype, agree)
-    return ValidationScores(loss_by_hop(translators, sets, dtype), bleu, accuracy, untaught)
+    bleu, accuracy = bleu_by_hop(model, sets, how, agree)
+    return ValidationScores(loss_by_hop(model, sets), bleu, accuracy, untaught)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -15,28 +13,19 @@ import torch
 from pydantic import model_validator
 
 from loopmt import config
-from loopmt.config import Experiment, Stage, spoken_hops, validated
+from loopmt.config import Experiment, Stage, validated
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import ConfigError, DataError, PathError, RunError
-from loopmt.model.backend import precision
 from loopmt.path import Hop, LanguagePath
-from loopmt.rng import torch_generator
 from loopmt.run import Run
-from loopmt.text.ragged import Ragged
-from loopmt.text.vocab import Vocab
-from loopmt.translate.decoder import generate_nbest
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack, all_hops, stored_size
-from loopmt.translate.scoring import negative_log_likelihood
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import Rollout, Translators, generate_along
+from loopmt.workflow.models import for_text, result_of, text_limits
 
 Item = TypeVar("Item")
-_SPARE = 3  # places of a row that text does not get: the end and two tags
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CUTS = [
-    re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"),
-    re.compile(r"(?<=[,;:–—])\s+|(?<=[、，；])"),
-    re.compile(r"\s+"),
-]
 
 
 @dataclass(frozen=True)
@@ -58,27 +47,26 @@ class Generate(config.Generate):
 
 
 class Translator:
-    """Every direction of one stage, and the walks made of them."""
+    """Every direction of one stage, and the paths made of them."""
 
-    def __init__(self, translators: NetworkStack, dtype: torch.dtype, longest: int) -> None:
-        self._translators = translators
-        self._dtype = dtype
-        self._window = max(1, longest - _SPARE)
-        self._limits = DecodeLimits.on(translators.device, min(max(512, 2 * longest), 4096))
+    def __init__(self, model: TranslationModel, languages: Sequence[str], limits: DecodeLimits) -> None:
+        self._model = model
+        self._languages = list(languages)
+        self._limits = limits
 
     @property
     def languages(self) -> list[str]:
-        return list(self._translators.vocab.languages)
+        return list(self._languages)
 
     @property
     def directions(self) -> list[str]:
-        return [str(hop) for hop in self._translators.hops]
+        return [str(hop) for hop in self._model.hops]
 
     def translate(
         self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[str]:
         """One line for each text. `how` replaces the beam search; `seed` is of sampling."""
-        return [candidates[0].text for candidates in self.nbest(texts, path, 1, beam, how, seed)]
+        return self._walk(texts, path, 1, search(beam) if how is None else how, seed).text.texts
 
     def nbest(
         self,
@@ -90,15 +78,21 @@ class Translator:
         seed: int = 1,
     ) -> list[list[Candidate]]:
         """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
-        *_, said = self._steps(texts, path, n, search(beam) if how is None else how, seed)
-        return said
+        rollout = self._walk(texts, path, n, search(beam) if how is None else how, seed)
+        last = rollout.trace[-1]
+        before = (rollout.scores - last.best().scores).tolist()
+        return [
+            [Candidate(text, start + score) for text, score in candidates]
+            for candidates, start in zip(last.by_source(), before, strict=True)
+        ]
 
     def trace(
         self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[list[str]]:
         """What each text is after each hop, the text itself first; the last is what `translate` says."""
-        steps = self._steps(texts, path, 1, search(beam) if how is None else how, seed)
-        return [[candidates[0].text for candidates in round_trip] for round_trip in zip(*steps, strict=True)]
+        rollout = self._walk(texts, path, 1, search(beam) if how is None else how, seed)
+        steps = [rollout.start.texts, *(hop.best().sentences.texts for hop in rollout.trace)]
+        return [list(texts) for texts in zip(*steps, strict=True)]
 
     def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
         """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
@@ -107,9 +101,7 @@ class Translator:
         """
         hop = self._direction(path)
         sources, targets = _sides(pairs)
-        encode = self._translators.vocab.encode
-        ids = Ragged.of(encode(sources, hop.source)), Ragged.of(encode(targets, hop.target))
-        losses, _ = negative_log_likelihood(self._translators, hop, *ids, self._dtype)
+        losses, _ = self._model.score(hop, _text(hop.source, sources), _text(hop.target, targets))
         return [-loss for loss in losses.tolist()]
 
     def _direction(self, path: str) -> Hop:
@@ -121,59 +113,18 @@ class Translator:
             )
         return hop
 
-    # -- hop by hop ------------------------------------------------------------------------------------------
-
-    def _steps(
-        self, texts: Iterable[str], path: str, n: int, how: config.Generate, seed: int
-    ) -> Iterator[list[list[Candidate]]]:
-        """The texts, then what is said of them after each hop: one candidate each, and up to `n` at the end."""
+    def _walk(self, texts: Iterable[str], path: str, n: int, how: config.Generate, seed: int) -> Rollout:
+        """The texts along the path: the best goes on after each hop, and at the end there are up to `n`."""
         _check(how, n)
-        found = [[Candidate(text, 0.0)] for text in _texts(texts, "texts")]
-        hops = checked_path(self, path).hops
-        yield found
-        for number, hop in enumerate(hops):
-            last = number == len(hops) - 1
-            found = self._hop(hop, found, how, n if last else 1, (seed, "translate", number))
-            yield found
+        found = _texts(texts, "texts")
+        walk = checked_path(self, path)
+        rollout = Rollout.to_the_end(walk, how, _text(walk.languages[0], found))
+        generate_along(Translators(self._model), [rollout], self._limits, (seed, "translate"), n)
+        return rollout
 
-    def _hop(
-        self,
-        hop: Hop,
-        before: Sequence[Sequence[Candidate]],
-        how: config.Generate,
-        n: int,
-        key: tuple[str | int, ...],
-    ) -> list[list[Candidate]]:
-        texts = [candidates[0].text for candidates in before]
-        encoded = self._translators.vocab.encode(texts, hop.source)
-        pieces = [self._pieces(text, ids, hop.source) for text, ids in zip(texts, encoded, strict=True)]
-        said = iter(self._decode(hop, list(itertools.chain.from_iterable(pieces)), how, n, key))
-        return [
-            _joined(list(itertools.islice(said, len(parts))), start.score)
-            for parts, (start, *_) in zip(pieces, before, strict=True)
-        ]
 
-    def _pieces(self, text: str, ids: list[int], language: str) -> list[list[int]]:
-        """Ids of the text, cut where it is longer than the network has learnt from."""
-        if len(ids) <= self._window or len(text) < 2:
-            return [ids] if ids else []
-        parts = split_in_two(text)
-        encoded = self._translators.vocab.encode(parts, language)
-        return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
-
-    def _decode(
-        self, hop: Hop, pieces: list[list[int]], how: config.Generate, n: int, key: tuple[str | int, ...]
-    ) -> list[list[Candidate]]:
-        translators = self._translators
-        draws = n if how.how == "sample" else 1
-        rows = translators.with_tags(Ragged.of(piece for piece in pieces for _ in range(draws)), hop).rows()
-        generator = torch_generator(translators.device, *key, str(hop))
-        outputs = generate_nbest(translators.decoder(hop, "live", self._dtype), rows, how, self._limits, generator, n)
-        flat = [output for candidates in outputs for output in candidates]
-        texts = translators.vocab.decode([output.ids for output in flat], hop.target)
-        made = (Candidate(one_line(text), output.score) for text, output in zip(texts, flat, strict=True))
-        by_row = [list(itertools.islice(made, len(candidates))) for candidates in outputs]
-        return [list(itertools.chain(*by_row[row : row + draws])) for row in range(0, len(by_row), draws)]
+def _text(language: str, texts: Sequence[str]) -> Sentences:
+    return Sentences(None, language, texts=texts)
 
 
 def checked_path(translator: Translator, path: str) -> LanguagePath:
@@ -252,39 +203,6 @@ def _check_count(name: str, count: int) -> None:
         raise ConfigError(f"{name} = {count!r:.60}: write a whole number, 1 or more.")
 
 
-def split_in_two(text: str) -> list[str]:
-    """Two parts: cut at the end of a sentence, else of a clause, else at a space, else in the middle."""
-    middle = len(text) // 2
-    for cut in _CUTS:
-        places = [match.span() for match in cut.finditer(text) if match.start() > 0 and match.end() < len(text)]
-        if places:
-            end, start = min(places, key=lambda place: abs(place[0] - middle))
-            return [text[:end], text[start:]]
-    return [text[:middle], text[middle:]]
-
-
-def one_line(text: str) -> str:
-    """A network may spell any character in bytes; a translation is one line all the same."""
-    return _UNPRINTABLE.sub(" ", text)
-
-
-def _joined(parts: list[list[Candidate]], score: float) -> list[Candidate]:
-    """Candidates of a line from those of its parts, rank by rank; of nothing, nothing."""
-    count = max(map(len, parts), default=1)
-    ranks = [[part[min(rank, len(part) - 1)] for part in parts] for rank in range(count)]
-    return [
-        Candidate(join_pieces([one.text for one in rank]), score + sum(one.score for one in rank)) for rank in ranks
-    ]
-
-
-def join_pieces(texts: Sequence[str]) -> str:
-    line = ""
-    for text in filter(None, texts):
-        wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # such scripts have no spaces
-        line = f"{line}{'' if wide or not line else ' '}{text}"
-    return line
-
-
 # -- which translators -----------------------------------------------------------------------------------------
 
 
@@ -293,8 +211,13 @@ def load(folder: Path, stage: str | None = None, device: str | None = None) -> T
     run = Run.open(folder)
     experiment = run.experiment()
     chosen = choose_stage(run, experiment, stage)
-    where, train = _device(device), experiment.training(chosen)
-    return Translator(load_translators(run, experiment, chosen, where), precision(train, where), train.max_length)
+    return text_translator(result_of(run, experiment, chosen, _device(device)), experiment.training(chosen).max_length)
+
+
+def text_translator(networks: NetworkStack, longest: int) -> Translator:
+    """Networks that were trained on rows of at most `longest` subwords."""
+    model, limits = for_text(networks, networks.vocab, longest), text_limits(networks.device, longest)
+    return Translator(model, networks.vocab.languages, limits)
 
 
 def _device(name: str | None) -> torch.device:
@@ -308,15 +231,6 @@ def _device(name: str | None) -> torch.device:
     if device.type == "cuda":
         torch.cuda.set_device(device)  # captured graphs and their draws are of the current device
     return device
-
-
-def load_translators(run: Run, experiment: Experiment, stage: Stage, device: torch.device) -> NetworkStack:
-    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
-    weights = run.stage(stage.name).result().tensors["weights"]
-    vocab = Vocab.load(run.folder / "vocab")
-    translators = NetworkStack(experiment.model, vocab, hops, device, size=stored_size(weights))
-    translators.load(weights)
-    return translators
 
 
 def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:

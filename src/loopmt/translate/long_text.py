@@ -1,0 +1,127 @@
+"""Text of any length for a model that has learnt from rows of a limited one: cut, translated piece by piece, joined."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from loopmt.config import Generate
+from loopmt.path import Hop
+from loopmt.text.ragged import Ints, Ragged
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import Floats, HopInput, Key, TranslationModel, Translations
+from loopmt.translate.sentences import Codec, Sentences
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CUTS = [
+    re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"),
+    re.compile(r"(?<=[,;:–—])\s+|(?<=[、，；])"),
+    re.compile(r"\s+"),
+]
+
+Candidates = list[tuple[str, float, bool]]  # text, score, and whether it ended by itself; best first
+
+
+@dataclass(frozen=True)
+class LongTextModel:
+    """A translation model of text. Each translation is one clean line."""
+
+    inner: TranslationModel
+    codec: Codec
+    window: int  # ids of the longest piece
+
+    @property
+    def hops(self) -> Sequence[Hop]:
+        return self.inner.hops
+
+    @property
+    def device(self) -> torch.device:
+        return self.inner.device
+
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        pieces = [self._cut(one.sources.texts, one.hop.source) for one in inputs]
+        ids = [Ragged.of([piece for text in texts for piece in text]) for texts in pieces]
+        cut = [
+            HopInput(one.hop, Sentences(self.codec, one.hop.source, ids=rows))
+            for one, rows in zip(inputs, ids, strict=True)
+        ]
+        found = self.inner.generate(cut, how, limits, key, n)
+        return [
+            self._joined(one.hop, [len(text) for text in texts], translations)
+            for one, texts, translations in zip(inputs, pieces, found, strict=True)
+        ]
+
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        """Pairs are scored as they are, however long."""
+        sides = ((sources, hop.source), (targets, hop.target))
+        return self.inner.score(hop, *(Sentences(self.codec, language, texts=side.texts) for side, language in sides))
+
+    def _cut(self, texts: Sequence[str], language: str) -> list[list[list[int]]]:
+        """The pieces of each text, as ids; of nothing, none."""
+        encoded = self.codec.encode(texts, language)
+        return [self._pieces(text, ids, language) for text, ids in zip(texts, encoded, strict=True)]
+
+    def _pieces(self, text: str, ids: list[int], language: str) -> list[list[int]]:
+        if len(ids) <= self.window or len(text) < 2:
+            return [ids] if ids else []
+        parts = split_in_two(text)
+        encoded = self.codec.encode(parts, language)
+        return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
+
+    def _joined(self, hop: Hop, pieces: Sequence[int], found: Translations) -> Translations:
+        """The translations of texts that were cut into so many pieces each."""
+        candidates = _candidates(found)
+        joined = [_joined([next(candidates) for _ in range(count)]) for count in pieces]
+        flat = [one for hypotheses in joined for one in hypotheses]
+        texts, scores, ended = zip(*flat, strict=True) if flat else ((), (), ())
+        sentences = Sentences(self.codec, hop.target, texts=texts)
+        counts = np.array([len(hypotheses) for hypotheses in joined], dtype=np.int64)
+        return Translations(sentences, np.array(scores, np.float64), np.array(ended, np.bool_), counts)
+
+
+def _candidates(found: Translations) -> Iterator[Candidates]:
+    texts = map(one_line, found.sentences.texts)
+    rows = zip(texts, found.scores.tolist(), found.ended.tolist(), strict=True)
+    for count in found.counts.tolist():
+        yield [next(rows) for _ in range(count)]
+
+
+def _joined(parts: Sequence[Candidates]) -> Candidates:
+    """Candidates of a line from those of its pieces, rank by rank; of no pieces, an empty line."""
+    count = max(map(len, parts), default=1)
+    ranks = [[part[min(rank, len(part) - 1)] for part in parts] for rank in range(count)]
+    return [
+        (join_pieces([text for text, _, _ in rank]), sum(score for _, score, _ in rank), all(end for *_, end in rank))
+        for rank in ranks
+    ]
+
+
+def split_in_two(text: str) -> list[str]:
+    """Two parts: cut at the end of a sentence, else of a clause, else at a space, else in the middle."""
+    middle = len(text) // 2
+    for cut in _CUTS:
+        places = [match.span() for match in cut.finditer(text) if match.start() > 0 and match.end() < len(text)]
+        if places:
+            end, start = min(places, key=lambda place: abs(place[0] - middle))
+            return [text[:end], text[start:]]
+    return [text[:middle], text[middle:]]
+
+
+def one_line(text: str) -> str:
+    """A network may spell any character in bytes; a translation is one line all the same."""
+    return _UNPRINTABLE.sub(" ", text)
+
+
+def join_pieces(texts: Sequence[str]) -> str:
+    line = ""
+    for text in filter(None, texts):
+        wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # such scripts have no spaces
+        line = f"{line}{'' if wide or not line else ' '}{text}"
+    return line

@@ -1,0 +1,120 @@
+"""The one interface of everything that translates: networks in training, pretrained checkpoints, exports.
+
+Whoever translates (gathering, validation, round trips, `translate`, `serve`, the checks of `export`) asks a
+`TranslationModel`. What is trained is a `TrainableModel` besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from loopmt.config import Generate
+from loopmt.path import Hop
+from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.vocab import Vocab
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.sentences import Sentences
+
+By = Literal["live", "frozen", "ema"]
+Key = tuple[str | int, ...]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class HopInput:
+    """Sentences that take one hop."""
+
+    hop: Hop
+    sources: Sentences
+
+
+@dataclass(frozen=True)
+class Translations:
+    """What a model made of the sources of one hop: one or more hypotheses of each, best first."""
+
+    sentences: Sentences  # of all hypotheses, source after source
+    scores: Floats  # log-probability of each; NaN where the model does not tell
+    ended: Mask  # whether it ended by itself, and was not cut off
+    counts: Ints  # how many hypotheses each source has
+
+    @property
+    def firsts(self) -> Ints:
+        """Where the hypotheses of each source begin."""
+        return np.cumsum(self.counts) - self.counts
+
+    def best(self) -> Translations:
+        """The best hypothesis of each source."""
+        if len(self.counts) == len(self.scores):
+            return self
+        firsts = self.firsts
+        ones = np.ones(len(firsts), dtype=np.int64)
+        return Translations(self.sentences.take(firsts), self.scores[firsts], self.ended[firsts], ones)
+
+    def by_source(self) -> Iterator[list[tuple[str, float]]]:
+        """Text and score of the hypotheses of each source."""
+        pairs = zip(self.sentences.texts, self.scores.tolist(), strict=True)
+        for count in self.counts.tolist():
+            yield [next(pairs) for _ in range(count)]
+
+
+class TranslationModel(Protocol):
+    """Translates some directions."""
+
+    @property
+    def hops(self) -> Sequence[Hop]:
+        """The directions it translates."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        """Translate each input along its hop: up to `n` hypotheses of each source, best first; of sampling, `n` draws.
+
+        The same key gives the same draws. `how.by` says which weights generate, where a model has several.
+        """
+
+    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+        """Negative log-likelihood of each target given its source, and its number of tokens, the end included."""
+
+
+class TrainableModel(TranslationModel, Protocol):
+    """A model whose weights are trained: of one network or of several, each serving one direction or more."""
+
+    @property
+    def vocab(self) -> Vocab:
+        """The subwords of the text that it is trained on."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether one network serves all directions, told by tags which one is meant."""
+
+    @property
+    def num_networks(self) -> int: ...
+
+    def network(self, hop: Hop) -> int:
+        """The number of the network that serves a direction."""
+
+    def names(self) -> list[str]:
+        """A name for each network, as files and logs call it."""
+
+    def with_tags(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
+        """Sources as the network reads them."""
+
+    def named(self) -> dict[str, Tensor]:
+        """Every weight by `network/weight`, for files."""
+
+    def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
+        """Take weights by name; the names of the networks that found none are returned."""
+
+    def copy(self, by: By) -> None:
+        """Keep the weights of now, as the frozen copy or as the start of the average."""
