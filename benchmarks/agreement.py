@@ -31,7 +31,8 @@ from loopmt.text.store import Store
 from loopmt.translate.decoder import generate
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
-from loopmt.workflow.translate import choose_stage, load_translators
+from loopmt.workflow.models import result_of
+from loopmt.workflow.translate import choose_stage
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def compared(
 ) -> Iterator[Json]:
     """One row for each search: how good every way is, and on what share of the sentences two ways agree."""
     run = Run.open(folder)
-    translators = load_translators(run, run.experiment(), choose_stage(run, run.experiment(), name), device)
+    translators = result_of(run, run.experiment(), choose_stage(run, run.experiment(), name), device)
     store = Store.open(folder / "store")
     texts = {language: store.texts(held_out, language)[:most] for language in run.experiment().languages}
     precisions = _PRECISIONS if device.type == "cuda" else {"float32": torch.float32}
@@ -103,12 +104,12 @@ def compared(
 
 
 def _all(translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype: torch.dtype, how: Generate) -> Said:
-    kind = replace(translators, fuse=way.fuse)
+    kind = replace(translators, fuse=way.fuse, precision=dtype)
     kind.live = translators.live
     found: Said = {}
     with way.attention():
         for hop in kind.hops:
-            decoder = kind.decoder(hop, "live", dtype)
+            decoder = kind.decoder(hop)
             sources = kind.with_tags(Ragged.of(kind.vocab.encode(texts[hop.source], hop.source)), hop)
             decoder = decoder if way.captured else replace(decoder, captured=None)
             found[hop] = [

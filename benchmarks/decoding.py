@@ -33,8 +33,8 @@ def translate(folder: Path, beam: int, paths: Sequence[LanguagePath], progress: 
 def inputs(folder: Path, beam: int, progress: Progress) -> None:
     """The loops of the first stage on validation text: what plan asks for."""
     asked = PlanInputs.open(folder, PlanOptions(beam=beam))
-    memory = CachedTranslator.of(asked.run, asked.stage.name, beam)
-    memory.walk(asked.starts, asked.paths, progress, f"loops of {asked.stage.name}")
+    translator = CachedTranslator.of(asked.run, asked.stage.name, beam)
+    translator.round_trips(asked.starts, asked.paths, progress, f"loops of {asked.stage.name}")
 
 
 def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:
@@ -42,10 +42,10 @@ def walk(folder: Path, beam: int, sentences: int, progress: Progress) -> None:
     evaluation, store = RunEvaluation.open(folder), Store.open(folder / "store")
     for stage in evaluation.run.finished():
         hops = all_hops(evaluation.experiment.languages, spoken_hops(evaluation.experiment, stage))
-        memory = CachedTranslator.of(evaluation.run, stage, beam)
+        translator = CachedTranslator.of(evaluation.run, stage, beam)
         for name in store.tests:
             starts = held_out_text(store, name, hops, sentences, evaluation.experiment.data.lowercase)
-            memory.walk(starts, loops_of(hops), progress, f"loops of {stage} on {name}")
+            translator.round_trips(starts, loops_of(hops), progress, f"loops of {stage} on {name}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

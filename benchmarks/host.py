@@ -41,10 +41,11 @@ from loopmt.run import StageFolder
 from loopmt.text.batch import Batch, choose_lengths, make_shapes
 from loopmt.text.store import Side, Store, StoreWriter, row_indices
 from loopmt.text.vocab import Vocab
-from loopmt.translate import walker as travel_module
+from loopmt.translate import networks as networks_module
 from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.walker import Translators
 
 LANGUAGES = ("en", "fr", "es")
 LONGEST = 128
@@ -52,8 +53,8 @@ SIZES = {"mean": 3.2, "spread": 0.6}  # of the logarithm of a sentence's subword
 PARTS: tuple[tuple[Any, str, str], ...] = (
     (Gatherer, "_read", "reading rows"),
     (Gatherer, "_mixed", "interleaving"),
-    (SyntheticTextFilter, "__call__", "sieve"),
-    (travel_module, "generate", "decoding"),
+    (SyntheticTextFilter, "__call__", "filters"),
+    (networks_module, "generate_up_to", "decoding"),
     (Gatherer, "_walk", "walking"),
     (trainer_module, "pack", "packing"),
     (Trainer, "_account", "accounting"),
@@ -121,7 +122,9 @@ def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], tr
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
     text_filter = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
     key = (ours.SEED, "host")
-    gatherer = Gatherer(routes, store, translators, train, shapes, text_filter, Processes(), key)
+    gatherer = Gatherer(
+        routes, store, Translators(translators), translators, train, shapes, text_filter, Processes(), key
+    )
     gatherer.limits = replace(DecodeLimits.on(translators.device), growth=1.0, extra=0)  # as long as the source
     learner = Learner(translators, train, len(routes), Processes())
     hooks = TrainerHooks(lambda: ValidationScores({}, {}))

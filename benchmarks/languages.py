@@ -149,7 +149,7 @@ def measure(number: int, loops: str, scratch: Path) -> Json:
     return {
         "languages": number,
         "loops": loops,
-        "directions": len(context.hops(stage)),
+        "directions": len(context.networks(stage).hops),
         "routes": len(routes),
         "cpu_seconds": watch.parts,
         "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),

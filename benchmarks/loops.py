@@ -24,6 +24,7 @@ from loopmt.text.store import Store
 from loopmt.translate.filters import LanguageFrequencies, Mask, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.walker import Translators
 
 _RATE = 1e-4
 _HOW = Generate(temperature=1.0, top_k=0)  # of the whole vocabulary, as the peers sample
@@ -82,7 +83,17 @@ def rounds(
     entries = [MixEntry(path=path, generate=_HOW) for path in paths]
     routes = [Route(number, LanguagePath.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
     text_filter = Lenient(learner.train.max_length, _frequencies(translators, store))
-    gatherer = Gatherer(routes, store, translators, learner.train, shapes, text_filter, Processes(), ("benchmark",))
+    gatherer = Gatherer(
+        routes,
+        store,
+        Translators(translators),
+        translators,
+        learner.train,
+        shapes,
+        text_filter,
+        Processes(),
+        ("benchmark",),
+    )
     gatherer.limits = replace(DecodeLimits.on(plan.device), growth=1.0, extra=0)  # as long as the source
     return Rounds(gatherer, learner, dict.fromkeys(range(len(paths)), 1.0), plan)
 

@@ -46,7 +46,9 @@ class Setting:
     ) -> NetworkStack:
         """Fresh translators of these directions, or of all; none of them ever ends a sentence by itself."""
         chosen = tuple(hops or (Hop(one, other) for one in self.languages for other in self.languages if one != other))
-        translators = NetworkStack(self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse)
+        translators = NetworkStack(
+            self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse, precision=plan.precision
+        )
         translators.start_fresh(SEED)
         for language in self.languages:
             translators.logit_mask(language)[EOS] = -torch.inf  # so that every system says the same number of tokens
@@ -118,6 +120,6 @@ def speak(
 ) -> Callable[[], Hypotheses]:
     """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself; arrays in and out."""
     limits = replace(DecodeLimits.on(plan.device), growth=0.0, extra=length)
-    decoder = translators.decoder(hop, "live", plan.precision)
+    decoder = translators.decoder(hop)
     generator = torch_generator(plan.device, "benchmark", "sampling")
     return partial(generate, decoder, Ragged.of(sources), how, limits, generator)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 
 from loopmt.path import LanguagePath
 from loopmt.planning.loop_choice import FAR_BELOW, CandidatePath, RouteQuality, _ratio, choose_loop_weights, share_out
 from loopmt.progress import Silent
+from loopmt.translate.walker import Translators
 from loopmt.workflow.train import TrainOptions, train
 from test_loops import assembled, records, stage
 from test_resume import assert_same, folder_of, started, wait_for
@@ -106,9 +106,7 @@ def test_unmeasured_loops_feed_what_nothing_else_feeds(ask_for: ASK) -> None:
     ]
     paired = trainer.routes[0]
     supervised = {paired.path.taught: (paired.number, 0.3)}
-    weights = choose_loop_weights(
-        trainer.translators, [], candidates, supervised, torch.float32, ("test",), None
-    ).weights
+    weights = choose_loop_weights(Translators(trainer.translators), [], candidates, supervised, ("test",), None).weights
     assert weights.pop(paired.number) == 0.3 and list(weights.values()) == [1.0] * 5
     fed = {route.path.taught for route in trainer.routes if route.number in weights}
     assert len(fed) == 5 and paired.path.taught not in fed

@@ -30,9 +30,10 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
 from loopmt.workflow import export as workflow
 from loopmt.workflow.export import ExportOptions, export
+from loopmt.workflow.models import result_of
 from loopmt.workflow.stages import TrainingContext
 from loopmt.workflow.train import TrainOptions, prepare_run
-from loopmt.workflow.translate import choose_stage, load_translators
+from loopmt.workflow.translate import choose_stage
 
 
 def needs(package: str) -> pytest.MarkDecorator:
@@ -71,7 +72,7 @@ def run_of(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory)
         if not place.exists():
             run, _ = prepare_run(TrainOptions(file, place, VARIANTS[variant]), Silent())
             context = TrainingContext.open(run, torch.device("cpu"), Processes())
-            translators = context.translators(context.experiment.stages[0])
+            translators = context.networks(context.experiment.stages[0])
             translators.start_fresh(1)
             translators.live += 0.15 * torch.randn(translators.live.shape, generator=torch.Generator().manual_seed(3))
             run.stage("vanilla").finish(Checkpoint(0, {"weights": translators.named()}, {}))
@@ -95,7 +96,7 @@ def two_languages(tiny: Path) -> str:
 def translators_of(folder: Path) -> NetworkStack:
     run = Run.open(folder)
     experiment = run.experiment()
-    return load_translators(run, experiment, choose_stage(run, experiment, "vanilla"), torch.device("cpu"))
+    return result_of(run, experiment, choose_stage(run, experiment, "vanilla"), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("to", FORMATS)

@@ -24,7 +24,7 @@ from loopmt.translate import beam_search
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_each
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.scoring import row_losses
+from loopmt.translate.scoring import losses_with
 from loopmt.workflow.train import TrainOptions, train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -126,7 +126,8 @@ def test_gradients_of_kernels(dtype: torch.dtype, networks: int, rows: int, leng
         work = batch(BatchShape(rows, length), networks, 1)
         flat = models.live.to(precision).requires_grad_()
         source, target = (torch.from_numpy(table).to(DEVICE) for table in (work.source_NBL, work.target_NBL))
-        found, _ = row_losses(models, flat, source, target, 0.1, NO_DROPOUT, precision)  # type: ignore[arg-type]
+        weights = models.layout.unpack(flat)
+        found, _ = losses_with(weights, models.transformer, source, target, 0.1, NO_DROPOUT)
         gradients.append(torch.autograd.grad(found.sum(), flat)[0].double())
     exact, eager, kernels = gradients
     noise = (eager - exact).norm() / exact.norm()

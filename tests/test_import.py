@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import HopInput
+from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.dry_run import describe
 from loopmt.workflow.export import ExportOptions as ExportWish
@@ -82,9 +84,16 @@ def site_of(request: TrainOptions) -> TrainingContext:
 
 
 def fresh(context: TrainingContext) -> NetworkStack:
-    translators = context.translators(context.experiment.stages[0])
+    translators = context.networks(context.experiment.stages[0])
     translators.start_fresh(1)
     return translators
+
+
+def said_by(generator: HuggingFaceGenerator, texts: Sequence[str], how: Generate, key: int) -> list[tuple[str, bool]]:
+    """Each translation, and whether it ended by itself."""
+    (hop,) = generator.hops
+    (found,) = generator.generate([HopInput(hop, Sentences(None, hop.source, texts=texts))], how, LIMITS, (key,))
+    return list(zip(found.sentences.texts, found.ended.tolist(), strict=True))
 
 
 # -- generators --------------------------------------------------------------------------------------------------
@@ -93,27 +102,27 @@ def fresh(context: TrainingContext) -> NetworkStack:
 @pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)], ids=["greedy", "beam"])
 def test_a_generator_says_what_the_checkpoint_says(how: Generate, opus: Path, tmp_path: Path) -> None:
     imported = import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
-    said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, how, LIMITS, seed=1)
+    said = said_by(HuggingFaceGenerator(imported, "cpu"), TEXTS, how, 1)
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(opus), local_files_only=True)
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(str(opus), local_files_only=True)
-    for text, one in zip(TEXTS, said, strict=True):
+    for text, (found, _) in zip(TEXTS, said, strict=True):
         beams = how.beam if how.how == "beam" else 1
         ids = model.generate(
             **tokenizer([text], return_tensors="pt"), num_beams=beams, max_length=None, max_new_tokens=20
         )
-        assert one.text == tokenizer.decode(ids[0], skip_special_tokens=True)
-    assert not any(one.ended for one in said), "the end was forced into the last place"
-    assert len({one.text for one in said}) > 1, "a checkpoint that always says the same shows little"
+        assert found == tokenizer.decode(ids[0], skip_special_tokens=True)
+    assert not any(ended for _, ended in said), "the end was forced into the last place"
+    assert len({found for found, _ in said}) > 1, "a checkpoint that always says the same shows little"
 
 
 def test_sampling_is_keyed_and_leaves_the_global_generator_alone(opus: Path, tmp_path: Path) -> None:
     generator = HuggingFaceGenerator(import_translator(opus, tmp_path / "run", ImportOptions(EN_FR)), "cpu")
     how = Generate(how="sample", top_k=8, temperature=1.0)
     before = torch.random.get_rng_state()
-    first, again, other = (generator.say(TEXTS, how, LIMITS, seed) for seed in (1, 1, 2))
+    first, again, other = (said_by(generator, TEXTS, how, key) for key in (1, 1, 2))
     assert first == again != other
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert generator.say([], how, LIMITS, 1) == []
+    assert said_by(generator, [], how, 1) == []
 
 
 def test_a_hop_with_another_vocabulary_passes_text(
@@ -124,14 +133,15 @@ def test_a_hop_with_another_vocabulary_passes_text(
     imported = import_translator(opus, context.run.folder, ImportOptions(EN_FR))
     translators = fresh(context)
     assert translators.hops == (Hop("fr", "en"),)
-    ids = Ragged.of(context.vocab.encode(TEXTS, "en"))
-    walk = Rollout(LanguagePath.parse("en>fr>en"), [GREEDY], ids)
-    generate_along(translators, [walk], LIMITS, torch.float32, (1,))
-    said = HuggingFaceGenerator(imported, "cpu").say(TEXTS, GREEDY, LIMITS, 0)
-    expected = context.vocab.encode([one.text for one in said], "fr")
-    assert [row.tolist() for row in walk.trace[1].rows()] == expected
+    start = Sentences(context.vocab, "en", ids=Ragged.of(context.vocab.encode(TEXTS, "en")))
+    rollout = Rollout(LanguagePath.parse("en>fr>en"), [Generate(by="frozen", how="greedy")], start)
+    generate_along(context.translators(translators), [rollout], LIMITS, (1,))
+    said = said_by(HuggingFaceGenerator(imported, "cpu"), TEXTS, GREEDY, 0)
+    expected = context.vocab.encode([text for text, _ in said], "fr")
+    assert [row.tolist() for row in rollout.text.ids.rows()] == expected
     with pytest.raises(PathError, match="there is no translator en>fr"):
-        generate_along(translators, [Rollout(walk.path, [Generate()], ids)], LIMITS, torch.float32, (1,))
+        live = Rollout(rollout.path, [Generate()], start)
+        generate_along(context.translators(translators), [live], LIMITS, (1,))
 
 
 def test_a_loop_is_trained_on_a_frozen_generator(
@@ -156,7 +166,7 @@ def test_a_multilingual_model_is_told_its_languages(m2m: Path, tmp_path: Path) -
     imported = import_translator(m2m, tmp_path / "run", options)
     assert imported.options == options and not imported.model and "m2m_100 is another network" in imported.unfit
     generator = HuggingFaceGenerator(imported, "cpu")
-    assert len(generator.say(TEXTS, GREEDY, LIMITS, 1)) == len(TEXTS)
+    assert len(said_by(generator, TEXTS, GREEDY, 1)) == len(TEXTS)
     tokenizer = generator._tokenizer
     assert generator._target == {"forced_bos_token_id": tokenizer.get_lang_id("fr")}
     assert tokenizer("a").input_ids[0] == tokenizer.get_lang_id("en")
@@ -195,10 +205,10 @@ def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: 
     context = site_of(write(experiment_text(text, vocab=330)))
     translators = fresh(context)
     imported = import_translator(exported / "en-fr", context.run.folder, ImportOptions(EN_FR))
-    sets = held_out(context.store, translators, "valid", 40)
-    before = loss_by_hop(translators, sets, torch.float32)["en>fr"]
+    sets = held_out(context.store, translators.hops, context.vocab, "valid", 40)
+    before = loss_by_hop(translators, sets)["en>fr"]
     translators.load(starting_weights(imported, translators, EN_FR), strict=False)
-    after = loss_by_hop(translators, sets, torch.float32)["en>fr"]
+    after = loss_by_hop(translators, sets)["en>fr"]
     assert after < 0.7 * before
 
 

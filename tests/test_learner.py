@@ -24,7 +24,6 @@ from loopmt.text.batch import Batch, BatchShape, Rows, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.scoring import row_losses
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
@@ -92,7 +91,7 @@ def test_an_update_is_adam_on_the_mean_over_target_tokens(vocab: Vocab) -> None:
         source, target = (torch.from_numpy(ids[row : row + 1]) for ids in (given.source_NBL, given.target_NBL))
         optimizer = torch.optim.AdamW([weights], 0.01, (0.9, 0.98), 1e-3, weight_decay=0.1)
         for _ in range(3):
-            losses, tokens = row_losses(found, weights, source, target, 0.1, NO_DROPOUT, torch.float32)
+            losses, tokens = found.row_losses(weights, source, target, 0.1, NO_DROPOUT)
             (weights.grad,) = torch.autograd.grad(losses.sum() / tokens.sum(), weights)
             optimizer.step()
     for number in range(3):
@@ -154,7 +153,7 @@ def test_the_tally_counts_losses_by_path(vocab: Vocab) -> None:
     found = translators(vocab)
     given = batch(rows(1), rows(2))
     source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)
-    losses, tokens = row_losses(found, found.live, source, target, 0.1, NO_DROPOUT, torch.float32)
+    losses, tokens = found.row_losses(found.live, source, target, 0.1, NO_DROPOUT)
     one = learner(found)
     one.update(given, 1, 0.01)
     for path in range(3):
@@ -281,7 +280,7 @@ def test_a_group_learns_most_from_its_likeliest_member(vocab: Vocab) -> None:
     one.add(given)
     weights = found.live.clone().requires_grad_()
     source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)
-    losses, _ = row_losses(found, weights, source, target, 0.0, NO_DROPOUT, torch.float32)
+    losses, _ = found.row_losses(weights, source, target, 0.0, NO_DROPOUT)
     groups = torch.from_numpy(given.groups_NB)[0]
     members = [losses[0][groups == group] for group in range(4)]
     truth = sum((-3 * (torch.logsumexp(-mine, 0) - math.log(3)) for mine in members), torch.zeros(()))

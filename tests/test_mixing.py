@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from loopmt.config import loads
 from loopmt.distributed import Processes
@@ -20,8 +19,9 @@ from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.subword_dropout import Merges, SubwordDropout
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.scoring import dual_cross_entropy, negative_log_likelihood
-from loopmt.translate.walker import Rollout, generate_along
+from loopmt.translate.scoring import dual_cross_entropy
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import Rollout, Translators, generate_along
 from loopmt.workflow.stages import TrainingContext, routes_of, starting_point
 from loopmt.workflow.train import TrainOptions, train
 from test_loops import CPU, assembled, records, stage
@@ -47,14 +47,21 @@ def listed(text: Ragged) -> list[tuple[int, ...]]:
     return [tuple(row.tolist()) for row in text.rows()]
 
 
+def generated(trainer: Trainer, sources: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """What the last path of the mix makes of these sources."""
+    route = trainer.routes[-1]
+    start = Sentences(trainer.translators.vocab, route.path.languages[0], ids=Ragged.of(sources))
+    rollout = Rollout(route.path, route.settings, start)
+    generate_along(Translators(trainer.translators), [rollout], DecodeLimits(), ("test",))
+    return listed(rollout.text.ids)
+
+
 def test_an_arrow_back_learns_what_was_generated(ask_for: ASK) -> None:
     trainer = assembled(ask_for(stage(f'["X>Y", {{ path = "en>fr<en", {GREEDY} }}]')))
     real = {*listed(trainer.gatherer.store.mono("en").take(np.arange(len(trainer.gatherer.store.mono("en")))))}
     found = pairs(trainer, gathered(trainer), "en>fr<en")
     assert found and all(source in real for source, _ in found)
-    walk = Rollout(trainer.routes[-1].path, trainer.routes[-1].settings, Ragged.of([source for source, _ in found]))
-    generate_along(trainer.translators, [walk], DecodeLimits(), torch.float32, ("test",))
-    assert listed(walk.trace[-1]) == [target for _, target in found]
+    assert generated(trainer, [source for source, _ in found]) == [target for _, target in found]
 
 
 def test_direct_learns_from_pivot(ask_for: ASK) -> None:
@@ -63,11 +70,7 @@ def test_direct_learns_from_pivot(ask_for: ASK) -> None:
     english, french = (listed(side.take(np.arange(len(side)))) for side in trainer.gatherer.store.bitext("en", "fr"))
     meant = dict(zip(french, english, strict=True))
     found = pairs(trainer, gathered(trainer), "en>es<fr")
-    walk = Rollout(
-        trainer.routes[-1].path, trainer.routes[-1].settings, Ragged.of([meant[source] for source, _ in found])
-    )
-    generate_along(trainer.translators, [walk], DecodeLimits(), torch.float32, ("test",))
-    assert found and listed(walk.trace[-1]) == [target for _, target in found]
+    assert found and generated(trainer, [meant[source] for source, _ in found]) == [target for _, target in found]
 
 
 def test_two_paths_give_sources_for_the_same_sentences(ask_for: ASK) -> None:
@@ -81,7 +84,7 @@ def test_two_paths_give_sources_for_the_same_sentences(ask_for: ASK) -> None:
     assert shared[", same_rows = true"] > 0.9 > shared[""]
 
 
-def test_the_least_doubtful_rows_are_kept(ask_for: ASK) -> None:
+def test_the_rows_of_least_dual_cross_entropy_are_kept(ask_for: ASK) -> None:
     kept = {}
     for keep in (1.0, 0.5):
         trainer = assembled(ask_for(stage(f'["X>Y", {{ path = "X>Y>X", keep = {keep}, {GREEDY} }}]')))
@@ -89,25 +92,29 @@ def test_the_least_doubtful_rows_are_kept(ask_for: ASK) -> None:
     translators, hop = trainer.translators, Hop("fr", "en")
 
     def cross_entropies(rows: Pairs) -> np.ndarray:
-        sources, targets = (Ragged.of([row[side] for row in rows]) for side in (0, 1))
-        return dual_cross_entropy(translators, hop, sources, targets, torch.float32)
+        sources, targets = (
+            Sentences(translators.vocab, language, ids=Ragged.of([row[side] for row in rows]))
+            for side, language in enumerate((hop.source, hop.target))
+        )
+        return dual_cross_entropy(translators, hop, sources, targets)
 
     assert cross_entropies(kept[0.5]).max() < np.quantile(cross_entropies(kept[1.0]), 0.7)
     assert len(kept[0.5]) == pytest.approx(len(kept[1.0]), rel=0.2)  # as many more are generated
 
 
-def test_doubt_is_surprise_both_ways(tiny_run: Path) -> None:
+def test_dual_cross_entropy_is_of_both_directions(tiny_run: Path) -> None:
     context = TrainingContext.open(Run(tiny_run), CPU, Processes())
     translators = starting_point(context, context.experiment.stage("dual"))
-    english, french = (side.take(np.arange(20)) for side in context.store.bitext("en", "fr"))
-    mixed = french.take(np.arange(20)[::-1])
-    right, wrong = (
-        dual_cross_entropy(translators, Hop("en", "fr"), english, other, torch.float32) for other in (french, mixed)
+    english, french = (
+        Sentences(context.vocab, language, ids=side.take(np.arange(20)))
+        for language, side in zip(("en", "fr"), context.store.bitext("en", "fr"), strict=True)
     )
+    mixed = french.take(np.arange(20)[::-1])
+    right, wrong = (dual_cross_entropy(translators, Hop("en", "fr"), english, other) for other in (french, mixed))
     assert right.mean() < wrong.mean()
-    there, tokens = negative_log_likelihood(translators, Hop("en", "fr"), english, french, torch.float32)
-    back, _ = negative_log_likelihood(translators, Hop("fr", "en"), french, english, torch.float32)
-    there, back = there / tokens, back / (english.lengths + 1)
+    there, tokens = translators.score(Hop("en", "fr"), english, french)
+    back, _ = translators.score(Hop("fr", "en"), french, english)
+    there, back = there / tokens, back / (english.ids.lengths + 1)
     assert np.allclose(right, np.abs(there - back) + (there + back) / 2)
 
 

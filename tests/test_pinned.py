@@ -20,6 +20,7 @@ from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.walker import Translators
 
 SHAPES = [BatchShape(32, 8), BatchShape(16, 16), BatchShape(8, 32)]
 HOPS = ("en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr")
@@ -93,7 +94,15 @@ def test_supervised_rounds_are_pinned(tiny_run: Path, store: Store, seed: int, s
     routes = [Route(number, LanguagePath.parse(path), MixEntry(path=path), 0) for number, path in enumerate(HOPS)]
     train = Train(tokens=256, round=8, max_length=32, balance=0.5)
     gatherer = Gatherer(
-        routes, store, translators, train, SHAPES, SyntheticTextFilter(32), Processes(), (seed, "pinned")
+        routes,
+        store,
+        Translators(translators),
+        translators,
+        train,
+        SHAPES,
+        SyntheticTextFilter(32),
+        Processes(),
+        (seed, "pinned"),
     )
     batches: list[Batch] = []
     streams: dict[int, ReadPosition] = {}

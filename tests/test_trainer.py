@@ -14,6 +14,7 @@ from loopmt.learn.trainer import Trainer, ValidationScores
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json
+from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import HopRecord, Rollout
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, assemble
@@ -88,9 +89,10 @@ def said(trainer: Trainer, number: int, rank: int) -> list[list[int]]:
     gatherer.processes = Processes(rank)
     (route,) = (route for route in trainer.routes if route.synthetic)
     starts, ends = gatherer._read(route, 0, 40)
-    walk = Rollout(route.path, route.settings, starts)
-    gatherer._generate({route.number: walk}, {route.number: ends}, number)
-    return [row.tolist() for row in walk.trace[-1].rows()]
+    start = Sentences(trainer.translators.vocab, route.path.languages[0], ids=starts)
+    rollout = Rollout(route.path, route.settings, start)
+    gatherer._generate({route.number: rollout}, {route.number: ends}, number)
+    return [row.tolist() for row in rollout.text.ids.rows()]
 
 
 def test_every_round_and_every_process_samples_anew(ask_for: ASK) -> None:

@@ -22,8 +22,10 @@ from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
 from loopmt.text.ragged import EOS, PAD
+from loopmt.translate.long_text import join_pieces, split_in_two
 from loopmt.translate.networks import NetworkStack
-from loopmt.workflow.translate import checked_path, growing_chunks, join_pieces, load_translators, split_in_two
+from loopmt.workflow.models import result_of
+from loopmt.workflow.translate import checked_path, growing_chunks, text_translator
 
 SENTENCE = "The small child hears the kind cat often."
 
@@ -172,7 +174,7 @@ def by_hand(run: Path, source: str, target: str) -> float:
     """The chain rule, one token after another."""
     opened = Run.open(run)
     experiment = opened.experiment()
-    translators = load_translators(opened, experiment, experiment.stage("dual"), torch.device("cpu"))
+    translators = result_of(opened, experiment, experiment.stage("dual"), torch.device("cpu"))
     row, network = translators.network(Hop("en", "fr")), translators.transformer
     weights = translators.layout.unpack(translators.live[row : row + 1])
     (read,), (said,) = translators.vocab.encode([source], "en"), translators.vocab.encode([target], "fr")
@@ -213,9 +215,9 @@ def test_paths_that_cannot_be_walked(translator: Translator, path: Any, message:
 def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
     run = Run.open(tiny_run)
     experiment = run.experiment()
-    whole = load_translators(run, experiment, experiment.stage("vanilla"), torch.device("cpu"))
+    whole = result_of(run, experiment, experiment.stage("vanilla"), torch.device("cpu"))
     hops = (Hop("en", "fr"), Hop("fr", "es"))
-    star = Translator(NetworkStack(experiment.model, whole.vocab, hops, whole.device), torch.float32, 40)
+    star = text_translator(NetworkStack(experiment.model, whole.vocab, hops, whole.device), 40)
     with pytest.raises(PathError, match=r"no translator en>es, but en>fr, fr>es\. Go through fr: en>fr>es\."):
         checked_path(star, "en>es")
     with pytest.raises(PathError, match=r"no translator es>en, but en>fr, fr>es\.$"):

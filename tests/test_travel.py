@@ -18,7 +18,8 @@ from loopmt.translate.decoder import generate_each
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, all_hops
-from loopmt.translate.walker import Rollout, generate_along
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import Rollout, Translators, generate_along, generated_tokens, recorder
 from loopmt.workflow.stages import TrainingContext
 
 GREEDY, SAMPLE = Generate(how="greedy"), Generate(how="sample", top_k=5, temperature=1.0)
@@ -32,53 +33,59 @@ def context(tiny_run: Path) -> TrainingContext:
 
 @pytest.fixture(scope="module")
 def translators(context: TrainingContext) -> NetworkStack:
-    found = context.translators(context.experiment.stage("vanilla"))
+    found = context.networks(context.experiment.stage("vanilla"))
     found.load(context.run.stage("vanilla").result().tensors["weights"])
     return found
 
 
 @pytest.fixture(scope="module")
-def english(context: TrainingContext) -> Ragged:
-    return context.store.mono("en").take(np.arange(24))
+def english(context: TrainingContext) -> Sentences:
+    return Sentences(context.vocab, "en", ids=context.store.mono("en").take(np.arange(24)))
 
 
 def walked(
     translators: NetworkStack, *walks: Rollout, text_filter: SyntheticTextFilter | None = None, key: int = 1
 ) -> int:
-    return generate_along(translators, walks, LIMITS, torch.float32, (key,), text_filter)
+    generate_along(Translators(translators), walks, LIMITS, (key,), observe=recorder(text_filter))
+    return generated_tokens(walks)
 
 
-def walk(path: str, text: Ragged, *settings: Generate) -> Rollout:
+def walk(path: str, text: Sentences, *settings: Generate) -> Rollout:
     return Rollout(LanguagePath.parse(path), settings, text)
+
+
+def trace(rollout: Rollout) -> list[Ragged]:
+    """The ids at the start and after each hop."""
+    return [rollout.start.ids, *(hop.best().sentences.ids for hop in rollout.trace)]
 
 
 def same(one: Ragged, other: Ragged) -> bool:
     return np.array_equal(one.flat, other.flat) and np.array_equal(one.offsets, other.offsets)
 
 
-def test_a_walk_takes_every_hop_but_the_last(translators: NetworkStack, english: Ragged) -> None:
+def test_a_walk_takes_every_hop_but_the_last(translators: NetworkStack, english: Sentences) -> None:
     one = walk("en>fr>es>en", english, GREEDY, GREEDY)
     tokens = walked(translators, one)
-    assert len(one.trace) == 3
-    assert same(one.trace[0], english)
+    assert len(trace(one)) == 3
+    assert same(trace(one)[0], english.ids)
     for number, hop in enumerate(one.path.generating):
         decoder = translators.decoder(hop)
-        outputs = generate_each(decoder, translators.with_tags(one.trace[number], hop).rows(), GREEDY, LIMITS)
-        assert same(one.trace[number + 1], Ragged.of([output.ids for output in outputs]))
+        outputs = generate_each(decoder, translators.with_tags(trace(one)[number], hop).rows(), GREEDY, LIMITS)
+        assert same(trace(one)[number + 1], Ragged.of([output.ids for output in outputs]))
     assert [record.hop for record in one.records] == [Hop("en", "fr"), Hop("fr", "es")]
-    assert tokens == sum(int(text.lengths.sum()) + len(text) for text in one.trace[1:])
+    assert tokens == sum(int(text.lengths.sum()) + len(text) for text in trace(one)[1:])
     assert (one.scores < 0).all()
-    assert one.keep.all(), "without a sieve nothing is dropped"
+    assert one.keep.all(), "without a filter nothing is dropped"
 
 
-def test_a_supervised_path_walks_nowhere(translators: NetworkStack, english: Ragged) -> None:
+def test_a_supervised_path_walks_nowhere(translators: NetworkStack, english: Sentences) -> None:
     one = walk("en>fr", english)
     assert walked(translators, one) == 0
-    assert len(one.trace) == 1
+    assert len(trace(one)) == 1
     assert walked(translators) == 0
 
 
-def test_walks_that_go_together_arrive_where_they_would_alone(translators: NetworkStack, english: Ragged) -> None:
+def test_walks_that_go_together_arrive_where_they_would_alone(translators: NetworkStack, english: Sentences) -> None:
     def fresh() -> list[Rollout]:
         return [
             walk("en>fr>en", english.take(np.arange(0, 9)), GREEDY),
@@ -90,43 +97,43 @@ def test_walks_that_go_together_arrive_where_they_would_alone(translators: Netwo
     walked(translators, *together)
     for one in alone:
         walked(translators, one)
-    assert all(same(one.trace[-1], other.trace[-1]) for one, other in zip(together, alone, strict=True))
+    assert all(same(trace(one)[-1], trace(other)[-1]) for one, other in zip(together, alone, strict=True))
 
 
-def test_samples_depend_on_the_key_and_on_nothing_else(translators: NetworkStack, english: Ragged) -> None:
+def test_samples_depend_on_the_key_and_on_nothing_else(translators: NetworkStack, english: Sentences) -> None:
     once, again, other = (walk("en>fr>en", english, SAMPLE) for _ in range(3))
     walked(translators, once, key=1)
     torch.rand(10)
     walked(translators, again, key=1)
     walked(translators, other, key=2)
-    assert same(once.trace[-1], again.trace[-1])
-    assert not same(once.trace[-1], other.trace[-1])
+    assert same(trace(once)[-1], trace(again)[-1])
+    assert not same(trace(once)[-1], trace(other)[-1])
 
 
-def test_hops_may_be_generated_in_different_ways(translators: NetworkStack, english: Ragged) -> None:
+def test_hops_may_be_generated_in_different_ways(translators: NetworkStack, english: Sentences) -> None:
     first = walk("en>fr>es>en", english, GREEDY, SAMPLE)
     second = walk("en>fr>es>en", english, GREEDY, Generate(how="beam", beam=3))
     walked(translators, first, second)
-    assert same(first.trace[1], second.trace[1])
-    assert not same(first.trace[2], second.trace[2])
+    assert same(trace(first)[1], trace(second)[1])
+    assert not same(trace(first)[2], trace(second)[2])
 
 
-def test_who_generates(translators: NetworkStack, english: Ragged) -> None:
+def test_who_generates(translators: NetworkStack, english: Sentences) -> None:
     translators.copy("frozen")
     try:
         with torch.no_grad():
             translators.live.mul_(0.5)
         live, frozen = walk("en>fr>en", english, GREEDY), walk("en>fr>en", english, Generate(by="frozen", how="greedy"))
         walked(translators, live, frozen)
-        assert not same(live.trace[-1], frozen.trace[-1])
+        assert not same(trace(live)[-1], trace(frozen)[-1])
     finally:
         translators.live.copy_(translators.copies.pop("frozen"))
     again = walk("en>fr>en", english, GREEDY)
     walked(translators, again)
-    assert same(frozen.trace[-1], again.trace[-1])
+    assert same(trace(frozen)[-1], trace(again)[-1])
 
 
-def test_every_drop_is_counted_once(translators: NetworkStack, english: Ragged) -> None:
+def test_every_drop_is_counted_once(translators: NetworkStack, english: Sentences) -> None:
     one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0, top_k=0), GREEDY)
     walked(translators, one, text_filter=SyntheticTextFilter(longest=30))
     first, second = one.records
@@ -135,24 +142,24 @@ def test_every_drop_is_counted_once(translators: NetworkStack, english: Ragged) 
     assert one.keep.sum() == second.offered - sum(second.dropped.values())
     assert sum(first.dropped.values()) > 0, "noise runs away"
     assert 0 < first.distinct_inputs <= first.offered
-    assert len(one.trace[-1]) == len(english), "a row that is out keeps its place"
+    assert len(trace(one)[-1]) == len(english), "a row that is out keeps its place"
 
 
-def test_languages_tags_and_networks(context: TrainingContext, english: Ragged) -> None:
+def test_languages_tags_and_networks(context: TrainingContext, english: Sentences) -> None:
     model = context.experiment.model.model_copy(update={"sharing": "all"})
-    shared = NetworkStack(model, context.vocab, context.hops(context.experiment.stages[0]), context.device)
+    shared = NetworkStack(model, context.vocab, context.networks(context.experiment.stages[0]).hops, context.device)
     assert shared.num_networks == 1
     assert shared.names() == ["all"]
-    tagged = shared.with_tags(english, Hop("en", "es"), synthetic=True)
+    tagged = shared.with_tags(english.ids, Hop("en", "es"), synthetic=True)
     assert tagged.row(0)[:2].tolist() == [context.vocab.tag("es"), context.vocab.synthetic]
-    assert tagged.row(0)[2:].tolist() == english.row(0).tolist()
+    assert tagged.row(0)[2:].tolist() == english.ids.row(0).tolist()
     with pytest.raises(PathError, match=r"there is no translator en>de; there are en>fr, en>es, fr>en"):
         shared.network(Hop("en", "de"))
 
 
-def test_a_shared_network_speaks_for_all_directions_at_once(context: TrainingContext, english: Ragged) -> None:
+def test_a_shared_network_speaks_for_all_directions_at_once(context: TrainingContext, english: Sentences) -> None:
     model = context.experiment.model.model_copy(update={"sharing": "all"})
-    shared = NetworkStack(model, context.vocab, context.hops(context.experiment.stages[0]), context.device)
+    shared = NetworkStack(model, context.vocab, context.networks(context.experiment.stages[0]).hops, context.device)
     shared.start_fresh(3)
     routes = ("en>fr>en", "en>es>en", "en>fr>es>en")
     together = [walk(route, english, *[GREEDY] * (route.count(">") - 1)) for route in routes]
@@ -160,7 +167,7 @@ def test_a_shared_network_speaks_for_all_directions_at_once(context: TrainingCon
     for route, one in zip(routes, together, strict=True):
         alone = walk(route, english, *[GREEDY] * (route.count(">") - 1))
         walked(shared, alone)
-        assert [text.flat.tolist() for text in one.trace] == [text.flat.tolist() for text in alone.trace]
+        assert [text.flat.tolist() for text in trace(one)] == [text.flat.tolist() for text in trace(alone)]
         assert [record.hop for record in one.records] == list(one.path.generating)
 
 
@@ -173,7 +180,7 @@ def test_silence(translators: NetworkStack) -> None:
 
 
 def test_weights_by_name(context: TrainingContext, translators: NetworkStack) -> None:
-    other = context.translators(context.experiment.stage("vanilla"))
+    other = context.networks(context.experiment.stage("vanilla"))
     with pytest.raises(PathError, match=r"the checkpoint has no weights for en>es, en>fr"):
         other.load({})
     assert other.load({}, strict=False) == sorted(other.names())

@@ -13,7 +13,7 @@ from torch import Tensor
 from loopmt.config import Fuse, Generate, Model
 from loopmt.errors import PathError
 from loopmt.model.backend import transformer_kind
-from loopmt.model.transformer import Transformer
+from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Layout
 from loopmt.path import Hop
 from loopmt.rng import torch_generator
@@ -24,7 +24,7 @@ from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_up_to
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import By, Floats, HopInput, Key, Translations
-from loopmt.translate.scoring import negative_log_likelihood
+from loopmt.translate.scoring import losses_with, negative_log_likelihood
 from loopmt.translate.sentences import Sentences
 
 _DECODERS: dict[object, CapturedDecoder] = {}  # recorded once for all translators of an architecture in a process
@@ -170,6 +170,13 @@ class NetworkStack:
 
     def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
         return negative_log_likelihood(self.decoder(hop), self.with_tags(sources.ids, hop), targets.ids)
+
+    def row_losses(
+        self, flat_NP: Tensor, source_NBL: Tensor, target_NBL: Tensor, smoothing: float, dropout: Dropout
+    ) -> tuple[Tensor, Tensor]:
+        """The training loss of every row, summed over its tokens, and its number of target tokens."""
+        weights = self.layout.unpack(flat_NP)
+        return losses_with(weights, self.transformer, source_NBL, target_NBL, smoothing, dropout)
 
     def decoder(self, hop: Hop, by: By = "live") -> Decoder:
         flat = self.live if by == "live" else self.copies[by]
