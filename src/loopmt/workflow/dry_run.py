@@ -196,7 +196,7 @@ class StagePlan:
         seconds = left * (gathering + updating)
         most = "at most " if self.stage.updates is None else ""  # patience may end it any time
         guess = not trained and any(route.synthetic for route in routes)
-        untrained = "; measured with untrained networks, which say too much, so at most" if guess else ""
+        untrained = "; measured with untrained translators, which say too much, so at most" if guess else ""
         return [
             size,
             f"{_moment(updating)} an update and {_moment(gathering)} to gather its rows; "
