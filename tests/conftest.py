@@ -162,6 +162,13 @@ def tiny_run(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
+@pytest.fixture
+def legacy(tmp_path: Path) -> Path:
+    """A copy of the run that an older version trained, with new modification times, as after a checkout."""
+    kept = Path(__file__).parent / "data" / "legacy-run"
+    return Path(shutil.copytree(kept, tmp_path / "legacy", copy_function=shutil.copyfile))
+
+
 class AskFor(Protocol):
     def __call__(self, stages: str, *overrides: str, parent: bool = True) -> TrainOptions:
         """A request to train `stages`, TOML; with `parent`, after the stage vanilla, which is there already."""

@@ -207,7 +207,7 @@ def test_prepare_and_train(cli: Cli, tiny_experiment_file: Path, tmp_path: Path)
     (run / "stages" / "vanilla" / "stage.json").unlink()
     assert cli(*words).code == 0 and contents(run) == before, "what a stage is, is written down again"
     done = cli("train", tiny_experiment_file, "--run", run)
-    assert (done.code, done.out) == (2, "") and 'stage "vanilla" was begun with other settings' in done.err
+    assert (done.code, done.out) == (2, "") and 'stage "vanilla": stage.updates was 8, now 120' in done.err
     shown = json.loads(cli("show", run, "--json").out)
     assert [stage["state"] for stage in shown["stages"]] == ["finished", "not begun", "not begun"]
     assert shown["next"] == again

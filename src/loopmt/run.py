@@ -27,6 +27,7 @@ from torch import Tensor
 
 from loopmt.config import Experiment
 from loopmt.config.check import check
+from loopmt.config.recorded import ChangedStage, changes, refuse
 from loopmt.errors import DamagedError, LoopmtError, RunError, listed
 from loopmt.files.checksums import file_digest, read_checked, read_json_object, with_checksum
 from loopmt.files.foreign import foreign_files, suggest_run
@@ -35,8 +36,6 @@ from loopmt.files.lock import lock_owner, locked
 Json = dict[str, Any]
 _GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
-# Of a stage: they change no weight beyond rounding and what dropout draws.
-_UNIMPORTANT = {"log_every", "shard", "compile", "fuse", "accumulate"}
 
 
 @dataclass(frozen=True)
@@ -171,14 +170,26 @@ class StageFolder:
             self._forget_checkpoints()  # a process that was killed while it finished has left them
 
     def refuse_changes(self, settings: Json) -> None:
-        """Refuse if the stage was begun as something else; nothing is written."""
-        way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
-        before = read_checked(self.folder / "stage.json", way_out)
-        if changed := _differences(before, json.loads(json.dumps(settings))):
+        """Refuse if the stage was begun with other settings; nothing is written."""
+        refuse([self.compare(settings)])
+
+    def compare(self, settings: Json) -> ChangedStage:
+        """What changed since the stage was begun."""
+        before, now = self.begun_with(), json.loads(json.dumps(settings))
+        self._refuse_newer(before.get("version", 1), now.get("version", 1))
+        return ChangedStage(self.name, self.folder, self.finished, changes(before, now))
+
+    def _refuse_newer(self, before: Any, now: int) -> None:
+        if isinstance(before, int) and before > now and not self.finished:
             raise RunError(
-                f'stage "{self.name}" was begun with other settings: {"; ".join(changed)}. '
-                f"Put them back, give the stage another name, choose another --run, or delete {self.folder}."
+                f'stage "{self.name}" was begun by a newer version of loopmt: its settings have version {before}, '
+                f"this one has {now}. Update loopmt, give the stage another name, or delete {self.folder}."
             )
+
+    def begun_with(self) -> Json:
+        """The settings that the stage was begun with."""
+        way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
+        return read_checked(self.folder / "stage.json", way_out)
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 
@@ -288,22 +299,6 @@ def _record(line: str) -> Json | None:
 
 def _line_check(line: str) -> str:
     return f"{zlib.crc32(line.encode()):08x}"
-
-
-def _differences(before: Any, now: Any, where: str = "") -> list[str]:
-    if isinstance(before, dict) and isinstance(now, dict):
-        keys = [key for key in {**before, **now} if key not in _UNIMPORTANT]
-        return [
-            difference
-            for key in keys
-            for difference in _differences(before.get(key), now.get(key), f"{where}.{key}" if where else key)
-        ]
-    return [] if before == now else [f"{where} was {_short(before)}, now {_short(now)}"]
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 # -- files -----------------------------------------------------------------------------------------------------

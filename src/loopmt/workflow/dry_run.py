@@ -29,6 +29,7 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
 from loopmt.workflow import stages
 from loopmt.workflow.importing import check_imported
+from loopmt.workflow.settings import fingerprint_of, refuse_changes
 from loopmt.workflow.train import TrainOptions
 
 _TIMED_UPDATES = 2
@@ -48,7 +49,8 @@ def describe(request: TrainOptions, progress: Progress) -> None:
     settings = settings_of(experiment.data, experiment.vocab, experiment.languages, experiment.seed)
     manifest = prepared(run.folder, settings, as_files(experiment.data), root, experiment.languages)
     if manifest:
-        stages.refuse_changes(experiment, run, manifest)
+        for notice in refuse_changes(experiment, run, manifest):
+            progress.say(notice)
     context = _site(experiment, run, manifest) if manifest else None
     lines = [f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}"]
     lines += [f"  {line}" for line in (*_data(experiment, manifest, root), _networks(experiment, context))]
@@ -80,7 +82,7 @@ def _left(seconds: Sequence[float | None], open_ended: bool, device: torch.devic
 def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.TrainingContext:
     """As `Site.open`, but for the experiment as it is asked for now, not as it was written down before."""
     vocab, store = Vocab.load(run.folder / "vocab"), Store.open(run.folder / "store")
-    device, fingerprint = device_of_this_process(), stages.fingerprint_of(manifest)
+    device, fingerprint = device_of_this_process(), fingerprint_of(manifest)
     return stages.TrainingContext(experiment, run, vocab, store, device, Processes(), fingerprint)
 
 

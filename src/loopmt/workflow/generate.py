@@ -168,6 +168,7 @@ class GenerationJob:
 
     def _check_same(self, before: Json) -> None:
         now = self.settings()
+        before = {**before, "how": {**Generate().model_dump(mode="json"), **before.get("how", {})}}  # keys added since
         changed = [f"{key} was {before.get(key)}, now {now[key]}" for key in now if before.get(key) != now[key]]
         if changed:
             was = "; ".join(changed)

@@ -95,6 +95,8 @@ class Display:
             self.progress.say(self._training(record))
         elif record["kind"] == "resumed":
             self.progress.say(f"{self.stage.name}: resuming at update {self.update:,} of {self._last()}")
+        elif record["kind"] == "notice":
+            self.progress.say(record["text"])
         elif record["kind"] == "pausing":
             self.progress.say(self._pausing(record))
         elif record["kind"] == "valid":

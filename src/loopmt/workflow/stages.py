@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +33,9 @@ from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, stored_size
 from loopmt.translate.protocol import TranslationModel
 from loopmt.translate.walker import Translators
-from loopmt.workflow.importing import generators, import_digests, start_imported
+from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_networks
+from loopmt.workflow.settings import fingerprint_of, notice_of_draws, stage_settings
 from loopmt.workflow.signals import StopSignal
 
 SAMPLE = 100_000  # rows of a corpus that lengths are measured on
@@ -78,12 +77,6 @@ class TrainingContext:
         return stored_size(newest.tensors["weights"]) if newest else None
 
 
-def fingerprint_of(manifest: Manifest) -> str:
-    """Names the prepared data by its settings, its files and its vocabulary."""
-    parts = [manifest.settings, [file.sha256 for file in manifest.files], manifest.vocab.sha256]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def judge_of(experiment: Experiment) -> Agree | None:
     """The exact judge, where the text is drawn from the built-in languages."""
     if experiment.data.world is None:
@@ -112,7 +105,7 @@ def _filtered(entry: MixEntry, path: LanguagePath, trained: frozenset[Hop]) -> M
 def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal, show: Callable[[Json], None]) -> bool:
     """Train a stage from where it stands; True when it is finished."""
     folder = context.run.stage(stage.name)
-    settings = settings_of(context.experiment, context.run, context.fingerprint, stage)
+    settings = stage_settings(context.experiment, context.run, context.fingerprint, stage)
     if context.processes.is_main and (folder.begun or folder.finished):
         folder.begin(settings)
     context.processes.barrier()
@@ -124,30 +117,9 @@ def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal,
         trainer = assemble(context, stage, folder, stop_signal, show)
         if context.processes.is_main:  # not before it can start: settings that were refused may be mended
             folder.begin(settings)
+            if notice := notice_of_draws(folder):
+                show(notice)
         return trainer.run()
-
-
-def refuse_changes(experiment: Experiment, run: Run, manifest: Manifest) -> None:
-    """Compare the stages that were begun with what they would be now, before anything is written."""
-    for stage in experiment.stages:
-        folder = run.stage(stage.name)
-        if folder.begun:
-            folder.refuse_changes(settings_of(experiment, run, fingerprint_of(manifest), stage))
-
-
-def settings_of(experiment: Experiment, run: Run, fingerprint: str, stage: Stage) -> Json:
-    """Everything a stage's weights depend on, for the record and to refuse a change."""
-    before = run.stage(stage.from_) if stage.from_ else None
-    return {
-        "stage": stage.model_dump(mode="json", by_alias=True),
-        "train": experiment.training(stage).model_dump(mode="json"),
-        "model": experiment.model.model_dump(mode="json"),
-        "languages": experiment.languages,
-        "seed": experiment.seed,
-        "data": fingerprint,
-        "parent": before.result_digest() if before and before.finished else None,
-        **import_digests(experiment, run),
-    }
 
 
 def assemble(

@@ -19,8 +19,9 @@ from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.observers import watched
 from loopmt.workflow.parallel_stages import train_side_by_side
+from loopmt.workflow.settings import refuse_changes
 from loopmt.workflow.signals import StopSignal
-from loopmt.workflow.stages import TrainingContext, refuse_changes, train_stage
+from loopmt.workflow.stages import TrainingContext, train_stage
 
 
 class _PausedError(Exception):
@@ -65,7 +66,8 @@ def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: 
     )
     for lack in lacks(manifest.sets, experiment.languages):
         progress.say(lack)
-    refuse_changes(experiment, run, manifest)
+    for notice in refuse_changes(experiment, run, manifest):
+        progress.say(notice)
     origin = {"file": str(request.file), "set": list(request.overrides)}
     run.set_up(experiment, request.file.read_text(encoding="utf-8"), origin)
     return manifest
