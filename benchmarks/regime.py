@@ -106,7 +106,8 @@ def experiment(regime: Regime, seed: int, sizes: Sizes) -> str:
         stages.append(_stage("hand", "dual", _hand(regime.hand), sizes.later))
     if regime.letter:
         stages += _letter(*regime.letter, sizes.later)
-    return "\n".join([_head(regime, seed, sizes), *stages, *map(_compare, comparisons(regime))])
+    compared = [_compare(regime, stages) for stages in comparisons(regime)]
+    return "\n".join([_head(regime, seed, sizes), *stages, *compared])
 
 
 def comparisons(regime: Regime) -> list[tuple[str, str]]:
@@ -203,5 +204,10 @@ def _letter(one: str, other: str, updates: int) -> list[str]:
     ]
 
 
-def _compare(stages: tuple[str, str]) -> str:
-    return f'[[compare]]\nof = "{stages[0]}"\nagainst = "{stages[1]}"\n'
+def _compare(regime: Regime, stages: tuple[str, str]) -> str:
+    """Stages of Algorithm 2 train one pair of directions, and are compared on it alone."""
+    listed = ""
+    if regime.letter and "letter-half" in stages:
+        one, other = regime.letter
+        listed = f'directions = ["{one}>{other}", "{other}>{one}"]\n'
+    return f'[[compare]]\nof = "{stages[0]}"\nagainst = "{stages[1]}"\n{listed}'

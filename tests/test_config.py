@@ -218,16 +218,6 @@ REFUSED = {
         TREE + compare("multi", "none"),
         ": there is no stage 'none'; there are vanilla, longer, dual, multi.",
     ),
-    "other parent": (
-        TREE + stage("late", more='from = "longer"\nupdates = 10') + compare("late", "dual"),
-        ': compare "late" against "dual" is not fair: they differ in from (longer and vanilla). '
-        "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`.",
-    ),
-    "other shares": (
-        TREE.replace("weight = 1", "weight = 2") + compare("multi", "dual"),
-        ': compare "multi" against "dual" is not fair: they differ in supervised share of en>es (0.33 and 0.50). '
-        "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`.",
-    ),
 }
 
 

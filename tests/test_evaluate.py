@@ -112,9 +112,8 @@ def test_one_stage_at_a_time(tiny_run: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     first = evaluate([folder], dataclasses.replace(QUICK, stages=["dual"]), Silent())
     assert list(first["stages"]) == ["dual"] and first["comparisons"] == first["waiting"] == []
-    assert read_json(folder / "scorecard.json")["waiting"] == [
-        {"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}
-    ]
+    (waiting,) = read_json(folder / "scorecard.json")["waiting"]
+    assert (waiting["of"], waiting["against"], waiting["lacks"]) == ("dual", "vanilla-longer", ["vanilla-longer"])
     both = evaluate([folder], dataclasses.replace(QUICK, stages=["vanilla-longer"]), Silent())
     assert list(both["stages"]) == ["vanilla-longer"] and both["comparisons"] == both["waiting"] == []
     card = read_json(folder / "scorecard.json")
@@ -292,7 +291,7 @@ def test_a_stage_that_one_seed_lacks_is_waited_for(copied: Path, tmp_path: Path)
     shutil.rmtree(other / "stages/vanilla-longer")
     card = evaluate([copied, other], QUICK, Silent())
     assert "vanilla-longer" not in card["stages"] and card["comparisons"] == []
-    assert card["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": ["vanilla-longer"]}]
+    assert [(one["of"], one["lacks"]) for one in card["waiting"]] == [("dual", ["vanilla-longer"])]
 
 
 def test_a_stage_that_was_added_to_one_seed(copied: Path, tmp_path: Path) -> None:
@@ -323,9 +322,9 @@ def test_stages_that_share_no_direction_are_not_compared(copied: Path, capsys: p
     card, other = (scorecard(experiment, run, beam=1, samples=10) for run in runs)
     for one in (card, over_seeds(experiment, runs, [card, other], samples=10)):
         assert one["comparisons"] == []
-        assert one["waiting"] == [{"of": "dual", "against": "vanilla-longer", "lacks": []}]
+        assert [(waiting["of"], waiting["lacks"]) for waiting in one["waiting"]] == [("dual", [])]
     print_scorecard(card)
-    sentence = "dual against vanilla-longer cannot be compared: no test set has a direction that both translate"
+    sentence = "dual against vanilla-longer cannot be compared: no test set has a direction that both train"
     assert sentence in capsys.readouterr().out
     write_json(copied / "scorecard.json", card)
     assert f"{sentence}." in write_report(copied).read_text(encoding="utf-8")
@@ -336,6 +335,58 @@ def test_test_sets_of_every_stage_are_printed(judged: tuple[Path, Json], capsys:
     print_scorecard(scorecard(Run(judged[0]).experiment(), RunMeasures(1, stages), beam=1, samples=10))
     printed = capsys.readouterr().out
     assert printed.index("on news") < printed.index("on talks")
+
+
+def test_directions_that_one_stage_trains_are_left_out_and_named(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An experiment file with such a comparison is refused; a run of an older version may have one."""
+    experiment = read_checked(copied / "experiment.json", "")
+    stages = [{**one, "mix": ["en>fr"]} if one["name"] == "vanilla-longer" else one for one in experiment["stage"]]
+    write_json(copied / "experiment.json", experiment | {"stage": stages})
+    card = evaluate([copied], QUICK, Silent())
+    (one,) = card["comparisons"]
+    assert list(one["sets"]["test"]["directions"]) == one["compared"] == ["en>fr"]
+    assert one["joint"]["chrf"] == one["sets"]["test"]["directions"]["en>fr"]["chrf"]
+    assert one["excluded"] == dict.fromkeys(["en>es", "fr>en", "fr>es", "es>en", "es>fr"], "only dual trains it")
+    print_scorecard(card)
+    assert "left out: en>es, fr>en, fr>es, es>en, es>fr (only dual trains it)" in capsys.readouterr().out
+    page = write_report(copied).read_text(encoding="utf-8")
+    assert "en>es (only dual trains it)".replace(">", "&gt;") in page
+
+
+def trained(tokens: int, **state: object) -> Json:
+    spent = {path: {"rows": 1, "target_tokens": tokens, "real_rows": 1} for path in ("en>fr", "fr>en>fr", "en>es<fr")}
+    return {**STATE, "spent": spent, "seconds": {"train": 60.0, "validate": 40.0}, **state}
+
+
+def test_a_comparison_says_what_both_stages_were_trained_with(
+    judged: tuple[Path, Json], capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = Run(judged[0]).experiment()
+    stages = {
+        name: dataclasses.replace(scored(en_fr=4, fr_es=6), state=trained(tokens, update=update))
+        for name, tokens, update in (("vanilla-longer", 1000, 70), ("dual", 1100, 80))
+    }
+    card = scorecard(experiment, RunMeasures(1, stages), beam=1, samples=10)
+    (one,) = card["comparisons"]
+    assert one["budget"]["of"] == {"target_tokens": 2200 + 1100, "updates": 80, "seconds": 100}, "en>es<fr trains fr>es"
+    assert one["budget"]["against"]["target_tokens"] == 3000
+    print_scorecard(card)
+    printed = capsys.readouterr().out
+    assert "dual: 3,300 target tokens, 80 updates, 100 s; vanilla-longer: 3,000 target tokens, 70 updates" in printed
+    assert "warning: dual learnt from 10% more target tokens than vanilla-longer (3,300 and 3,000)" in printed
+    assert judged[1]["comparisons"][0]["warnings"] == [], "here the budgets are equal"
+
+
+@pytest.mark.parametrize(("tokens", "warned"), [(1049, False), (1051, True), (953, False), (951, True), (0, False)])
+def test_token_counts_may_differ_by_a_twentieth(judged: tuple[Path, Json], tokens: int, warned: bool) -> None:
+    stages = {
+        name: dataclasses.replace(scored(en_fr=4), state=trained(number))
+        for name, number in (("vanilla-longer", 1000), ("dual", tokens))
+    }
+    card = scorecard(Run(judged[0]).experiment(), RunMeasures(1, stages), beam=1, samples=10)
+    assert bool(card["comparisons"][0]["warnings"]) == warned
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_a_suggested_mix_loads_where_it_is_pasted() -> None:
             measured[number] = Verdicts(one.loop, one.right, one.home & one.right, one.right)
     weights = suggested(measured, experiment)
     assert set(weights) == set(loops)
-    mix = as_toml(weights, "vanilla", 500, [stage.name for stage in experiment.stages])
+    mix = as_toml(weights, "vanilla", 500, experiment)
     assert mix is not None
     pasted = loads(EXPERIMENT + "\n" + mix)
     stage = pasted.stage("loops")
@@ -238,7 +238,7 @@ def test_a_suggested_mix_loads_where_it_is_pasted() -> None:
     shares = supervised_shares(pasted, stage)
     assert set(shares.values()) == {1 / 3}
     assert (pasted.compare[-1].of, pasted.compare[-1].against) == ("loops", "loops-control")
-    again = as_toml(weights, "vanilla", 500, [stage.name for stage in pasted.stages])
+    again = as_toml(weights, "vanilla", 500, pasted)
     assert again is not None and loads(EXPERIMENT + mix + again).stages[-2].name == "loops-2"
 
 
@@ -246,7 +246,7 @@ def test_what_does_not_promise_or_cannot_be_fed_is_not_suggested() -> None:
     experiment = loads(EXPERIMENT, ['data.mono = { fr = "mono" }'])
     nothing = verdicts((250, 240, 250, 260), DUAL)
     assert suggested([nothing], experiment) == {}
-    assert as_toml({}, "vanilla", 500, []) is None
+    assert as_toml({}, "vanilla", 500, experiment) is None
     good, unfed = verdicts(GOOD, DUAL), verdicts(GOOD, LanguagePath.parse("fr>en>fr"))
     assert suggested([good, unfed], experiment) == {LanguagePath.parse("fr>en>fr"): 2.0}
     echo = verdicts(GOOD, LONGER)  # comes home exactly when the dual loop does

@@ -94,12 +94,23 @@ def test_the_suggested_mix_teaches_them_where_it_is_pasted() -> None:
     untrained = [zero_resource(POOR, STAR, {BACK: [0.4, 0.3, 0.5]}), zero_resource(POOR.reverse, STAR, {})]
     weights = suggest_weights({}, {}, lambda path: experiment.data.supply().lack(path) is None, untrained)
     assert weights == {ROAD: LOOPS}, "of the other nothing is known"
-    mix = as_toml(weights, "vanilla", 500, [stage.name for stage in experiment.stages])
+    mix = as_toml(weights, "vanilla", 500, experiment)
     assert mix is not None
     pasted = loads(text + "\n" + mix)
     paths = [path for _, expansion in expansions(pasted, pasted.stage("loops")) for path in expansion.paths]
     assert [path for path in paths if path.closed] == [ROAD]
     assert suggest_weights({}, {}, lambda path: False, untrained) == {}, "without Spanish text there is nothing to send"
+    assert pasted.compare == experiment.compare, "no control without loops translates fr>es"
+
+
+def test_the_suggested_comparison_is_of_what_both_train() -> None:
+    """A shared network translates a pair without bitext too, but the control never trains it."""
+    text = EXPERIMENT.replace(', "fr-es" = "bi.fr-es"', "").partition("[[compare]]")[0]
+    experiment = loads(text, ['model.sharing="all"'])
+    mix = as_toml({ROAD: LOOPS}, "vanilla", 500, experiment)
+    assert mix is not None
+    pasted = loads(text + "\n" + mix, ['model.sharing="all"'])
+    assert pasted.compare[-1].directions == ["en>fr", "en>es", "fr>en", "es>en"]
 
 
 STAGE = '[[stage]]\nname = "star"\nmix = ["en>X", "X>en"]\nupdates = 60\n'

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, plain, print_table
+from loopmt.errors import listed
 from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
 
 METRICS = {
@@ -34,8 +35,11 @@ def print_scorecard(card: dict[str, Any]) -> None:
         print_table(out, pivots, names=2)
     for comparison in card["comparisons"]:
         print_table(out, _comparison(comparison, metrics))
+        for line in _conditions(comparison):
+            out.print(plain(line), highlight=False, soft_wrap=True)
     for one in card["waiting"]:
-        out.print(plain(_waits(one)), highlight=False)
+        why = one.get("why", "is not compared yet")  # a scorecard of an older version does not say why
+        out.print(plain(f"{one['of']} against {one['against']} {why}"), highlight=False, soft_wrap=True)
     for metric in metrics:
         for signature in sorted(set(card["signatures"][metric].values())):  # unbroken, to be copied
             line = f"{METRICS[metric]}: {signature}"
@@ -53,12 +57,6 @@ def print_setbacks(below: Mapping[str, str]) -> None:
 def _sets(stages: dict[str, Any]) -> list[str]:
     """Every test set that some stage was judged on: a stage of few directions is not judged on all."""
     return list(dict.fromkeys(name for stage in stages.values() for name in stage["sets"]))
-
-
-def _waits(one: dict[str, Any]) -> str:
-    lacks = ", ".join(one["lacks"])
-    why = f"waits for {lacks}" if lacks else "cannot be compared: no test set has a direction that both translate"
-    return f"{one['of']} against {one['against']} {why}"
 
 
 def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
@@ -153,6 +151,24 @@ def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
     table.add_section()
     table.add_row("all", *_intervals(comparison["joint"], metrics), style="bold")
     return table
+
+
+def _conditions(comparison: dict[str, Any]) -> Iterator[str]:
+    """What the two stages were trained with, the directions left out, and what makes the comparison doubtful."""
+    sides = ("of", "against")
+    if "budget" in comparison:  # a scorecard of an older version has none
+        spent = "; ".join(f"{comparison[side]}: {_budget(comparison['budget'][side])}" for side in sides)
+        yield f"trained with {spent}"
+    by_reason: dict[str, list[str]] = {}
+    for hop, reason in comparison.get("excluded", {}).items():
+        by_reason.setdefault(reason, []).append(hop)
+    yield from (f"left out: {listed(hops)} ({reason})" for reason, hops in by_reason.items())
+    yield from (f"warning: {warning}" for warning in comparison.get("warnings", ()))
+
+
+def _budget(side: dict[str, float]) -> str:
+    tokens, updates, seconds = (f"{side[what]:,.0f}" for what in ("target_tokens", "updates", "seconds"))
+    return f"{tokens} target tokens, {updates} updates, {seconds} s"
 
 
 def _intervals(differences: dict[str, Any], metrics: list[str]) -> list[str]:

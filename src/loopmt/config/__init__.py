@@ -1,6 +1,17 @@
-"""Experiment files: what may be said (`schema`, `experiment`), how it is read (`load`), what must agree (`check`)."""
+"""Experiment files: what may be said (`schema`, `experiment`), how it is read (`load`), what must agree (`check`).
 
-from loopmt.config.check import expansions, spoken_hops, supervised_shares, taught_hops, tuned
+`comparison` says which comparisons of stages are fair.
+"""
+
+from loopmt.config.check import expansions, spoken_hops, taught_hops
+from loopmt.config.comparison import (
+    ComparedDirections,
+    compared_directions,
+    is_fair,
+    setting_differences,
+    supervised_shares,
+    tuned,
+)
 from loopmt.config.experiment import Experiment
 from loopmt.config.load import load, loads, validated
 from loopmt.config.schema import (
@@ -23,6 +34,7 @@ __all__ = [
     "Auto",
     "Clean",
     "Compare",
+    "ComparedDirections",
     "Data",
     "Experiment",
     "Fuse",
@@ -34,9 +46,12 @@ __all__ = [
     "Train",
     "Vocab",
     "WorldData",
+    "compared_directions",
     "expansions",
+    "is_fair",
     "load",
     "loads",
+    "setting_differences",
     "spoken_hops",
     "supervised_shares",
     "taught_hops",

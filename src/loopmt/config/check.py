@@ -1,16 +1,13 @@
-"""What no single key can say: languages, pairs, the tree of stages, fair comparisons."""
+"""What no single key can say: languages, pairs, the tree of stages. Comparisons have a module of their own."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from loopmt.config.experiment import Experiment
-from loopmt.config.schema import Compare, MixEntry, Stage
+from loopmt.config.schema import MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, expand_fed
-
-_SAME_SHARE = 0.005  # a third may be written as 0.333
 
 
 def check(experiment: Experiment) -> None:
@@ -20,7 +17,7 @@ def check(experiment: Experiment) -> None:
     for stage in experiment.stages:
         expansions(experiment, stage)
     for compare in experiment.compare:
-        _check_fair(experiment, compare)
+        experiment.stage(compare.of), experiment.stage(compare.against)
 
 
 def _check_languages(experiment: Experiment) -> None:
@@ -219,65 +216,3 @@ def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozens
                     f'stage "{stage.name}": path {path} generates {hop} by = "{setting.by}", but nothing trains {hop}: '
                     'it is an imported generator. Set by = "frozen" on that hop.'
                 )
-
-
-def _check_fair(experiment: Experiment, compare: Compare) -> None:
-    """A stage and its control may differ in the route of the synthetic text and in what the comparison names."""
-    of, against = experiment.stage(compare.of), experiment.stage(compare.against)
-    unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
-    if (of.updates, of.until) != (against.updates, against.until):
-        unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
-    one, other = experiment.training(of).model_dump(), experiment.training(against).model_dump()
-    may_differ = tuned(experiment, compare)
-    differing = [key for key in one if one[key] != other[key] and key not in may_differ]
-    unlike += [f"train.{key} ({one[key]} and {other[key]})" for key in differing]
-    unlike += _unlike_shares(experiment, of, against)
-    if unlike:
-        raise ConfigError(
-            f'compare "{compare.of}" against "{compare.against}" is not fair: they differ in {"; ".join(unlike)}. '
-            "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned`."
-        )
-
-
-def tuned(experiment: Experiment, compare: Compare) -> list[str]:
-    """Keys of [train] in which the two may differ: those that it names, and dropout where each has its usual one."""
-    stages = experiment.stage(compare.of), experiment.stage(compare.against)
-    usual = [experiment.usual_dropout(stage) for stage in stages]
-    unwritten = [experiment.training(stage).dropout for stage in stages] == usual and usual[0] != usual[1]
-    return [*compare.tuned, *(["dropout"] if unwritten and "dropout" not in compare.tuned else [])]
-
-
-def _unlike_shares(experiment: Experiment, of: Stage, against: Stage) -> list[str]:
-    """A control that has no synthetic text at all (more training only) is fair; unequal shares of it are not."""
-    if any(set(supervised_shares(experiment, stage).values()) == {1.0} for stage in (of, against)):
-        return []
-    moments = sorted({entry.from_update for stage in (of, against) for entry in stage.entries()} | {0})
-    for update in moments:
-        one, other = (supervised_shares(experiment, stage, update) for stage in (of, against))
-        for hop in sorted(one.keys() & other.keys()):
-            if abs(one[hop] - other[hop]) > _SAME_SHARE:
-                when = f" at update {update}" if len(moments) > 1 else ""
-                return [f"supervised share of {hop}{when} ({one[hop]:.2f} and {other[hop]:.2f})"]
-    return []
-
-
-def supervised_shares(experiment: Experiment, stage: Stage, update: int | None = None) -> dict[Hop, float]:
-    """Share of real pairs in each direction, once all entries have joined or at an update.
-
-    With `mix = "auto"` it is what the choice goes by, not what it comes to: while no loop of a direction is found
-    worth a share, real pairs are all of its text. No file can tell, so a comparison cannot ask for more.
-    """
-    total: dict[Hop, float] = {}
-    supervised: dict[Hop, float] = {}
-    for entry, expansion in expansions(experiment, stage):
-        if update is not None and entry.from_update > update:
-            continue
-        for hop, count in Counter(path.taught for path in expansion.paths).items():
-            weight = entry.weight * min(count, entry.per_round or count)
-            total[hop] = total.get(hop, 0.0) + weight
-            if not expansion.paths[0].generating:
-                supervised[hop] = supervised.get(hop, 0.0) + weight
-    shares = {hop: supervised.get(hop, 0.0) / weight for hop, weight in total.items()}
-    if stage.mix == "auto":  # which shares out only where there are both pairs and loops
-        return {hop: share if share in (0.0, 1.0) else stage.auto.supervised for hop, share in shares.items()}
-    return shares

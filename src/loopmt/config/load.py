@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from loopmt.config.check import check
+from loopmt.config.comparison import check_comparisons
 from loopmt.config.experiment import Experiment
 from loopmt.config.schema import Train
 from loopmt.errors import ConfigError, LoopmtError, listed
@@ -61,6 +62,7 @@ def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", n
         validated(Train, stage.train, f'{where}: stage "{stage.name}", train')
     try:
         check(experiment)
+        check_comparisons(experiment)
     except LoopmtError as error:
         raise ConfigError(f"{where}: {error}") from None
     return experiment

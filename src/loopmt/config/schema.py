@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from loopmt.errors import ConfigError
+from loopmt.errors import ConfigError, PathError
 from loopmt.path import Hop, LanguagePath, Supply
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -315,11 +315,24 @@ class Stage(Section):
 
 
 class Compare(Section):
+    """A stage and its control, which differ only in the route of the synthetic text, and train the same directions."""
+
     of: str = Field(description="the stage")
     against: str = Field(description="its control")
     tuned: list[str] = Field(
         [], description="keys of [train] in which the two may differ, because each has what is best for it"
     )
+    directions: list[str] = Field(
+        [], description='compare these directions only, as in ["en>fr"]; default: all that both stages train'
+    )
+
+    @field_validator("directions")
+    @classmethod
+    def _one_hop_each(cls, directions: list[str]) -> list[str]:
+        for direction in directions:
+            if not _is_direction(direction):
+                raise ValueError(f'{direction!r} is no direction: write one source and one target, as in "en>fr"')
+        return directions
 
     @field_validator("tuned")
     @classmethod
@@ -328,6 +341,13 @@ class Compare(Section):
             if key not in Train.model_fields:
                 raise ValueError(f"{key!r} is no key of [train]; there are {', '.join(Train.model_fields)}")
         return keys
+
+
+def _is_direction(text: str) -> bool:
+    try:
+        return len(LanguagePath.parse(text).hops) == 1
+    except PathError:
+        return False
 
 
 class Imported(Section):

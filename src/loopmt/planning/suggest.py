@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from loopmt.config import Auto
+from loopmt.config import Auto, Compare, ComparedDirections, Experiment, MixEntry, Stage, compared_directions
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.analysis import Estimate
 from loopmt.planning.forecast import DirectionForecast, training_path
@@ -62,22 +63,43 @@ def _rate(quality: Estimate | None) -> float:
     return 0.5 if quality is None or quality[0] is None else max(quality[0], 0.01)
 
 
-def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, taken: Collection[str]) -> str | None:
-    """Two stages and their comparison, valid where they are pasted; None if no loop is worth trying."""
+def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, experiment: Experiment) -> str | None:
+    """The stage, its control and their comparison, valid where they are pasted; None if no loop is worth trying.
+
+    Where the loops train only directions that no bitext does, no control without loops could be compared with them:
+    the stage comes alone.
+    """
     if not weights:
         return None
+    taken = [stage.name for stage in experiment.stages]
     name = free_name("loops", taken)
     control = free_name(f"{name}-control", taken)
     entries = [
         f'    {{ path = "{path}", weight = {weight:g} }},  # teaches {path.taught}' for path, weight in weights.items()
     ]
     head = [f'from = "{start}"', f"updates = {updates}"]
-    lines = [
-        *("[[stage]]", f'name = "{name}"', *head, "mix = [", '    "X>Y",', *entries, "]", ""),
-        *("[[stage]]", f'name = "{control}"', *head, 'mix = ["X>Y"]', ""),
-        *("[[compare]]", f'of = "{name}"', f'against = "{control}"'),
-    ]
+    lines = ["[[stage]]", f'name = "{name}"', *head, "mix = [", '    "X>Y",', *entries, "]"]
+    found = _compared(weights, start, (name, control), experiment)
+    if found.compared:
+        lines += ["", "[[stage]]", f'name = "{control}"', *head, 'mix = ["X>Y"]', ""]
+        lines += ["[[compare]]", f'of = "{name}"', f'against = "{control}"']
+    if found.compared and found.one_sided:
+        lines.append(f"directions = {json.dumps(list(map(str, found.compared)))}")
     return "\n".join(lines) + "\n"
+
+
+def _compared(
+    weights: Mapping[LanguagePath, float], start: str, names: tuple[str, str], experiment: Experiment
+) -> ComparedDirections:
+    """On which directions the suggested stage and its control can be compared."""
+    bitext = MixEntry(path="X>Y")
+    loops = [MixEntry(path=str(path), weight=weight) for path, weight in weights.items()]
+    stages = [
+        Stage(name=name, from_=start, mix=mix, updates=1)
+        for name, mix in zip(names, ([bitext, *loops], [bitext]), strict=True)
+    ]
+    known = experiment.model_copy(update={"stages": [*experiment.stages, *stages]})
+    return compared_directions(known, Compare(of=names[0], against=names[1]))
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

@@ -183,7 +183,7 @@ def _plan(
         "zero_resource": {str(one.direction): one.as_json() for one in untrained},
         "grid": _grid(round_trips, options.worth),
         "routes": {str(hop): {str(path): rate for path, rate in paths.items()} for hop, paths in quality.items()},
-        "mix": as_toml(weights, inputs.stage.name, updates, [stage.name for stage in experiment.stages]),
+        "mix": as_toml(weights, inputs.stage.name, updates, experiment),
     }
 
 

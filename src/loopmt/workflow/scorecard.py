@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
-from loopmt.config import Compare, Experiment, tuned
+from loopmt.config import Compare, Experiment, compared_directions, setting_differences, tuned
 from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
+from loopmt.workflow.budgets import budget_of, unequal_tokens
 
 _VERSION = 1
 Measures = dict[str, Statistics]  # by metric
@@ -198,21 +199,33 @@ def setbacks(comparisons: Iterable[Json]) -> dict[str, str]:
 
 
 def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: int) -> list[Json]:
-    """Those whose two stages are measured in every run, and translate a direction that both have."""
+    """Those whose two stages are measured in every run, on a direction that can be compared."""
     measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
-    return [_comparison(experiment, compare, paired, samples) for compare in ready if (paired := _duels(compare, runs))]
+    return [
+        _comparison(experiment, compare, runs, paired, samples)
+        for compare in ready
+        if (paired := _duels(experiment, compare, runs))
+    ]
 
 
 def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
-    """The comparisons that cannot be made, and the stages they lack: none, where the two share no direction."""
+    """The comparisons that cannot be made, the stages they lack, and else why not."""
     measured = _measured(runs)
     lacking = [(compare, {compare.of, compare.against} - measured) for compare in experiment.compare]
     return [
-        {"of": one.of, "against": one.against, "lacks": sorted(lacks)}
+        {"of": one.of, "against": one.against, "lacks": sorted(lacks), "why": _why_not(experiment, one, lacks)}
         for one, lacks in lacking
-        if lacks or not _duels(one, runs)
+        if lacks or not _duels(experiment, one, runs)
     ]
+
+
+def _why_not(experiment: Experiment, compare: Compare, lacks: Collection[str]) -> str:
+    if lacks:
+        return f"waits for {', '.join(sorted(lacks))}"
+    if not compared_directions(experiment, compare).compared:
+        return "cannot be compared: there is no direction that both train"
+    return "cannot be compared: no test set has a direction that both train"
 
 
 def _measured(runs: Sequence[RunMeasures]) -> set[str]:
@@ -220,7 +233,9 @@ def _measured(runs: Sequence[RunMeasures]) -> set[str]:
     return set.intersection(*(set(run.stages) for run in runs))
 
 
-def _comparison(experiment: Experiment, compare: Compare, paired: Sequence[PairedTest], samples: int) -> Json:
+def _comparison(
+    experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures], paired: Sequence[PairedTest], samples: int
+) -> Json:
     names = dict.fromkeys(paired_test.test.name for paired_test in paired)
     paths = dict.fromkeys(paired_test.test.path for paired_test in paired)
 
@@ -231,6 +246,7 @@ def _comparison(experiment: Experiment, compare: Compare, paired: Sequence[Paire
         "of": compare.of,
         "against": compare.against,
         "tuned": tuned(experiment, compare),
+        **_conditions(experiment, compare, runs),
         "joint": differences(paired),
         "sets": {
             name: {
@@ -262,13 +278,30 @@ class PairedTest:
     against: Measures
 
 
-def _duels(compare: Compare, runs: Sequence[RunMeasures]) -> list[PairedTest]:
+def _conditions(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> Json:
+    """Which directions are compared, what is left out and why, and what both stages were trained with."""
+    directions = compared_directions(experiment, compare)
+    budget = {
+        side: budget_of([run.stages[name].state for run in runs], directions.compared)
+        for side, name in (("of", compare.of), ("against", compare.against))
+    }
+    unlike = [f"they differ in {what}" for what in setting_differences(experiment, compare)]
+    return {
+        "compared": list(map(str, directions.compared)),
+        "excluded": {str(hop): reason for hop, reason in directions.excluded.items()},
+        "budget": budget,
+        "warnings": [*unequal_tokens(compare.of, compare.against, budget), *unlike],
+    }
+
+
+def _duels(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> list[PairedTest]:
+    compared = set(compared_directions(experiment, compare).compared)
     stages = [(run.seed, run.stages[compare.of].tests, run.stages[compare.against].tests) for run in runs]
     return [
         PairedTest(test, seed, of[test], against[test])
         for seed, of, against in stages
         for test in of
-        if test.direct and test in against
+        if test.direct and test in against and test.ends in compared
     ]
 
 

@@ -1,0 +1,44 @@
+"""What a stage and its control were trained with: target tokens, updates and seconds, and whether the tokens agree."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from statistics import fmean
+
+from loopmt.path import Hop, LanguagePath, Pattern
+from loopmt.run import Json
+
+SAME_TOKENS = 0.05
+"""Padding and the lengths of real sentences make the tokens of equal updates differ by up to about 2%."""
+
+
+def trained_tokens(state: Json, directions: Collection[Hop]) -> int:
+    """Target tokens that a stage learnt from in these directions."""
+    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if _taught(path) in directions)
+
+
+def _taught(path: str) -> Hop:
+    pattern = Pattern.parse(path)
+    return LanguagePath(pattern.places, pattern.backward).taught
+
+
+def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, float]:
+    """Of a stage, the mean over seeds; the tokens are those of the directions, updates and seconds of all."""
+    return {
+        "target_tokens": fmean(trained_tokens(state, directions) for state in states),
+        "updates": fmean(state["update"] for state in states),
+        "seconds": fmean(sum(state["seconds"].values()) for state in states),
+    }
+
+
+def unequal_tokens(of: str, against: str, budget: Json) -> list[str]:
+    """A warning, if one of the two learnt from more text."""
+    one, other = (budget[side]["target_tokens"] for side in ("of", "against"))
+    share = max(one, other) / min(one, other) - 1 if one and other else 0.0
+    if share <= SAME_TOKENS:
+        return []
+    more, less = (of, against) if one > other else (against, of)
+    return [
+        f"{more} learnt from {share:.0%} more target tokens than {less} ({one:,.0f} and {other:,.0f}), "
+        "so the difference is not due to the paths alone"
+    ]
