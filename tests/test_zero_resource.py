@@ -110,7 +110,9 @@ def test_the_suggested_comparison_is_of_what_both_train() -> None:
     mix = as_toml({ROAD: LOOPS}, "vanilla", 500, experiment)
     assert mix is not None
     pasted = loads(text + "\n" + mix, ['model.sharing="all"'])
-    assert pasted.compare[-1].directions == ["en>fr", "en>es", "fr>en", "es>en"]
+    assert pasted.compare[-1].directions == ["en>fr", "en>es", "fr>en", "es>en", "es>fr"], (
+        "es>fr neither of them trains"
+    )
 
 
 STAGE = '[[stage]]\nname = "star"\nmix = ["en>X", "X>en"]\nupdates = 60\n'

@@ -153,7 +153,7 @@ def _unlike_directions(found: ComparedDirections) -> Iterator[str]:
     clauses = [f"only {name} trains {', '.join(hops)}" for name, hops in by_stage.items()]
     if found.compared and clauses:
         listed = ", ".join(f'"{hop}"' for hop in found.compared)
-        fix = f"Let both train the same directions, or compare those that both train: directions = [{listed}]."
+        fix = f"Let both train the same directions, or restrict the comparison: directions = [{listed}]."
         yield f"{'; '.join(clauses)}. {fix}"
     elif not found.compared:
         yield f"{'; '.join(clauses or [_nothing(found)])}. Let both stages train the same directions."
