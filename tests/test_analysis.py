@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from conftest import ORDERS, draw_meanings, say
+from conftest import EXPERIMENT, ORDERS, draw_meanings, say
 from loopmt import theory
 from loopmt.cli import app
-from loopmt.config import Generate
+from loopmt.config import Experiment, Generate, loads
 from loopmt.errors import RunError, TheoryError
 from loopmt.evaluation.metrics import sentence_bleu
+from loopmt.files.checksums import read_checked
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.analysis import (
     Values,
@@ -46,14 +47,14 @@ from loopmt.planning.round_trips import (
     translate_round_trips,
 )
 from loopmt.progress import Silent
-from loopmt.run import Run
+from loopmt.run import Run, write_json
 from loopmt.text.moses import tokenize
 from loopmt.text.ragged import Ints
 from loopmt.text.store import Store
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import Floats, HopInput, Key, Translations
 from loopmt.translate.sentences import Sentences
-from loopmt.workflow.analyze import AnalyzeOptions, analyze, control_of, stage_pairs
+from loopmt.workflow.analyze import AnalyzeOptions, analyze, control_of, placebo_of, stage_pairs
 from loopmt.workflow.cached_translator import CachedTranslator
 
 MEANINGS = draw_meanings(60)
@@ -375,6 +376,48 @@ def test_a_stage_brings_its_parents_and_its_control(run: Path) -> None:
     assert stage_pairs(experiment, ["vanilla", "dual"]) == [("vanilla", "dual")]
     analysis = analyze(run, AnalyzeOptions(stages=["dual"], thresholds=(50.0,), beam=1, sentences=6), Silent())
     assert list(analysis["stages"]) == ["vanilla", "vanilla-longer", "dual"]
+
+
+POOR = '[[stage]]\nname = "poor"\nfrom = "vanilla"\nmix = ["fr>es"]\nupdates = 10\n\n'
+
+
+def lone(text: str) -> Experiment:
+    """An experiment without [[compare]]."""
+    return loads(text.partition("[[compare]]")[0])
+
+
+def test_a_placebo_is_a_fair_control_or_none() -> None:
+    """Its budget and its directions are those of the stage."""
+    before = EXPERIMENT.replace('[[stage]]\nname = "vanilla-longer"', f'{POOR}[[stage]]\nname = "vanilla-longer"')
+    assert placebo_of(lone(before), "dual").control == "vanilla-longer", "not the first sibling on bitext alone"
+    shorter = lone(before.replace('mix = ["X>Y"]\nupdates = 16', 'mix = ["X>Y"]\nupdates = 15'))
+    found = placebo_of(shorter, "dual")
+    assert found.control is None and all(name in found.why for name in ("dual", "poor", "vanilla-longer", "fair"))
+    less = lone(EXPERIMENT.replace('mix = ["X>Y"]\nupdates = 16', 'mix = ["en>X"]\nupdates = 16'))
+    assert placebo_of(less, "dual").control is None
+
+
+def test_the_placebo_is_told_of_what_both_stages_train(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    experiment = read_checked(copy / "experiment.json", "")
+    named = [{**experiment["compare"][0], "directions": ["en>fr", "fr>en"]}]
+    write_json(copy / "experiment.json", experiment | {"compare": named})
+    options = AnalyzeOptions(thresholds=(50.0,), beam=1, sentences=6)
+    found = analyze(copy, options, Silent())
+    assert {row["loop"][:5] for row in found["beyond_placebo"]} == {"en>fr", "fr>en"}
+    assert found["placebos"]["dual"]["control"] == "vanilla-longer" and list(found["placebos"]) == ["dual"]
+
+
+def test_a_stage_without_a_placebo_is_named(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    experiment = read_checked(copy / "experiment.json", "")
+    stages = [{**one, "updates": 15} if one["name"] == "vanilla-longer" else one for one in experiment["stage"]]
+    write_json(copy / "experiment.json", experiment | {"compare": [], "stage": stages})
+    command = ["analyze", str(copy), "--beam", "1", "--sentences", "6", "--threshold", "50"]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    assert "dual has no placebo" in shown.stdout and "vanilla-longer would not be fair" in shown.stdout
+    assert json.loads((copy / "analysis.json").read_text())["beyond_placebo"] == []
 
 
 def test_the_command_prints_tables_and_json(run: Path) -> None:

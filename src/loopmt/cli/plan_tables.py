@@ -67,6 +67,9 @@ def _print_summary(out: Console, analysis: Json, rule: str) -> None:
     for (_, before, after), rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
         if before == nearest[after] and (after in controlled or not controlled):
             print_table(out, _step_table(rows, beyond))
+    for stage, placebo in analysis.get("placebos", {}).items():  # an analysis of an older version has none
+        if placebo["control"] is None:
+            _say(out, f"{stage} has no placebo: {placebo['why']}. [[compare]] names one.")
     _say(out, _IN_SHORT)
 
 

@@ -6,11 +6,11 @@ RUN/predicted.json    the plan's word beside what happened (`--against-plan`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loopmt.config import Experiment, spoken_hops, supervised_shares
+from loopmt.config import Compare, Experiment, compared_directions, is_fair, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
 from loopmt.path import LanguagePath
 from loopmt.planning.analysis import beyond_placebo, identified, latent, observed, threshold_errors
@@ -138,6 +138,11 @@ def _analysis(wanted: RunAnalysis, judged: Judged) -> Json:
         "rules": [rule.name for rule in wanted.rules],
         "stages": {name: wanted.run.stage(name).result_digest() for name in wanted.stages},
         "pairs": [_pair_row(judged, key, before) for key, before in _keys(judged, pairs)],
+        "placebos": {
+            after: {"control": found.control, "why": found.why}
+            for after in dict.fromkeys(after for _, after in pairs if experiment.stage(after).generates)
+            for found in [placebo_of(experiment, after)]
+        },
         "beyond_placebo": list(_placebo_rows(experiment, judged, pairs)),
         "latent": list(_latent_rows(judged)),
         "identified": list(_identified_rows(judged)),
@@ -149,15 +154,35 @@ def _analysis(wanted: RunAnalysis, judged: Judged) -> Json:
 # -- which stages belong together ------------------------------------------------------------------------------
 
 
-def control_of(experiment: Experiment, name: str) -> str | None:
-    """The stage that the experiment compares a stage with; else a sibling that only trained longer on real pairs."""
+@dataclass(frozen=True)
+class Placebo:
+    """The stage that shows what training does without the loops of another stage; else why there is none."""
+
+    compare: Compare | None
+    why: str
+
+    @property
+    def control(self) -> str | None:
+        return self.compare.against if self.compare else None
+
+
+def placebo_of(experiment: Experiment, name: str) -> Placebo:
+    """What the experiment compares a stage with; else a fair control among its siblings, on bitext alone."""
     for compare in experiment.compare:
         if compare.of == name:
-            return compare.against
+            return Placebo(compare, f"the experiment compares {name} with it")
     parent = experiment.stage(name).from_
     siblings = [stage for stage in experiment.stages if parent and stage.from_ == parent and stage.name != name]
     plain = [stage.name for stage in siblings if set(supervised_shares(experiment, stage).values()) == {1.0}]
-    return plain[0] if plain else None
+    fair = [sibling for sibling in plain if is_fair(experiment, name, sibling)]
+    if fair:
+        return Placebo(Compare(of=name, against=fair[0]), "a stage from the same parent, on bitext alone")
+    unfair = f" ({', '.join(plain)} would not be fair)" if plain else ""
+    return Placebo(None, f"no other stage from {parent} differs from {name} in the loops alone{unfair}")
+
+
+def control_of(experiment: Experiment, name: str) -> str | None:
+    return placebo_of(experiment, name).control
 
 
 def stage_pairs(experiment: Experiment, stages: Sequence[str]) -> list[tuple[str, str]]:
@@ -184,13 +209,27 @@ def _pair_row(judged: Judged, key: tuple[str, str, LanguagePath, str], before: s
 
 
 def _placebo_rows(experiment: Experiment, judged: Judged, pairs: Sequence[tuple[str, str]]) -> Iterator[Json]:
+    fair = {after: _fair_loops(experiment, after) for _, after in pairs}
     for key, before in _keys(judged, pairs):
         after, name, loop, rule = key
-        control = control_of(experiment, after)
-        if control and (before, control) in pairs and (control, *key[1:]) in judged:
+        control, is_comparable = fair[after]
+        if control and is_comparable(loop) and (before, control) in pairs and (control, *key[1:]) in judged:
             values = beyond_placebo(judged[before, name, loop, rule], judged[key], judged[control, name, loop, rule])
             head = {"set": name, "before": before, "after": after, "control": control, "loop": str(loop)}
             yield {**head, "rule": rule, "values": values}
+
+
+def _fair_loops(experiment: Experiment, name: str) -> tuple[str | None, Callable[[LanguagePath], bool]]:
+    """The placebo of a stage, and which loops it can be set against on.
+
+    The gain is of the loop's first hop, so the two must be compared on that; no other hop may be trained by one alone.
+    """
+    compare = placebo_of(experiment, name).compare
+    if compare is None:
+        return None, lambda loop: False
+    found = compared_directions(experiment, compare)
+    compared, one_sided = set(found.compared), set(found.one_sided)
+    return compare.against, lambda loop: loop.hops[0] in compared and one_sided.isdisjoint(loop.hops)
 
 
 def _latent_rows(judged: Judged) -> Iterator[Json]:
