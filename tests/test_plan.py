@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from conftest import EXPERIMENT
 from loopmt.cli import app
 from loopmt.cli.plan_tables import print_plan
-from loopmt.config import Experiment, expansions, loads, supervised_shares
+from loopmt.config import Experiment, expansions, is_fair, loads, supervised_shares
 from loopmt.errors import DataError, TheoryError
+from loopmt.files.checksums import read_checked
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.analysis import before_training
 from loopmt.planning.forecast import (
@@ -35,6 +36,7 @@ from loopmt.planning.forecast import (
 from loopmt.planning.round_trips import Bools, Verdicts, loops_of
 from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.progress import Silent
+from loopmt.run import write_json
 from loopmt.workflow.analyze import AnalyzeOptions, analyze
 from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan
 
@@ -284,6 +286,7 @@ def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: Path) 
     assert json.loads((run / "plan.json").read_text()) == made
     assert sorted(path.name for path in (run / "stages").iterdir()) == before, "the pilots have a folder of their own"
     assert made["stage"] == "vanilla" and len(made["directions"]) == 6
+    assert made["pilot_settings"] == {"updates": 8, "dropout": 0.0}
     for direction, outlook in made["directions"].items():
         assert [loop["loop"].count(">") for loop in outlook["loops"]] == [2, 3]
         assert all(loop["loop"].startswith(direction) and loop["verdict"] in VERDICTS for loop in outlook["loops"])
@@ -307,6 +310,25 @@ def test_pilots_have_the_shares_of_a_suggested_mix(run: Path) -> None:
             total = sum(entry.weight for entry, other in zip(entries, taught, strict=True) if other == hop)
             assert total == pytest.approx(LOOPS), "two thirds, where bitext weighs 1"
         assert max((entry.path.count(">") for entry in entries), default=0) == length
+
+
+def test_pilots_and_their_control_have_the_same_settings(run: Path, tmp_path: Path) -> None:
+    """In preset tiny a stage with loops has dropout 0.2 where bitext alone has the model's."""
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    values = read_checked(copy / "experiment.json", "")
+    write_json(copy / "experiment.json", values | {"model": values["model"] | {"dropout": 0.3}})
+    inputs = PlanInputs.open(copy, PlanOptions(sentences=4))
+    pilots = list(pilot_stages(inputs, 8).values())
+    known = inputs.experiment.model_copy(update={"stages": [*inputs.experiment.stages, *pilots]})
+    assert {known.training(stage).dropout for stage in pilots} == {0.2}
+    assert all(is_fair(known, stage.name, pilots[0].name) for stage in pilots[1:])
+
+
+def test_a_plan_says_what_its_pilots_share(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(run, PlanOptions(beam=1, sentences=20), Silent())
+    assert made["pilot_settings"] is None
+    print_plan({**made, "pilot_settings": {"updates": 1000, "dropout": 0.2}})
+    assert "All pilots and their control: 1,000 updates, dropout 0.2." in capsys.readouterr().out
 
 
 def asked(run: Path, *more: str) -> str:

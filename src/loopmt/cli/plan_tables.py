@@ -114,6 +114,8 @@ def print_plan(plan: Json, everything: bool = False) -> None:
     out = console()
     print_table(out, _loop_table(plan, everything), names=2)
     _say(out, f"{_TAUGHT_BY} {_BREAK_EVEN}" if everything else _TAUGHT_BY)
+    if pilots := plan.get("pilot_settings"):
+        _say(out, f"All pilots and their control: {pilots['updates']:,} updates, dropout {pilots['dropout']:g}.")
     for reason, loops in _reasons(plan).items():
         _say(out, f"{', '.join(loops)}: {reason}")
     if weak := too_weak(plan["grid"]):

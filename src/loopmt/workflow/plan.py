@@ -6,7 +6,8 @@ RUN/plan.json     signal, headroom, predicted gains and verdict of every loop; a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -179,6 +180,7 @@ def _plan(
         "threshold": rule.threshold if isinstance(rule, ThresholdRule) else None,
         "worth": options.worth,
         "pilot_updates": options.pilot,
+        "pilot_settings": pilots.settings,
         "directions": {str(direction): outlook.as_json() for direction, outlook in found.items()},
         "zero_resource": {str(one.direction): one.as_json() for one in untrained},
         "grid": _grid(round_trips, options.worth),
@@ -209,6 +211,8 @@ class PilotResults:
 
     over_none: dict[LanguagePath, Pilot]
     over_dual: dict[LanguagePath, Pilot]
+    settings: Json | None = None
+    """What all pilots and their control share."""
 
 
 def train_pilots(
@@ -232,7 +236,8 @@ def train_pilots(
             and inputs.fed(training_path(before.loop))
         }
 
-    return PilotResults(against(0), against(2))
+    settings = {"updates": updates, "dropout": pilot_dropout(inputs.experiment, stages[0])}
+    return PilotResults(against(0), against(2), settings)
 
 
 def pilot_stages(inputs: PlanInputs, updates: int) -> dict[int, Stage]:
@@ -240,11 +245,13 @@ def pilot_stages(inputs: PlanInputs, updates: int) -> dict[int, Stage]:
     paths = [path for path in map(training_path, inputs.loops) if inputs.fed(path)]
     short = [path for path in paths if len(path.hops) == 2]
     longer = [path for path in paths if len(path.hops) > 2]
-    mixes = {0: ("pilot-control", []), 2: ("pilot-dual", _entries(short, LOOPS))}
-    both = _entries(short, LOOPS / 2) + _entries(longer, LOOPS / 2)
-    mixes[3] = ("pilot-longer", both if longer else [])
+    mixes = {
+        0: ("pilot-control", []),
+        2: ("pilot-dual", _entries([short])),
+        3: ("pilot-longer", _entries([short, longer]) if longer else []),
+    }
     taken = [stage.name for stage in inputs.experiment.stages]
-    return {
+    stages = {
         length: Stage(
             name=free_name(name, taken),
             from_=inputs.stage.name,
@@ -255,14 +262,36 @@ def pilot_stages(inputs: PlanInputs, updates: int) -> dict[int, Stage]:
         for length, (name, loops) in mixes.items()
         if loops or not length
     }
+    return _with_same_dropout(inputs.experiment, stages)
 
 
-def _entries(paths: Sequence[LanguagePath], weight: float) -> list[MixEntry]:
-    """The paths that teach a direction share its weight."""
-    count: dict[Hop, int] = {}
-    for path in paths:
-        count[path.taught] = count.get(path.taught, 0) + 1
-    return [MixEntry(path=str(path), weight=weight / count[path.taught]) for path in paths]
+def _with_same_dropout(experiment: Experiment, stages: Mapping[int, Stage]) -> dict[int, Stage]:
+    """Every pilot and the control have the dropout of the stage that is planned, which has loops."""
+    dropout = pilot_dropout(experiment, stages[max(stages)])
+    return {
+        length: stage.model_copy(update={"train": {**stage.train, "dropout": dropout}})
+        for length, stage in stages.items()
+    }
+
+
+def pilot_dropout(experiment: Experiment, stage: Stage) -> float:
+    dropout = experiment.training(stage).dropout
+    return experiment.model.dropout if dropout is None else dropout
+
+
+def _entries(kinds: Sequence[Sequence[LanguagePath]]) -> list[MixEntry]:
+    """The paths to a direction weigh LOOPS together; kinds of loops share it alike, and so do the paths of a kind."""
+    by_hop = [Counter(path.taught for path in paths) for paths in kinds]
+
+    def weight(path: LanguagePath, count: Counter[Hop]) -> float:
+        present = sum(path.taught in one for one in by_hop)
+        return LOOPS / present / count[path.taught]
+
+    return [
+        MixEntry(path=str(path), weight=weight(path, count))
+        for paths, count in zip(kinds, by_hop, strict=True)
+        for path in paths
+    ]
 
 
 def _shadow(inputs: PlanInputs, stages: Sequence[Stage], folder: Path) -> Run:
