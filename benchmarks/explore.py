@@ -299,7 +299,7 @@ def _seconds(folder: StageFolder) -> Json | None:
 def _table(rows: Sequence[Json], notes: dict[str, str], names: Sequence[str]) -> str:
     lines = [f"{'stage':{_WIDE}}   best   last   gain update   validation BLEU, mean of directions"]
     for row in rows:
-        gain = "" if row["gain"] is None else f"{row['gain']:+.2f}"
+        gain = "" if row["gain"] is None else f"{row['gain']:+z.2f}"
         took = "under way" if row["seconds"] is None else f"{sum(row['seconds'].values()):.0f} s"
         bleu = f"{row['best']:6.2f} {row['last']:6.2f} {gain:>6}"
         lines.append(f"{row['stage']:{_WIDE}} {bleu} {row['update']:6}   {took}")

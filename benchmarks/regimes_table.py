@@ -141,7 +141,7 @@ def _difference(scores: Json | None) -> str:
     if scores is None:
         return "-"
     found = scores["accuracy"]
-    return f"{found['difference']:+.3f} ({found['low']:+.3f} to {found['high']:+.3f})"
+    return f"{found['difference']:+z.3f} ({found['low']:+z.3f} to {found['high']:+z.3f})"
 
 
 def _worse(one: Json) -> str:

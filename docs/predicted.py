@@ -123,8 +123,8 @@ def line(row: Row) -> str:
 
 def shown(estimate: list[float | None], sign: str = "") -> str:
     value, low, high = estimate
-    centre = "-" if value is None else f"{value:{sign}.3f}"
-    return centre if value is None or low is None else f"{centre} ({low:{sign}.3f} to {high:{sign}.3f})"
+    centre = "-" if value is None else f"{value:{sign}z.3f}"
+    return centre if value is None or low is None else f"{centre} ({low:{sign}z.3f} to {high:{sign}z.3f})"
 
 
 def draw(rows: list[Row], file: Path) -> None:

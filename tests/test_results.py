@@ -81,7 +81,7 @@ def stage_cell(found: Json, paths: Iterable[str] | None) -> str:
 
 def difference(one: Json, sign: int = 1) -> str:
     low, high = sorted(sign * one[end] for end in ("low", "high"))
-    return f"{sign * one['difference']:+.2f} ({low:+.2f} to {high:+.2f})"
+    return f"{sign * one['difference']:+z.2f} ({low:+z.2f} to {high:+z.2f})"
 
 
 def column(head: str, text: str) -> tuple[str, tuple[str, ...] | None] | None:
@@ -212,7 +212,7 @@ def test_the_readme_has_the_main_table_of_the_raw_files() -> None:
     for hop, *cells in directions:
         assert cells[:3] == [f"{one['directions'][hop]['multi_bleu']:.2f}" for one in sets]
     vanilla, dual, auto = (one["mean"]["multi_bleu"] for one in sets)
-    assert gains[1:4] == ["", f"{dual - vanilla:+.2f}", f"{auto - dual:+.2f}"]
+    assert gains[1:4] == ["", f"{dual - vanilla:+z.2f}", f"{auto - dual:+z.2f}"]
     over = (
         comparison("europarl-48k", *pair)["test"]["joint"]
         for pair in (("dual", "vanilla-longer"), ("auto", "dual-longer"))

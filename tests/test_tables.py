@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,7 +13,10 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 from loopmt.cli import app
+from loopmt.cli.score_tables import print_scorecard
 from loopmt.cli.tables import console, number_table, print_table
+
+PACKAGE = Path(__file__).parents[1] / "src" / "loopmt"
 
 
 def shown(table: Table, width: int, names: int = 1) -> list[str]:
@@ -44,6 +50,28 @@ def test_a_heading_is_broken_after_a_hyphen_before_the_table_is() -> None:
     lines = shown(table, 80)
     assert sum("en>fr" in line for line in lines) == 1 and max(map(len, lines)) <= 80
     assert "vanilla-" in lines[2] and "longer" in lines[3] and "vanilla-longer" in shown(table, 90)[1]
+
+
+TINY: dict[str, Any] = {"difference": -0.001, "low": -0.004, "high": -0.0, "p_value": 0.9, "of": -0.001, "against": 0.0}
+
+
+def test_no_number_is_a_negative_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = dict.fromkeys(("multi_bleu", "chrf"), TINY)
+    scores = {"multi_bleu": -0.001, "chrf": -0.002, "sentences": 3}
+    stage = {"sets": {"test": {"directions": {"en>fr": scores}, "mean": scores}}, "mean": scores}
+    comparison: dict[str, Any] = {"of": "b", "against": "a", "joint": metrics, "sets": {"test": {"joint": metrics}}}
+    comparison["sets"]["test"]["directions"] = {"en>fr": metrics}
+    signatures = {metric: {"fr": "s"} for metric in metrics}
+    card = {"stages": {"a": stage, "b": stage}, "comparisons": [comparison], "waiting": [], "signatures": signatures}
+    print_scorecard({**card, "seeds": [1]})
+    printed = capsys.readouterr().out
+    assert "+0.00 (+0.00 to +0.00)" in printed and "-0.0" not in printed
+
+
+def test_signed_numbers_of_every_table_have_no_negative_zero() -> None:
+    files = [file for folder in ("cli", "planning", "report", "workflow") for file in (PACKAGE / folder).glob("*.py")]
+    signed = {file.name: re.findall(r":\+\.\d[f%]", file.read_text(encoding="utf-8")) for file in files}
+    assert len(files) > 50 and {name for name, found in signed.items() if found} == set(), "write :+z.2f"
 
 
 def test_a_title_is_as_wide_as_the_terminal_and_says_what_goes_on() -> None:

@@ -99,7 +99,7 @@ def _gains(card: dict[str, Any]) -> Table:
         cells = []
         for metric in _SHOWN:
             one = comparison["joint"][metric]
-            form = "{:+.3f} ({:+.3f} to {:+.3f})" if metric == "accuracy" else "{:+.2f} ({:+.2f} to {:+.2f})"
+            form = "{:+z.3f} ({:+z.3f} to {:+z.3f})" if metric == "accuracy" else "{:+z.2f} ({:+z.2f} to {:+z.2f})"
             cells.append(form.format(one["difference"], one["low"], one["high"]))
         table.add_row(comparison["of"], comparison["against"], *cells)
     return table
@@ -114,5 +114,5 @@ def _theory(rows: list[dict[str, Any]]) -> Table:
     )
     for row in rows:
         numbers = [row[name] for name in ("before", "after", "exact_formula", "theorem1")]
-        table.add_row(row["loop"], *[f"{number:.4f}" for number in numbers])
+        table.add_row(row["loop"], *[f"{number:z.4f}" for number in numbers])
     return table

@@ -108,6 +108,6 @@ def _print_parities(parities: list[Parity]) -> None:
             f"{parity.agreement:.1%}" + (f" (+{parity.ties} ties)" if parity.ties else ""),
             "-" if parity.logits is None else f"{parity.logits:.1e}",
             "-" if parity.bleu is None else f"{parity.bleu:.2f}",
-            "-" if parity.bleu_difference is None else f"{parity.bleu_difference:+.2f}",
+            "-" if parity.bleu_difference is None else f"{parity.bleu_difference:+z.2f}",
         )
     print_table(console(), table)

@@ -41,8 +41,8 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
     print_table(out, _overview_table(found))
     for one in found["comparisons"]:
         bleu = one["multi_bleu"]
-        interval = f"({bleu['low']:+.2f} to {bleu['high']:+.2f}), p = {bleu['p_value']:.3f}"
-        line = f"{one['of']} against {one['against']}: {bleu['difference']:+.2f} BLEU {interval}"
+        interval = f"({bleu['low']:+z.2f} to {bleu['high']:+z.2f}), p = {bleu['p_value']:.3f}"
+        line = f"{one['of']} against {one['against']}: {bleu['difference']:+z.2f} BLEU {interval}"
         out.print(plain(line), highlight=False)
     print_setbacks(found["setbacks"])
     typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
@@ -88,7 +88,7 @@ def _counted(shown: str, directions: int | None) -> str:
 
 
 def _shown(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else f"{value:z.{digits}f}"
 
 
 def doctor(as_json: JsonOption = False) -> None:

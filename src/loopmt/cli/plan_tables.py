@@ -143,10 +143,10 @@ def _say(out: Console, text: str) -> None:
 
 def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
     value, low, high = estimate
-    centre = "-" if value is None else f"{float(value):{'+' if sign else ''}.3f}"
+    centre = "-" if value is None else f"{float(value):{'+' if sign else ''}z.3f}"
     if low is None or value is None:
         return centre
-    return f"{centre} ({float(low):.2f} to {float(high):.2f})"
+    return f"{centre} ({float(low):z.2f} to {float(high):z.2f})"
 
 
 def _grouped(rows: Iterable[Json], rule: str | None, keys: tuple[str, ...]) -> Iterator[tuple[list[str], list[Json]]]:
@@ -193,7 +193,7 @@ def _print_paper(out: Console, tables: Json) -> None:
 
 def _two(value: float | str | None) -> str:
     """JSON has no infinity: it comes as a word."""
-    return "-" if value is None else f"{float(value):.2f}"
+    return "-" if value is None else f"{float(value):z.2f}"
 
 
 def _threshold_table(rows: Sequence[Json]) -> Table:
@@ -216,7 +216,7 @@ def _threshold_table(rows: Sequence[Json]) -> Table:
 
 def _mean(values: Iterable[float | None]) -> str:
     known = [value for value in values if value is not None]
-    return f"{sum(known) / len(known):.3f}" if known else "-"
+    return f"{sum(known) / len(known):z.3f}" if known else "-"
 
 
 # -- the plan's tables -----------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def _loop_table(plan: Json, everything: bool) -> Table:
 
 def _all_numbers(loop: Json) -> list[str]:
     measured = [_shown(loop["values"][name]) for name in ("p", "M")]
-    return [*measured, *(f"{bound:+.3f}" for bound in loop["bracket"]), _two(loop["values"]["breakeven"][0])]
+    return [*measured, *(f"{bound:+z.3f}" for bound in loop["bracket"]), _two(loop["values"]["breakeven"][0])]
 
 
 def _predicted(pilot: Json | None) -> str:

@@ -65,7 +65,7 @@ def _print_tables(result: Scores, against: Path | None) -> None:
     differences = Table("metric", "other", "difference", "95% interval", "p", title=plain(f"against {against}"))
     for name in names:
         other = others[name]
-        interval = f"{other['low']:+.2f} to {other['high']:+.2f}"
-        row = (f"{other['score']:.2f}", f"{other['difference']:+.2f}", interval, f"{other['p_value']:.3f}")
+        interval = f"{other['low']:+z.2f} to {other['high']:+z.2f}"
+        row = (f"{other['score']:.2f}", f"{other['difference']:+z.2f}", interval, f"{other['p_value']:.3f}")
         differences.add_row(TITLES[name], *row)
     console().print(differences)

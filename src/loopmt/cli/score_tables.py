@@ -90,7 +90,7 @@ def _pivot(metric: str, scores: dict[str, Any]) -> str:
     """A way through other languages, and by how much it is better than the direct one."""
     over = scores.get("over_direct", {}).get(metric, {}).get("difference")
     digits = 3 if metric in _FINE else 2
-    return _number(metric, scores.get(metric)) + (f" ({over:+.{digits}f})" if over is not None else "")
+    return _number(metric, scores.get(metric)) + (f" ({over:+z.{digits}f})" if over is not None else "")
 
 
 def _pivots(stages: dict[str, Any]) -> Table:
@@ -177,8 +177,8 @@ def _intervals(differences: dict[str, Any], metrics: list[str]) -> list[str]:
 
 def _interval(metric: str, differences: dict[str, Any]) -> str:
     one, digits = differences[metric], 3 if metric in _FINE else 2
-    return f"{one['difference']:+.{digits}f} ({one['low']:+.{digits}f} to {one['high']:+.{digits}f})"
+    return f"{one['difference']:+z.{digits}f} ({one['low']:+z.{digits}f} to {one['high']:+z.{digits}f})"
 
 
 def _number(metric: str, value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}" if metric in _FINE else f"{value:.2f}"
+    return "-" if value is None else f"{value:z.3f}" if metric in _FINE else f"{value:z.2f}"

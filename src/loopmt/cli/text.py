@@ -140,7 +140,7 @@ def _watched() -> Progress:
 def _lines(found: list[list[Candidate]], start: int, numbered: bool) -> Iterator[str]:
     for number, candidates in enumerate(found, start + 1):
         if numbered:
-            yield from (f"{number}\t{one.score:.4f}\t{one.text}\n" for one in candidates)
+            yield from (f"{number}\t{one.score:z.4f}\t{one.text}\n" for one in candidates)
         else:
             yield candidates[0].text + "\n"
 

@@ -169,7 +169,7 @@ def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
     right = sum(pilot.trained[name][0] or 0.0 for name in ("alpha", "kappa"))
     placebo = sum(pilot.control[name][0] or 0.0 for name in ("alpha", "kappa"))
     what = (
-        f"the pilot predicts {gain:+.1%} over its control ({low:+.1%} to {high:+.1%}); "
+        f"the pilot predicts {gain:+z.1%} over its control ({low:+z.1%} to {high:+z.1%}); "
         f"{right:.0%} of lost sentences ended right, {placebo:.0%} in the control, {_break_even(values)} before."
     )
     return ("helps" if low > 0 else "likely harmful"), what

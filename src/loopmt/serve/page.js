@@ -132,6 +132,11 @@ function confidence(translation) {
     element("span", { className: "quiet" }, drawn));
 }
 
+// Two decimals with a true minus sign, and none before a zero.
+function decimal(value) {
+  return (Math.round(value * 100) / 100 || 0).toFixed(2).replace("-", "−");
+}
+
 function drawAnswer(answer, text, wanted) {
   const translation = answer.translations[0];
   const languages = answer.path.split(">");
@@ -141,7 +146,7 @@ function drawAnswer(answer, text, wanted) {
   if (translation.ways && languages[0] !== languages.at(-1)) parts.push(confidence(translation));
   if (wanted > 1) {
     const items = translation.nbest.map((one) => element("li", {}, speech("span", languages.at(-1), one.text), " ",
-      element("span", { className: "quiet" }, `log-probability ${one.score.toFixed(2).replace("-", "−")}`)));
+      element("span", { className: "quiet" }, `log-probability ${decimal(one.score)}`)));
     parts.push(element("h2", {}, "Best translations"), element("ol", { className: "nbest" }, ...items));
   }
   if (translation.ways?.length) {

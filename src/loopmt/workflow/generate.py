@@ -205,7 +205,7 @@ class GenerationJob:
             "dropped": dict(dropped),
             "sources": list(map(one_line, rollout.text.take(kept).texts)),
             "targets": list(map(one_line, targets.texts)),
-            "scores": [f"{self.path}\t{score:.4f}" for score in rollout.scores[kept]],
+            "scores": [f"{self.path}\t{score:z.4f}" for score in rollout.scores[kept]],
         }
 
     # -- putting together ------------------------------------------------------------------------------------
