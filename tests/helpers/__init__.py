@@ -1,0 +1,1 @@
+"""What several tests share: corpora, checkpoints, servers. Fixtures are in `conftest.py`."""

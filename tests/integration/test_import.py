@@ -1,0 +1,443 @@
+"""What comes in from Hugging Face: a start that carries over, or a generator that speaks text. Made here, offline."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from helpers.checkpoints import experiment_text, imported_as, make_m2m, make_opus, pieces_of
+from loopmt.cli import app
+from loopmt.config import Generate, loads
+from loopmt.distributed import Processes
+from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError
+from loopmt.evaluation.validation import held_out, loss_by_hop
+from loopmt.path import Hop, LanguagePath
+from loopmt.pretrained.checkpoint import Imported, ImportOptions
+from loopmt.pretrained.generator import HuggingFaceGenerator
+from loopmt.pretrained.start import check_fits, starting_weights
+from loopmt.pretrained.weight_names import from_hugging_face
+from loopmt.progress import Silent
+from loopmt.run import Run
+from loopmt.text.ragged import Ragged
+from loopmt.text.vocab import Vocab
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import HopInput
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import Rollout, generate_along
+from loopmt.workflow.dry_run import describe
+from loopmt.workflow.export import ExportOptions as ExportWish
+from loopmt.workflow.export import export
+from loopmt.workflow.importing import direction, import_translator
+from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.stages import TrainingContext
+from loopmt.workflow.train import TrainOptions, prepare_run, train
+
+transformers = pytest.importorskip("transformers", reason="imported translators need `transformers`")
+
+EN_FR = Hop("en", "fr")
+TEXTS = ["The red cat sees the old dog today.", "Never.", "The small bird likes the kind king often."]
+LIMITS = DecodeLimits(growth=0, extra=20)
+GREEDY = Generate(how="greedy", by="frozen")
+SHAPE = {"layers": 1, "decoder_layers": 1, "width": 32, "feed_forward": 64, "heads": 2}
+
+
+# -- checkpoints of the public shapes ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def text(tiny_experiment_file: Path) -> Path:
+    return tiny_experiment_file.parent / "text"
+
+
+@pytest.fixture(scope="module")
+def opus(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_opus(text, tmp_path_factory.mktemp("opus"))
+
+
+@pytest.fixture(scope="module")
+def m2m(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_m2m(text, tmp_path_factory.mktemp("m2m"))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], TrainOptions]:
+    def write(content: str) -> TrainOptions:
+        (tmp_path / "exp.toml").write_text(content, encoding="utf-8")
+        return TrainOptions(tmp_path / "exp.toml", tmp_path / "run")
+
+    return write
+
+
+def site_of(request: TrainOptions) -> TrainingContext:
+    run, _ = prepare_run(request, Silent())
+    return TrainingContext.open(run, torch.device("cpu"), Processes())
+
+
+def fresh(context: TrainingContext) -> NetworkStack:
+    translators = context.networks(context.experiment.stages[0])
+    translators.start_fresh(1)
+    return translators
+
+
+def said_by(generator: HuggingFaceGenerator, texts: Sequence[str], how: Generate, key: int) -> list[tuple[str, bool]]:
+    """Each translation, and whether it ended by itself."""
+    (hop,) = generator.hops
+    (found,) = generator.generate([HopInput(hop, Sentences(None, hop.source, texts=texts))], how, LIMITS, (key,))
+    return list(zip(found.sentences.texts, found.ended.tolist(), strict=True))
+
+
+# -- generators --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)], ids=["greedy", "beam"])
+def test_a_generator_says_what_the_checkpoint_says(how: Generate, opus: Path, tmp_path: Path) -> None:
+    imported = import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
+    said = said_by(HuggingFaceGenerator(imported, "cpu"), TEXTS, how, 1)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(opus), local_files_only=True)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(str(opus), local_files_only=True)
+    for text, (found, _) in zip(TEXTS, said, strict=True):
+        beams = how.beam if how.how == "beam" else 1
+        ids = model.generate(
+            **tokenizer([text], return_tensors="pt"), num_beams=beams, max_length=None, max_new_tokens=20
+        )
+        assert found == tokenizer.decode(ids[0], skip_special_tokens=True)
+    assert not any(ended for _, ended in said), "the end was forced into the last place"
+    assert len({found for found, _ in said}) > 1, "a checkpoint that always says the same shows little"
+
+
+def test_sampling_is_keyed_and_leaves_the_global_generator_alone(opus: Path, tmp_path: Path) -> None:
+    generator = HuggingFaceGenerator(import_translator(opus, tmp_path / "run", ImportOptions(EN_FR)), "cpu")
+    how = Generate(how="sample", top_k=8, temperature=1.0)
+    before = torch.random.get_rng_state()
+    first, again, other = (said_by(generator, TEXTS, how, key) for key in (1, 1, 2))
+    assert first == again != other
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert said_by(generator, [], how, 1) == []
+
+
+def test_a_hop_with_another_vocabulary_passes_text(
+    opus: Path, text: Path, write: Callable[[str], TrainOptions]
+) -> None:
+    mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }'
+    context = site_of(write(experiment_text(text, imported=imported_as("generator"), mix=mix)))
+    imported = import_translator(opus, context.run.folder, ImportOptions(EN_FR))
+    translators = fresh(context)
+    assert translators.hops == (Hop("fr", "en"),)
+    start = Sentences(context.vocab, "en", ids=Ragged.of(context.vocab.encode(TEXTS, "en")))
+    rollout = Rollout(LanguagePath.parse("en>fr>en"), [Generate(by="frozen", how="greedy")], start)
+    generate_along(context.translators(translators), [rollout], LIMITS, (1,))
+    said = said_by(HuggingFaceGenerator(imported, "cpu"), TEXTS, GREEDY, 0)
+    expected = context.vocab.encode([text for text, _ in said], "fr")
+    assert [row.tolist() for row in rollout.text.ids.rows()] == expected
+    with pytest.raises(PathError, match="there is no translator en>fr"):
+        live = Rollout(rollout.path, [Generate()], start)
+        generate_along(context.translators(translators), [live], LIMITS, (1,))
+
+
+def test_a_loop_is_trained_on_a_frozen_generator(
+    exported: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
+) -> None:
+    """fr>en learns from monolingual English through a translator that no stage trains; twice the same, bit for bit."""
+    mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "sample", top_k = 8 } }'
+    request = write(experiment_text(text, imported=imported_as("generator"), mix=mix))
+    weights = []
+    for name in ("one", "two"):
+        here = TrainOptions(request.file, tmp_path / name)
+        import_translator(exported / "en-fr", tmp_path / name, ImportOptions(EN_FR))
+        assert train(here, Silent())
+        weights.append(Run.open(tmp_path / name).stage("first").result_digest())
+    assert weights[0] == weights[1]
+    record = json.loads((tmp_path / "one" / "stages" / "first" / "stage.json").read_text(encoding="utf-8"))
+    assert record["imported"]["en>fr"][0] == "generator"
+
+
+def test_a_multilingual_model_is_told_its_languages(m2m: Path, tmp_path: Path) -> None:
+    options = ImportOptions(EN_FR, source_code="en", target_code="fr")
+    imported = import_translator(m2m, tmp_path / "run", options)
+    assert imported.options == options and not imported.model and "m2m_100 is another network" in imported.unfit
+    generator = HuggingFaceGenerator(imported, "cpu")
+    assert len(said_by(generator, TEXTS, GREEDY, 1)) == len(TEXTS)
+    tokenizer = generator._tokenizer
+    assert generator._target == {"forced_bos_token_id": tokenizer.get_lang_id("fr")}
+    assert tokenizer("a").input_ids[0] == tokenizer.get_lang_id("en")
+    with pytest.raises(LoopmtError, match="does not know the language code xx"):
+        import_translator(m2m, tmp_path / "other", ImportOptions(EN_FR, source_code="en", target_code="xx"))
+
+
+# -- starts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    export(tiny_run, ExportWish("hf", folder / "hf", "vanilla", sentences=2), Silent())
+    return folder / "hf"
+
+
+def test_our_own_export_comes_back_weight_for_weight(exported: Path, tiny_run: Path, tmp_path: Path) -> None:
+    run = Run.open(tiny_run)
+    experiment = run.experiment()
+    translators = NetworkStack(experiment.model, Vocab.load(tiny_run / "vocab"), (EN_FR,), torch.device("cpu"))
+    translators.start_fresh(5)
+    imported = import_translator(exported / "en-fr", tmp_path / "run", ImportOptions(EN_FR))
+    assert imported.model == {"norm": "post", "activation": "relu", **SHAPE}
+    assert translators.load(starting_weights(imported, translators, EN_FR), strict=False) == []
+    result = run.stage("vanilla").result().tensors["weights"]
+    for name, tensor in translators.named().items():
+        same = (tensor == result[name]).flatten(1).all(1) if tensor.dim() == 2 else tensor == result[name]
+        tags = slice(3, 3 + len(experiment.languages) + 1) if "embed" in name or "output" in name else slice(0)
+        same[tags] = True  # tags start fresh
+        assert same.all(), name
+
+
+def test_a_start_survives_another_vocabulary(exported: Path, text: Path, write: Callable[[str], TrainOptions]) -> None:
+    """Not all subwords are the same, yet a validation loss far below that of fresh weights is left."""
+    context = site_of(write(experiment_text(text, vocab=330)))
+    translators = fresh(context)
+    imported = import_translator(exported / "en-fr", context.run.folder, ImportOptions(EN_FR))
+    sets = held_out(context.store, translators.hops, context.vocab, "valid", 40)
+    before = loss_by_hop(translators, sets)["en>fr"]
+    translators.load(starting_weights(imported, translators, EN_FR), strict=False)
+    after = loss_by_hop(translators, sets)["en>fr"]
+    assert after < 0.7 * before
+
+
+def test_a_pilot_has_the_imports_of_its_run(
+    exported: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
+) -> None:
+    request = write(experiment_text(text, imported=imported_as("start")))
+    import_translator(exported / "en-fr", tmp_path / "run", ImportOptions(EN_FR))
+    assert train(request, Silent())
+    made = plan(tmp_path / "run", PlanOptions(beam=1, sentences=4, pilot=2), Silent())
+    assert all(one["pilot"] for outlook in made["directions"].values() for one in outlook["loops"])
+
+
+def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[str], TrainOptions]) -> None:
+    request = write(experiment_text(text, model='activation = "swish"', imported=imported_as("start")))
+    context = site_of(request)
+    imported = import_translator(opus, context.run.folder, ImportOptions(EN_FR))
+    translators = fresh(context)
+    found = starting_weights(imported, translators, EN_FR)
+    theirs = load_file(opus / "model.safetensors")
+    for name, tensor in from_hugging_face(context.experiment.model, theirs).items():
+        assert torch.equal(found[f"en>fr/{name}"], tensor)
+    ids = json.loads((opus / "vocab.json").read_text(encoding="utf-8"))
+    ours = pieces_of(context.vocab.models["en"])
+    embed, table = found["en>fr/embed"], theirs["model.shared.weight"]
+    shared = [piece for piece in ours[7:] if piece in ids]
+    assert len(shared) > 40
+    assert all(torch.equal(embed[ours.index(piece)], table[ids[piece]]) for piece in shared)
+    assert torch.equal(embed[0], table[ids["<pad>"]]) and torch.equal(embed[1], table[ids["</s>"]])
+    spelt = [number for number, piece in enumerate(ours) if piece not in ids and not piece.startswith("<")]
+    fresh_embed = fresh(context).named()["en>fr/embed"]
+    assert spelt and all(not torch.equal(embed[number], fresh_embed[number]) for number in spelt)
+    assert train(request, Silent())
+
+
+def test_a_pegasus_shape_is_a_start(text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:
+    request = write(experiment_text(text, model='norm = "pre"'))
+    assert train(request, Silent())
+    export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    imported = import_translator(tmp_path / "out" / "en-fr", tmp_path / "other", ImportOptions(EN_FR))
+    assert imported.model == {"norm": "pre", "activation": "relu", **SHAPE}
+    translators = fresh(site_of(request))
+    found = starting_weights(imported, translators, EN_FR)
+    result = Run.open(tmp_path / "run").stage("first").result().tensors["weights"]
+    assert all(torch.equal(found[name], result[name]) for name in found if "embed" not in name and "output" not in name)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+class Bomb:
+    """A pickle that leaves a file behind if it is ever read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "checkpoint_best.pt", "last.ckpt", "MODEL.PTH", "weights.pkl"])
+def test_a_pickle_is_refused_with_the_way_out(opus: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(opus, tmp_path / "copy")
+    (tmp_path / "copy" / "model.safetensors").unlink()
+    (tmp_path / "copy" / name).write_bytes(pickle.dumps(Bomb(tmp_path / "run code")))
+    for source in (tmp_path / "copy", tmp_path / "copy" / name):
+        with pytest.raises(DataError, match=rf"only as a pickle \({name}\).* can run code.*save_pretrained"):
+            import_translator(source, tmp_path / "run", ImportOptions(EN_FR))
+    assert not (tmp_path / "run" / "imported" / "en-fr").exists()
+    assert not (tmp_path / "run code").exists()
+
+
+@pytest.mark.parametrize("vocabulary", ["shared_vocabulary.json", "source_vocabulary.json", "shared_vocabulary.txt"])
+def test_a_ctranslate2_model_is_called_by_its_name(tmp_path: Path, vocabulary: str) -> None:
+    folder = tmp_path / "ct2"
+    folder.mkdir()
+    for name in ("config.json", "model.bin", vocabulary):
+        (folder / name).write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"is a CTranslate2 model.* Import the Hugging Face checkpoint"):
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+
+
+def test_a_pickle_under_another_name_is_not_read(opus: Path, tmp_path: Path) -> None:
+    for name in ("model.safetensors", "config.json", "source.spm", "vocab.json"):
+        folder = shutil.copytree(opus, tmp_path / f"as {name}")
+        (folder / name).write_bytes(pickle.dumps(Bomb(tmp_path / "run code")))
+        with pytest.raises(DataError):
+            import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    assert {file.name for file in tmp_path.iterdir() if file.name == "run code"} == set()
+
+
+def test_only_what_cannot_run_code_is_copied(opus: Path, tmp_path: Path) -> None:
+    shutil.copytree(opus, tmp_path / "copy")
+    for name in ("pytorch_model.bin", "modeling.py", "training_args.pt"):
+        (tmp_path / "copy" / name).write_bytes(b"no")
+    imported = import_translator(tmp_path / "copy", tmp_path / "run", ImportOptions(EN_FR))
+    kept = {file.name for file in imported.folder.iterdir()}
+    assert kept == {file.name for file in opus.iterdir()} | {"imported.json"}
+    (imported.folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(RunError, match=r"model.safetensors is not the file that was imported"):
+        Imported.open(imported.folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("no config", "is no Hugging Face checkpoint: it has no config.json"),
+        ("no weights", "has no weights: no .safetensors file"),
+        ("code", "comes with program code of its own"),
+        ("no tokenizer", "has no tokenizer that can be read"),
+        ("cut weights", "has no model that translates that can be read"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(opus, tmp_path / "copy")
+    if change == "no config":
+        (folder / "config.json").unlink()
+    elif change == "no weights":
+        (folder / "model.safetensors").unlink()
+    elif change == "code":
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "m.M"}}), encoding="utf-8")
+    elif change == "no tokenizer":
+        for name in ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+    else:
+        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:200])
+    with pytest.raises(DataError) as caught:
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    assert sentence in str(caught.value)
+
+
+def test_a_checkpoint_in_another_place_is_pointed_at(opus: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no .*nowhere\. Name the folder"):
+        import_translator(tmp_path / "nowhere", tmp_path / "run", ImportOptions(EN_FR))
+    shutil.copytree(opus, tmp_path / "exported" / "en-fr")
+    with pytest.raises(DataError, match=r"no config\.json\. It holds some: en-fr; name one of them\."):
+        import_translator(tmp_path / "exported", tmp_path / "run", ImportOptions(EN_FR))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"imported": imported_as("start", "en>de")}, 'imported "en>de": write one direction of the languages en, fr'),
+        ({"imported": imported_as("start", "en>fr>en")}, 'imported "en>fr>en": write one direction'),
+        ({"imported": imported_as("start", "en>en")}, "imported: path 'en>en' goes from en to en"),
+        ({"imported": imported_as("start") + imported_as("generator")}, "imported names a direction twice"),
+        ({"imported": imported_as("start"), "model": 'sharing = "all"'}, "all directions share cannot start"),
+        (
+            {"imported": imported_as("generator"), "mix": '"en>fr>en"'},
+            'path en>fr>en generates en>fr by = "live", but nothing trains en>fr: it is an imported generator',
+        ),
+    ],
+)
+def test_experiments_that_cannot_be(settings: dict[str, str], sentence: str, text: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(experiment_text(text, **settings))  # type: ignore[arg-type]
+    assert sentence in str(caught.value)
+
+
+def test_a_start_must_fit(
+    opus: Path, m2m: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
+) -> None:
+    request = write(experiment_text(text, imported=imported_as("start")))
+    nothing = r'imported "en>fr": there is nothing in .*loopmt import --from hf DIR'
+    for refused in (train, describe):
+        with pytest.raises(ConfigError, match=nothing):
+            refused(request, Silent())
+    assert not (tmp_path / "run" / "manifest.json").exists(), "known before the text is prepared"
+    import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
+    with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
+        train(request, Silent())
+    shutil.rmtree(tmp_path / "run" / "imported")
+    import_translator(m2m, tmp_path / "run", ImportOptions(EN_FR, source_code="en", target_code="fr"))
+    with pytest.raises(ConfigError, match="cannot be a start: m2m_100 is another network"):
+        train(request, Silent())
+
+
+def test_a_start_that_was_refused_may_be_mended(
+    opus: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is refused while a stage is put together: the stage was not begun."""
+    request = write(experiment_text(text, imported=imported_as("start")))
+    import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
+    monkeypatch.setattr("loopmt.workflow.train.check_imported", lambda experiment, run: None)
+    with pytest.raises(ConfigError, match=r"does not fit \[model\]: set activation = 'swish' there"):
+        train(request, Silent())
+    assert train(replace(request, overrides=["model.activation=swish"]), Silent())
+
+
+def test_the_dry_run_says_what_starts_from_imports(
+    exported: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = write(experiment_text(text, imported=imported_as("start")))
+    import_translator(exported / "en-fr", tmp_path / "run", ImportOptions(EN_FR))
+    describe(request, Silent())
+    assert "en>fr from imported weights, the others from fresh weights, 4 updates" in capsys.readouterr().out
+
+
+def test_the_verb_says_what_to_write_into_the_experiment(opus: Path, m2m: Path, tmp_path: Path) -> None:
+    words = ["import", "--from", "hf", str(opus), "--direction", "en>fr", "--run", str(tmp_path / "run")]
+    said = CliRunner().invoke(app, words).output
+    assert (
+        '[[imported]]\ndirection = "en>fr"\nuse = "start"  # with [model] norm = "post", activation = "swish"' in said
+    )
+    codes = ["--source-code", "en", "--target-code", "fr"]
+    words = ["import", str(m2m), "--direction", "en>fr", "--run", str(tmp_path / "other"), *codes]
+    assert CliRunner().invoke(app, words).output.endswith('direction = "en>fr"\nuse = "generator"\n')
+
+
+def test_a_shared_export_is_told_its_target_by_a_prefix(
+    text: Path, write: Callable[[str], TrainOptions], tmp_path: Path
+) -> None:
+    request = write(experiment_text(text, model='sharing = "all"'))
+    assert train(request, Silent())
+    export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    with pytest.raises(DataError, match=r'is one network for several directions.* Give --prefix "<2fr>"\.'):
+        import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(EN_FR))
+    with pytest.raises(DataError, match=r"Give --prefix and one of its tags: <2en>, <2fr>\."):
+        import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(Hop("en", "es"), prefix="<2es>"))
+    imported = import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(EN_FR, prefix="<2fr>"))
+    with pytest.raises(ConfigError, match="cannot be a start: it is one network for several directions"):
+        check_fits(imported, Run.open(tmp_path / "run").experiment().model)
+    vocab = Vocab.load(tmp_path / "run" / "vocab")
+    (ids,) = vocab.encode(TEXTS[:1], "en")
+    assert HuggingFaceGenerator(imported, "cpu")._read(TEXTS[:1]) == [[vocab.tag("fr"), *ids, 1]]
+
+
+@pytest.mark.parametrize("wrong", ["en", "en>fr>en", "X>fr"])
+def test_a_direction_is_one_hop(wrong: str) -> None:
+    with pytest.raises(PathError):
+        direction(wrong)

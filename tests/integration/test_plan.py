@@ -1,0 +1,379 @@
+"""Verdicts on counts made by hand, pilots with a known effect, mixes that load, a plan of a real run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from helpers.toy import EXPERIMENT
+from loopmt.cli import app
+from loopmt.cli.plan_tables import print_plan
+from loopmt.config import Experiment, expansions, is_fair, loads, supervised_shares
+from loopmt.errors import DataError, TheoryError
+from loopmt.files.checksums import read_checked
+from loopmt.path import Hop, LanguagePath
+from loopmt.planning.analysis import before_training
+from loopmt.planning.forecast import (
+    VERDICTS,
+    Pilot,
+    decide,
+    forecast_directions,
+    forecast_loop,
+    judge_pilot,
+    loop_of,
+    rank_pivots,
+    route_quality,
+    too_weak,
+    training_path,
+)
+from loopmt.planning.round_trips import Bools, Verdicts, loops_of
+from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
+from loopmt.progress import Silent
+from loopmt.run import write_json
+from loopmt.workflow.analyze import AnalyzeOptions, analyze
+from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan
+
+DUAL, LONGER = LanguagePath.parse("en>fr>en"), LanguagePath.parse("en>fr>es>en")
+GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
+CASES = ("11", "01", "10", "00")
+
+
+def column(patterns: tuple[str, ...], counts: tuple[int, ...], place: int) -> Bools:
+    rows = [pattern for pattern, count in zip(patterns, counts, strict=True) for _ in range(count)]
+    return np.array([row[place] == "1" for row in rows], dtype=np.bool_)
+
+
+def verdicts(counts: tuple[int, ...], loop: LanguagePath = DUAL) -> Verdicts:
+    right, home = (column(CASES, counts, place) for place in range(2))
+    return Verdicts(loop, right, home, right)
+
+
+def piloted(gain: float, low: float, high: float) -> Pilot:
+    shares = {"alpha": [0.3, 0.2, 0.4], "kappa": [0.1, 0.0, 0.2]}
+    return Pilot([gain, low, high], [gain, low, high], dict(shares), dict(shares))  # type: ignore[arg-type]
+
+
+# -- the verdict -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "pilot", "verdict", "why"),
+    [
+        (GOOD, None, "may help", "more than 21% of lost sentences end right, and can gain 38.0% at most"),
+        (GOOD, piloted(0.05, 0.01, 0.09), "helps", r"predicts \+5.0% over its control"),
+        (GOOD, piloted(0.02, -0.01, 0.05), "may help", "the pilot does not decide it"),
+        (GOOD, piloted(-0.05, -0.09, -0.01), "likely harmful", "40% of lost sentences ended right"),
+        ((250, 240, 250, 260), None, "no signal", "no evidence that the loop tells right from wrong"),
+        ((250, 240, 250, 260), piloted(0.05, 0.01, 0.09), "helps", "predicts"),
+        ((100, 400, 400, 100), None, "likely harmful", "more often wrong"),
+        ((600, 395, 0, 5), None, "no signal", "nothing to mend: 0.5%"),
+        ((600, 395, 0, 5), piloted(0.05, 0.01, 0.09), "no signal", "nothing to mend"),
+        ((0, 0, 500, 500), None, "no signal", "M cannot be measured"),
+        ((0, 0, 0, 500), None, "no signal", "M cannot be measured"),
+        ((5, 1, 1, 5), None, "no signal", "interval"),  # a dozen sentences tell nothing
+        ((40, 0, 10, 50), None, "may help", "tells right from wrong"),  # no blind sentence at all
+    ],
+)
+def test_verdicts(counts: tuple[int, ...], pilot: Pilot | None, verdict: str, why: str) -> None:
+    found = forecast_loop(verdicts(counts), pilot)
+    assert found.verdict == verdict
+    assert found.promising == (verdict in ("helps", "may help"))
+    assert re.search(why, found.why)
+
+
+@pytest.mark.parametrize(
+    ("route", "verdict"),
+    [([0.4, 0.35, 0.45], "may help"), ([0.02, 0.0, 0.03], "no signal"), ([None, 0.0, 1.0], "no signal")],
+)
+def test_a_translator_that_is_never_right_may_learn_from_a_better_route(
+    route: list[float | None], verdict: str
+) -> None:
+    found = forecast_loop(verdicts((0, 0, 0, 500)), route=route)
+    assert found.verdict == verdict
+    assert ("right more often (40%) than the translator itself (0%)" in found.why) == (verdict == "may help")
+    assert forecast_loop(verdicts((100, 400, 400, 100)), route=[0.9, 0.8, 1.0]).verdict == "likely harmful"
+
+
+def test_a_star_is_told_to_go_through_its_hub() -> None:
+    """fr>es is never right; the way es>en>fr is, the direct way es>fr is not."""
+    never, good = np.zeros(200, dtype=np.bool_), np.arange(200) < 120
+
+    def walk(loop: str, right: Bools, source: Bools) -> Verdicts:
+        return Verdicts(LanguagePath.parse(loop), right, never, source)
+
+    measured = [
+        walk("fr>es>fr", never, never),
+        walk("fr>es>en>fr", never, never),
+        walk("es>fr>es", never, never),
+        walk("es>en>fr>es", good, good),  # as a path it teaches fr>es
+    ]
+    outlook = forecast_directions(measured)[Hop("fr", "es")]
+    assert {str(one.loop): one.verdict for one in outlook.prospects} == {
+        "fr>es>fr": "no signal",
+        "fr>es>en>fr": "may help",
+    }
+    (pivot,) = outlook.pivots
+    assert pivot.promising and "right more often (60%) than by the direct way back (0%)" in pivot.why
+
+
+def test_worth_is_the_users() -> None:
+    values = before_training(verdicts(GOOD))
+    assert decide(values, worth=0.37)[0] == "may help"
+    assert decide(values, worth=0.39)[0] == "no signal"
+
+
+def test_predictions_of_a_loop() -> None:
+    found = forecast_loop(verdicts(GOOD))
+    shown = found.as_json()
+    assert shown["bracket"] == [-0.1, 0.38] and shown["trained_as"] == "fr>en>fr" and shown["loop"] == "en>fr>en"
+    p, s, c2 = 0.6, 500 / 520, 0.48
+    by_gamma, by_alpha = ({point[0]: point[1] for point in curve} for curve in found.curves.values())
+    assert by_gamma[0.0] == pytest.approx(s - p) and by_gamma[0.5] == pytest.approx(s * (1 - 0.5 * c2) - p)
+    assert by_alpha[0.0] == pytest.approx(-0.1) and by_alpha[1.0] == pytest.approx(0.38)
+    assert found.gamma_star is not None and s * (1 - found.gamma_star * c2) == pytest.approx(p)
+    assert found.assumed["H at gamma = 0.43"][0] == pytest.approx(s * (1 - 0.43 * c2) - p)
+    assert found.assumed["Theorem 1 at alpha = 0.30"][0] == pytest.approx(0.5 + 0.3 * c2 - p)
+
+
+# -- pivots ----------------------------------------------------------------------------------------------------
+
+
+def test_pivots_are_ranked_by_new_information() -> None:
+    dual = verdicts((60, 20, 10, 30))
+    blind, found = dual.home & ~dual.right, dual.home & dual.right
+    sees = np.where(blind, False, dual.home)  # loses the whole blind spot and nothing else
+    echoes = dual.home.copy()  # comes home when the dual loop does
+    alarms = np.where(found, False, dual.home)  # loses what is right
+    ways = {"a": alarms, "b": echoes, "c": sees}
+    longer = [Verdicts(LanguagePath.parse(f"en>fr>{pivot}>en"), dual.right, home, None) for pivot, home in ways.items()]
+    first, second, third = rank_pivots(dual, longer)
+    assert [pivot.loop.languages[2] for pivot in (first, second, third)] == ["c", "b", "a"]
+    assert first.new_information[0] == 0 and first.coverage[0] == 1 and first.false_alarms[0] == 0
+    assert second.new_information[0] == 1 and second.verdict == "no signal"
+    assert third.verdict == "likely harmful" and "M" in third.why
+    assert (first.promising, second.promising, third.promising) == (True, False, False)
+    (against,) = rank_pivots(dual, longer[2:], {longer[2].loop: piloted(-0.05, -0.09, -0.01)})
+    assert against.verdict == "likely harmful" and not against.promising
+
+
+def test_a_loop_is_trained_from_its_second_language() -> None:
+    assert str(training_path(LONGER)) == "fr>es>en>fr" and training_path(LONGER).taught == Hop("en", "fr")
+    hops = [Hop(one, other) for one, other in product(("en", "fr", "es", "de"), repeat=2) if one != other]
+    for loop in loops_of(hops, 4):
+        assert loop_of(training_path(loop)) == loop
+        assert sorted(map(str, training_path(loop).hops)) == sorted(map(str, loop.hops))
+
+
+def test_routes_are_worth_what_arrives() -> None:
+    seen, unseen = (
+        verdicts((3, 1, 2, 4), LanguagePath.parse("fr>en>fr")),
+        verdicts((3, 1, 2, 4), LanguagePath.parse("fr>es>en>fr")),
+    )
+    quality = route_quality([seen, Verdicts(unseen.loop, unseen.right, unseen.home, None)])
+    assert quality[Hop("en", "fr")][seen.loop][0] == 0.5
+    assert quality[Hop("en", "fr")][unseen.loop][0] is None
+
+
+# -- pilots ----------------------------------------------------------------------------------------------------
+
+
+def test_a_pilot_predicts_its_other_half() -> None:
+    generator = np.random.default_rng(1)
+    before = verdicts((2000, 200, 600, 1200))
+    shuffled = generator.permutation(len(before.right))
+    before = Verdicts(DUAL, before.right[shuffled], before.home[shuffled], None)
+    lost = ~before.home
+    mended = before.right | (lost & (generator.random(len(lost)) < 0.3))  # lost ones become right in 30% of cases
+    after = Verdicts(DUAL, mended, before.home | mended, None)
+    pilot = judge_pilot(before, after, before)
+    truth = 0.3 * 0.3
+    value, low, high = pilot.predicted
+    assert value is not None and low is not None and high is not None
+    assert low < truth < high and value == pytest.approx(truth, abs=0.02) and high - low < 0.04
+    assert pilot.observed[0] == pytest.approx(truth, abs=0.02)
+    assert pilot.trained["alpha"][0] == pytest.approx(1 / 3 + 0.3 * 2 / 3, abs=0.05)
+    assert pilot.control["kappa"][0] == pytest.approx(1 / 3, abs=0.05), "do nothing: kappa is the break-even point"
+    assert forecast_loop(before, pilot).verdict == "helps"
+    assert forecast_loop(before, judge_pilot(before, before, after)).verdict == "likely harmful"
+
+
+def test_a_pilot_that_does_what_its_control_does_decides_nothing() -> None:
+    before = verdicts(GOOD)
+    after = verdicts((600, 0, 400, 0))
+    pilot = judge_pilot(before, after, after)
+    assert pilot.predicted == [0.0, 0.0, 0.0]
+    assert forecast_loop(before, pilot).verdict == "may help"
+
+
+# -- suggestions -----------------------------------------------------------------------------------------------
+
+
+def suggested(measured: list[Verdicts], experiment: Experiment) -> dict[LanguagePath, float]:
+    supply = experiment.data.supply()
+    return suggest_weights(
+        forecast_directions(measured), route_quality(measured), lambda path: supply.lack(path) is None
+    )
+
+
+def test_a_suggested_mix_loads_where_it_is_pasted() -> None:
+    experiment = loads(EXPERIMENT)
+    loops = loops_of([Hop(one, other) for one, other in product(("en", "fr", "es"), repeat=2) if one != other])
+    measured = [verdicts(GOOD, loop) for loop in loops]
+    for number, one in enumerate(measured):  # the triangles see what dual loops do not
+        if len(one.loop.hops) == 3:
+            measured[number] = Verdicts(one.loop, one.right, one.home & one.right, one.right)
+    weights = suggested(measured, experiment)
+    assert set(weights) == set(loops)
+    mix = as_toml(weights, "vanilla", 500, experiment)
+    assert mix is not None
+    pasted = loads(EXPERIMENT + "\n" + mix)
+    stage = pasted.stage("loops")
+    paths = [path for _, expansion in expansions(pasted, stage) for path in expansion.paths]
+    assert {path for path in paths if path.closed} == set(loops) and stage.from_ == "vanilla" and stage.updates == 500
+    shares = supervised_shares(pasted, stage)
+    assert set(shares.values()) == {1 / 3}
+    assert (pasted.compare[-1].of, pasted.compare[-1].against) == ("loops", "loops-control")
+    again = as_toml(weights, "vanilla", 500, pasted)
+    assert again is not None and loads(EXPERIMENT + mix + again).stages[-2].name == "loops-2"
+
+
+def test_what_does_not_promise_or_cannot_be_fed_is_not_suggested() -> None:
+    experiment = loads(EXPERIMENT, ['data.mono = { fr = "mono" }'])
+    nothing = verdicts((250, 240, 250, 260), DUAL)
+    assert suggested([nothing], experiment) == {}
+    assert as_toml({}, "vanilla", 500, experiment) is None
+    good, unfed = verdicts(GOOD, DUAL), verdicts(GOOD, LanguagePath.parse("fr>en>fr"))
+    assert suggested([good, unfed], experiment) == {LanguagePath.parse("fr>en>fr"): 2.0}
+    echo = verdicts(GOOD, LONGER)  # comes home exactly when the dual loop does
+    assert suggested([good, echo], experiment) == {LanguagePath.parse("fr>en>fr"): 2.0}
+
+
+@pytest.mark.parametrize(("right", "shares"), [(250, [1.33, 0.67]), (240, [2.0])])
+def test_loops_share_by_the_quality_of_what_is_learnt_from(right: int, shares: list[float]) -> None:
+    experiment = loads(EXPERIMENT)
+    good = verdicts(GOOD, DUAL)
+    longer = Verdicts(LONGER, good.right, good.home & good.right, None)
+    direct = verdicts((500, 0, 0, 500), LanguagePath.parse("fr>en>fr"))
+    source = column(("1", "0"), (right, 1000 - right), 0)
+    around = Verdicts(LanguagePath.parse("fr>es>en>fr"), good.right, good.right & False, source)
+    weights = suggested([good, longer, direct, around], experiment)
+    assert [weights[path] for path in (direct.loop, around.loop) if path in weights] == shares
+
+
+def test_names_are_free() -> None:
+    assert free_name("loops", []) == "loops"
+    assert free_name("loops", ["loops", "loops-2"]) == "loops-3"
+
+
+# -- a run -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path_factory.mktemp("plan") / "run"))
+
+
+def test_a_run_is_planned_with_a_pilot_and_set_against_what_happened(run: Path) -> None:
+    before = sorted(path.name for path in (run / "stages").iterdir())
+    made = plan(run, PlanOptions(beam=1, sentences=20, pilot=8), Silent())
+    assert json.loads((run / "plan.json").read_text()) == made
+    assert sorted(path.name for path in (run / "stages").iterdir()) == before, "the pilots have a folder of their own"
+    assert made["stage"] == "vanilla" and len(made["directions"]) == 6
+    assert made["pilot_settings"] == {"updates": 8, "dropout": 0.0}
+    for direction, outlook in made["directions"].items():
+        assert [loop["loop"].count(">") for loop in outlook["loops"]] == [2, 3]
+        assert all(loop["loop"].startswith(direction) and loop["verdict"] in VERDICTS for loop in outlook["loops"])
+        assert all(one["pilot"]["predicted"][0] is not None for one in (*outlook["loops"], *outlook["pivots"]))
+    loads(EXPERIMENT + (made["mix"] or ""))
+    analysis = analyze(run, AnalyzeOptions(thresholds=(50.0,), beam=1, sentences=20, against_plan=True), Silent())
+    rows = analysis["predicted"]["rows"]
+    assert {row["direction"] for row in rows} == set(made["directions"])
+    assert all(row["loop"].count(">") == 2 for row in rows), "the run tried dual loops only"
+    assert json.loads((run / "predicted.json").read_text()) == analysis["predicted"]
+
+
+def test_pilots_have_the_shares_of_a_suggested_mix(run: Path) -> None:
+    stages = pilot_stages(PlanInputs.open(run, PlanOptions(sentences=4)), 8)
+    assert sorted(stages) == [0, 2, 3]
+    for length, stage in stages.items():
+        assert isinstance(stage.mix, list)
+        entries = [entry for entry in stage.mix if entry.path != "X>Y"]
+        taught = [LanguagePath.parse(entry.path).taught for entry in entries]
+        for hop in set(taught):
+            total = sum(entry.weight for entry, other in zip(entries, taught, strict=True) if other == hop)
+            assert total == pytest.approx(LOOPS), "two thirds, where bitext weighs 1"
+        assert max((entry.path.count(">") for entry in entries), default=0) == length
+
+
+def test_pilots_and_their_control_have_the_same_settings(run: Path, tmp_path: Path) -> None:
+    """In preset tiny a stage with loops has dropout 0.2 where bitext alone has the model's."""
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    values = read_checked(copy / "experiment.json", "")
+    write_json(copy / "experiment.json", values | {"model": values["model"] | {"dropout": 0.3}})
+    inputs = PlanInputs.open(copy, PlanOptions(sentences=4))
+    pilots = list(pilot_stages(inputs, 8).values())
+    known = inputs.experiment.model_copy(update={"stages": [*inputs.experiment.stages, *pilots]})
+    assert {known.training(stage).dropout for stage in pilots} == {0.2}
+    assert all(is_fair(known, stage.name, pilots[0].name) for stage in pilots[1:])
+
+
+def test_a_plan_says_what_its_pilots_share(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(run, PlanOptions(beam=1, sentences=20), Silent())
+    assert made["pilot_settings"] is None
+    print_plan({**made, "pilot_settings": {"updates": 1000, "dropout": 0.2}})
+    assert "All pilots and their control: 1,000 updates, dropout 0.2." in capsys.readouterr().out
+
+
+def asked(run: Path, *more: str) -> str:
+    shown = CliRunner().invoke(app, ["plan", str(run), "--beam", "1", "--sentences", "20", "--threshold", "60", *more])
+    assert shown.exit_code == 0, shown.output
+    assert "correct: BLEU > 60" in shown.stdout and "A row judges the first hop" in shown.stdout
+    assert "A mix to paste" in shown.stdout or "No loop is worth trying" in shown.stdout
+    assert "pilot" not in shown.stdout, "none has flown"
+    rows = [[cell.strip() for cell in line.split("│")] for line in shown.stdout.splitlines() if "│" in line]
+    assert any(row[2:4] == ["en>fr>es>en", "fr>es>en>fr"] and row[4] in VERDICTS for row in rows), "what teaches it"
+    return shown.stdout
+
+
+def test_the_command_says_what_to_do_and_with_all_what_it_rests_on(run: Path) -> None:
+    rest = ("95% intervals", "can lose", "break-even", "Which pivot", "the verdict stays the same for")
+    said = asked(run)
+    assert not [words for words in rest if words in said] and "--all prints intervals" in said
+    said = asked(run, "--all")
+    assert [words for words in rest if words in said] == list(rest) and "--all" not in said
+
+
+def test_a_plan_of_weak_translators_warns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = plan(run, PlanOptions(beam=1, sentences=20), Silent())
+    print_plan(made)
+    assert "rarely right" not in capsys.readouterr().out
+    print_plan({**made, "grid": {loop: rows[-1:] for loop, rows in made["grid"].items()}})
+    assert "These translators are rarely right: even BLEU > 90 passes only" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("right", "weak"), [((0.2, 0.5), True), ((0.3, 0.5), False)])
+def test_translators_that_are_rarely_right_are_told(right: tuple[float, float], weak: bool) -> None:
+    grid = {
+        loop: [{"rule": "BLEU > 10", "p": [share, 0.0, 1.0]}, {"rule": "BLEU > 20", "p": [0.0, 0.0, 1.0]}]
+        for loop, share in zip(("en>fr>en", "fr>en>fr"), right, strict=True)
+    }
+    said = too_weak(grid)
+    assert (said is not None) == weak
+    assert not said or ("even BLEU > 10 passes only 35% of what they say" in said and "train the start longer" in said)
+
+
+def test_a_bad_threshold_is_refused_at_once() -> None:
+    with pytest.raises(TheoryError, match="threshold 120"):
+        PlanOptions(threshold=120)
+
+
+def test_an_unknown_set_is_named(run: Path) -> None:
+    with pytest.raises(DataError, match="there is no set 'news'"):
+        plan(run, PlanOptions(set="news"), Silent())

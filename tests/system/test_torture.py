@@ -1,0 +1,50 @@
+"""Training that is killed with SIGKILL, wherever it is, and started again ends as if nothing had happened.
+
+Five kills here; `make torture` makes a hundred, some of them in one of two processes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from helpers.paths import ROOT
+
+sys.path.insert(0, str(ROOT))
+from torture.kills import Killed, torture
+from torture.victim import phase_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says when a process has stopped")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
+    return torture(5, torchrun=0, seed=1, scratch=tmp_path_factory.mktemp("torture"))
+
+
+def test_every_killed_run_ends_as_the_uninterrupted_one(runs: list[Killed]) -> None:
+    assert sum(len(run.kills) for run in runs) == 5
+    assert all(run.identical for run in runs), runs
+
+
+def test_kills_hit_what_they_were_aimed_at(runs: list[Killed]) -> None:
+    kills = [kill for run in runs for kill in run.kills]
+    assert {"generation", "checkpoint write", "update"} <= {kill.phase for kill in kills}
+    assert all(kill.aim in ("anywhere", kill.phase) for kill in kills)
+
+
+@pytest.mark.parametrize(
+    ("stack", "phase"),
+    [
+        ("", "start-up"),
+        ('  File "/lib/torch/__init__.py", line 1 in run', "start-up"),
+        (
+            '  File "/src/loopmt/run.py", line 9 in write_checkpoint\n  File "/src/loopmt/t.py", line 1 in _learn',
+            "checkpoint write",
+        ),
+        ('  File "/lib/torch/x.py", line 9 in matmul\n  File "/src/loopmt/learn/t.py", line 1 in _learn', "update"),
+    ],
+)
+def test_a_stack_says_what_was_done(stack: str, phase: str) -> None:
+    assert phase_of(stack) == phase

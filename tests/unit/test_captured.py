@@ -1,0 +1,99 @@
+"""The fixed-shape decoder says what the step-by-step decoder says; a graph is replayed by doing the work again."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.recorded import recorder
+from loopmt.config import Generate, Model
+from loopmt.model.transformer import Transformer
+from loopmt.model.weights import Layout
+from loopmt.rng import torch_generator
+from loopmt.translate import captured_decoder
+from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.decoder import Decoder, generate_each, generate_nbest
+from loopmt.translate.limits import DecodeLimits
+
+SIZE = 60
+GREEDY = Generate(how="greedy")
+
+
+def speakers(norm: str = "post") -> tuple[Decoder, Decoder, CapturedDecoder]:
+    """One that speaks step by step, the same in fixed shapes, and what holds the shapes."""
+    model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})
+    layout = Layout(model, SIZE, SIZE, True)
+    logit_mask = torch.zeros(SIZE)
+    logit_mask[[0, 2]] = -torch.inf
+    transformer = Transformer(model, True)
+    slow = Decoder(transformer, layout, layout.initial((1, "x")).double() * 2, logit_mask, torch.float64)
+    fixed = CapturedDecoder(transformer, layout, torch.float64, torch.device("cpu"), recorder)
+    return slow, dataclasses.replace(slow, captured=fixed), fixed
+
+
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam"), Generate(how="beam", length_penalty=0.0)])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
+    slow, fast, _ = speakers(norm)
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(0, 14, size=30)]
+    for limits in (DecodeLimits(longest=20), DecodeLimits(longest=20, batch_rows=8)):
+        slowly = generate_nbest(slow, sources, how, limits, nbest=4)
+        quickly = generate_nbest(fast, sources, how, limits, nbest=4)
+        assert [[one.ids for one in row] for row in slowly] == [[one.ids for one in row] for row in quickly]
+        for one, other in zip(slowly, quickly, strict=True):
+            np.testing.assert_allclose([x.score for x in one], [x.score for x in other], rtol=1e-5)
+        (best,) = zip(*generate_nbest(fast, sources, how, limits, nbest=1), strict=True)
+        assert [one.ids for one in best] == [row[0].ids for row in quickly], "the first of the best is the best"
+
+
+def test_sources_of_like_length_share_a_shape() -> None:
+    _, fast, fixed = speakers()
+    for length in (17, 20, 25, 31):
+        generate_each(fast, [[5] * length] * 3, GREEDY, DecodeLimits())
+    assert [key[:3] for key in fixed.shapes] == [(8, 32, 96)]
+
+
+def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured_decoder, "_MOST_SHAPES", 2)
+    _, fast, fixed = speakers()
+    for length in (40, 20, 40, 3):
+        generate_each(fast, [[5] * length], GREEDY, DecodeLimits())
+    assert [key[1] for key in fixed.shapes] == [48, 16], "of 48, 32 and 16 places; 48 was used again"
+
+
+def test_all_shapes_keep_their_caches_in_one_place() -> None:
+    slow, fast, fixed = speakers()
+    sources = [[[5 + length] * length] * rows for length, rows in ((3, 2), (20, 9), (40, 40), (20, 40), (3, 9))]
+    for how in (Generate(how="beam"), GREEDY):
+        assert [generate_each(fast, source, how, DecodeLimits()) for source in sources] == [
+            generate_each(slow, source, how, DecodeLimits()) for source in sources
+        ]
+    tensors = [tensor for shape in fixed.shapes.values() for tensor in (*shape.memory.keys, *shape.cache.values)]
+    assert len(fixed.shapes) > 4 and {tensor.data_ptr() for tensor in tensors} > {fixed.caches.data_ptr()}
+    assert {tensor.untyped_storage().data_ptr() for tensor in tensors} == {fixed.caches.untyped_storage().data_ptr()}
+    largest = max(
+        sum(one.numel() for one in shape.by_row() if one.is_floating_point()) for shape in fixed.shapes.values()
+    )
+    assert fixed.caches.numel() == largest, "no more than the largest shape needs"
+
+
+def test_every_batch_of_a_call_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "manual_seed", torch.manual_seed)  # graphs on CUDA draw from what it seeds
+    _, fast, _ = speakers()
+    how, limits = Generate(temperature=1.0, top_k=0), DecodeLimits(longest=20, batch_rows=8)
+
+    def drawn(key: int) -> list[list[int]]:
+        return [
+            output.ids for output in generate_each(fast, [[5, 6, 7]] * 24, how, limits, torch_generator("cpu", key))
+        ]
+
+    first = drawn(1)
+    batches = [first[start : start + 8] for start in range(0, 24, 8)]
+    assert not any(one == other for a, b in itertools.combinations(batches, 2) for one, other in zip(a, b, strict=True))
+    assert drawn(1) == first, "the generator's key decides all"
+    assert drawn(2) != first
