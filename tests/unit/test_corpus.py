@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import lzma
+import re
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -113,6 +114,24 @@ def test_tmx_gives_the_units_with_both_languages(tmp_path: Path, encoding: str) 
     (tmp_path / "memory.tmx.xz").write_bytes(lzma.compress(TMX.encode(encoding)))
     assert read(tmp_path, "memory.tmx.xz", "en", "fr") == [("one big thing", "une chose"), ("two", "deux")]
     assert read(tmp_path, "memory.tmx.xz[1:]", "fr", "en") == [("deux", "two")]
+
+
+@pytest.mark.parametrize(
+    "root", ['<tmx xmlns="http://www.lisa.org/tmx14"', '<t:tmx xmlns:t="http://www.lisa.org/tmx14"']
+)
+def test_tmx_may_have_a_namespace(tmp_path: Path, root: str) -> None:
+    text = TMX.replace("<tmx", root)
+    if "t:tmx" in root:
+        text = re.sub(r"<(/?)(tmx|tuv|tu|seg|bpt|hi|body|header)\b", r"<\1t:\2", TMX).replace("<t:tmx", root)
+    (tmp_path / "memory.tmx").write_text(text)
+    assert read(tmp_path, "memory.tmx", "en", "fr") == [("one big thing", "une chose"), ("two", "deux")]
+
+
+def test_tmx_prefers_the_language_to_its_regions(tmp_path: Path) -> None:
+    variants = "".join(f'<tuv xml:lang="{code}"><seg>{code}</seg></tuv>' for code in ("en-GB", "en", "en-US", "fr-CA"))
+    (tmp_path / "memory.tmx").write_text(f"<tmx><body><tu>{variants}</tu></body></tmx>")
+    assert read(tmp_path, "memory.tmx", "en", "fr") == [("en", "fr-CA")]
+    assert read(tmp_path, "memory.tmx", "en_US", "fr") == [("en-US", "fr-CA")]
 
 
 def test_a_multi_way_set_has_the_languages_that_have_files(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def _elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
                 parents.append(element)
                 continue
             parents.pop()
-            if element.tag == "tu":
+            if _name(element) == "tu":
                 yield element
                 parents[-1].clear() if parents else None
     except ElementTree.ParseError as error:
@@ -206,12 +206,17 @@ def _elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
         raise DataError(f"{name} is not TMX that can be read: {error}.") from None
 
 
+def _name(element: ElementTree.Element) -> str:
+    """The tag without its namespace, which some tools write and others do not."""
+    return element.tag.rpartition("}")[2]
+
+
 def _segments(unit: ElementTree.Element) -> dict[str, str]:
     segments: dict[str, str] = {}
-    for variant in unit.iter("tuv"):
+    for variant in unit:
         language = (variant.get(_LANG) or variant.get("lang") or "").lower().replace("_", "-")
-        segment = variant.find("seg")
-        if segment is not None:
+        segment = next((child for child in variant if _name(child) == "seg"), None)
+        if _name(variant) == "tuv" and segment is not None:
             segments.setdefault(language, "".join(_text(segment)).replace("\n", " "))
     return segments
 
@@ -220,13 +225,13 @@ def _text(element: ElementTree.Element) -> Iterator[str]:
     """The text of a segment; what an editing tool's codes enclose is not text."""
     yield element.text or ""
     for child in element:
-        if child.tag not in _CODES:
+        if _name(child) not in _CODES:
             yield from _text(child)
         yield child.tail or ""
 
 
 def _segment(segments: dict[str, str], language: str) -> str | None:
-    """The segment of `en`, `EN` or `en-GB` when asked for en."""
+    """Asked for en: the segment of `en` or `EN`; without one, that of `en-GB`."""
     code = language.lower().replace("_", "-")
-    matches = (text for tag, text in segments.items() if tag == code or tag.startswith(f"{code}-"))
-    return next(matches, None)
+    regional = (text for tag, text in segments.items() if tag.startswith(f"{code}-"))
+    return segments[code] if code in segments else next(regional, None)
