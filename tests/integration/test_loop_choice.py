@@ -112,6 +112,23 @@ def test_unmeasured_loops_feed_what_nothing_else_feeds(ask_for: ASK) -> None:
     assert len(fed) == 5 and paired.path.taught not in fed
 
 
+def test_bitext_without_a_share_is_all_that_a_direction_has_without_loops(ask_for: ASK) -> None:
+    """With auto.supervised = 0 a direction none of whose loops is worth a share would have no text at all."""
+    trainer = assembled(ask_for(CHOSEN.replace("measure_every", "supervised = 0, measure_every")))
+    candidates = [
+        CandidatePath(route.number, route.path, route.settings) for route in trainer.routes if route.synthetic
+    ]
+    supervised = {route.path.taught: (route.number, 0.0) for route in trainer.routes if not route.synthetic}
+    weights = choose_loop_weights(Translators(trainer.translators), [], candidates, supervised, ("test",), None).weights
+    assert weights == {number: 1.0 for number, _ in supervised.values()}, "nothing is known of any loop"
+    assert trainer.hooks.choose
+    chosen, _ = trainer.hooks.choose(0)
+    fed = {route.path.taught for route in trainer.routes if chosen.get(route.number)}
+    assert fed == set(supervised), "whatever loops are found worth"
+    looped = {route.path.taught for route in trainer.routes if route.synthetic and chosen.get(route.number)}
+    assert all(bool(chosen[number]) == (hop not in looped) for hop, (number, _) in supervised.items())
+
+
 def test_loops_are_chosen_again_and_a_killed_stage_chooses_the_same(ask_for: ASK) -> None:
     """Killed where the last checkpoint lies between two measurements: the choice before it must be kept."""
     whole, broken = ask_for(CHOSEN), ask_for(CHOSEN)

@@ -272,7 +272,12 @@ class MixEntry(Section):
 class Auto(Section):
     """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
 
-    supervised: float = Field(1 / 3, ge=0, le=1, description="share of the bitext, while some loop is worth a share")
+    supervised: float = Field(
+        1 / 3,
+        ge=0,
+        le=1,
+        description="share of the bitext in a direction of which some loop is worth a share; else it is all",
+    )
     candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
     generate: Generate = Field(Generate(), description="for every hop of a candidate")
     keep: float = Field(

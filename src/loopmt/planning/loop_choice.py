@@ -84,7 +84,15 @@ def choose_loop_weights(
             if candidate.number in mine:
                 known = worth[candidate.number]
                 shown[str(candidate.path)] = RouteQuality(known.quality, known.ratio, shares.get(candidate.number, 0.0))
-    return LoopChoice(weights, shown)
+    return LoopChoice(weights | _bitext_alone(weights, candidates, supervised), shown)
+
+
+def _bitext_alone(
+    weights: Mapping[int, float], candidates: Sequence[CandidatePath], supervised: Mapping[Hop, tuple[int, float]]
+) -> dict[int, float]:
+    """All of the share for the bitext of directions that no chosen loop feeds, even if its own share is 0."""
+    looped = {candidate.path.taught for candidate in candidates if weights.get(candidate.number)}
+    return {number: share or 1.0 for hop, (number, share) in supervised.items() if hop not in looped}
 
 
 def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool) -> dict[int, float]:

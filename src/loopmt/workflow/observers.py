@@ -103,7 +103,7 @@ class Display:
             self.progress.say(self._validation(record))
         elif record["kind"] == "choice":
             chosen = [f"{path} {worth['share']:.2f}" for path, worth in record["worth"].items() if worth["share"] > 0]
-            self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none'}")
+            self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none, bitext alone'}")
         elif record["kind"] == "alarm":
             self.progress.say(
                 f"{self._place(record)}  ALARM  path {record['path']}, hop {record['hop']}: {record['what']}"
