@@ -10,7 +10,10 @@ import torch
 
 from loopmt.config import Generate
 from loopmt.errors import DamagedError, PathError, RunError
+from loopmt.files.checksums import read_checked
 from loopmt.progress import Silent
+from loopmt.run import write_json
+from loopmt.text.store import Store
 from loopmt.workflow.generate import GenerateOptions, GenerationJob, GenerationResult, generate
 from loopmt.workflow.translate import load
 
@@ -44,6 +47,18 @@ def test_an_open_path_starts_from_bitext(tiny_run: Path, tiny_experiment_file: P
     real = (tiny_experiment_file.parent / "text" / "bi.en-es.es").read_text().splitlines()[:30]
     pairs = rows(tmp_path / "out", "fr", "es")
     assert 20 < len(pairs) <= 30 and {target for _, target in pairs} <= set(real)
+
+
+@pytest.mark.parametrize("below", [0, 1, 2])
+def test_rows_are_as_long_as_those_that_training_reads(tiny_run: Path, tmp_path: Path, below: int) -> None:
+    lengths = Store.open(tiny_run / "store").mono("en").lengths()
+    longest = int(lengths.max()) - below
+    copy = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    values = read_checked(copy / "experiment.json", "")
+    write_json(copy / "experiment.json", values | {"train": values["train"] | {"max_length": longest}})
+    trainer_reads = int((lengths <= longest).sum())  # Gatherer._read, where the largest shape has room for it
+    found = made(GenerateOptions(copy, "en>fr>en", tmp_path / "out", how=GREEDY))
+    assert found.rows - found.dropped["long"] == trainer_reads
 
 
 def test_shards_make_the_same_rows_as_one_process(tiny_run: Path, tmp_path: Path) -> None:

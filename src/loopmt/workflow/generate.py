@@ -188,7 +188,7 @@ class GenerationJob:
         """Depends on the settings and the chunk's number alone, whoever makes it."""
         numbers = np.arange(number * self.options.chunk, min((number + 1) * self.options.chunk, self.rows))
         starts, ends = (side.take(numbers) for side in self.sides)
-        fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) < self.train.max_length - 2)
+        fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) <= self.train.max_length)  # as in training
         vocab, (start, end) = self.context.vocab, self.path.ends
         how = [self.options.how] * len(self.path.generating)
         rollout = Rollout(self.path, how, Sentences(vocab, start, ids=starts.take(fit)))
