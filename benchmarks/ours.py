@@ -91,7 +91,8 @@ def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
         return ended.reshape(networks, rows, length)
 
     paths = np.zeros((networks, rows), dtype=np.int64)
-    return Batch(BatchShape(rows, length), table("source"), table("target"), paths, paths - 1)
+    ones = np.ones(paths.shape, np.float32)
+    return Batch(BatchShape(rows, length), table("source"), table("target"), paths, paths - 1, ones)
 
 
 def random_store(place: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool = True) -> Store:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import torch
+
 
 @dataclasses.dataclass
 class Again:
@@ -14,5 +16,8 @@ class Again:
 
 
 def recorder(work: Callable[[], None]) -> Again:
-    work()  # a real recorder runs the work before it captures it, so the first state must be restored
+    """A real recorder runs the work before it captures it, and puts the random numbers back, but nothing else."""
+    before = torch.get_rng_state()
+    work()
+    torch.set_rng_state(before)
     return Again(work)

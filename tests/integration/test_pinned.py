@@ -46,7 +46,7 @@ def random_rows(count: int, unit: int, path: int, *key: str | int) -> Rows:
     groups = np.full(count, -1, dtype=np.int64)
     if unit > 1:
         groups[: count // 2] = np.arange(count // 2) // unit * 2 + path
-    rows = Rows(source, target, np.full(count, path, dtype=np.int64), groups)
+    rows = Rows.of(source, target, np.full(count, path, dtype=np.int64), groups)
     return rows.take(np.flatnonzero(draw.random(count) < 0.9))
 
 

@@ -11,11 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from helpers.extended import extended, train_with
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
@@ -242,6 +244,19 @@ def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK, norm: str) -> Non
     if norm == "post":
         finish(sharded)
         assert_close(whole, sharded, "shared")
+
+
+def test_a_sharded_network_has_the_same_objectives(
+    ask_for: ASK, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a second pass and log-probabilities."""
+    package = extended(tmp_path / "package", "confidence")
+    stages = SUPERVISED.replace("train = {", "train = { confidence = 0.5,")
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    whole, sharded = (ask_for(stages, "model.sharing=all", *more, parent=False) for more in ([], ["train.shard=true"]))
+    train_with(package, whole)
+    finish(sharded)
+    assert_close(whole, sharded, "supervised")
 
 
 def test_sharding_needs_processes(ask_for: ASK) -> None:

@@ -49,7 +49,8 @@ learner = Learner(translators, train, 1, Processes())
 def update(rows):
     ids = np.random.default_rng(1).integers(20, 300, (1, 512, 32))[:, :rows]
     none = np.full((1, rows), -1)
-    batch = Batch(BatchShape(rows, 32), ids, ids.copy(), none * 0, none)
+    ones = np.ones(none.shape, np.float32)
+    batch = Batch(BatchShape(rows, 32), ids, ids.copy(), none * 0, none, ones)
     (learner.add if rows < 512 else lambda batch: learner.update(batch, 1, 0.01))(batch)
 
 def speak(rows):
@@ -187,7 +188,8 @@ def test_memory_that_ran_out_for_good_is_a_sentence() -> None:
 
 def batch(rows: int, groups: list[int]) -> Batch:
     ids = np.ones((1, rows, 4), dtype=np.int64)
-    return Batch(BatchShape(rows, 4), ids, ids, np.zeros((1, rows), np.int64), np.array([groups]))
+    paths, ones = np.zeros((1, rows), np.int64), np.ones((1, rows), np.float32)
+    return Batch(BatchShape(rows, 4), ids, ids, paths, np.array([groups]), ones)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def rows_of(lengths: list[tuple[int, int]], groups: list[int] | None = None, pat
     targets = [[100 + number, *[8] * (target - 1)] for number, (_, target) in enumerate(lengths)]
     paths = np.full(len(lengths), path, dtype=np.int64)
     own = np.array(groups if groups is not None else [-1] * len(lengths), dtype=np.int64)
-    return Rows(Ragged.of(sources), Ragged.of(targets), paths, own)
+    return Rows.of(Ragged.of(sources), Ragged.of(targets), paths, own)
 
 
 def numbers(batch: Batch, network: int) -> list[int]:

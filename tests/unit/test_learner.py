@@ -7,29 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from loopmt.config import Model, Train
+from helpers.learners import CPU, HOPS, batch, rows, translators
+from loopmt.config import Train
 from loopmt.distributed import Processes
 from loopmt.errors import DivergedError
-from loopmt.learn.learner import Learner, LossTally, logmeanexp_factors
+from loopmt.learn.learner import Learner, LossTally
+from loopmt.learn.logmeanexp import LogMeanExp, logmeanexp_factors
 from loopmt.model.backend import precision
 from loopmt.model.transformer import NO_DROPOUT
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Run
-from loopmt.text.batch import Batch, BatchShape, Rows, pack
-from loopmt.text.ragged import Ragged
+from loopmt.text.batch import Rows
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
 
-CPU = torch.device("cpu")
-HOPS = (Hop("en", "fr"), Hop("fr", "en"))
 ASK = Callable[..., TrainOptions]
 
 
@@ -38,29 +36,11 @@ def vocab(tiny_run: Path) -> Vocab:
     return Vocab.load(tiny_run / "vocab")
 
 
-def translators(vocab: Vocab, hops: tuple[Hop, ...] = HOPS, **settings: Any) -> NetworkStack:
-    small = {"layers": 1, "width": 16, "feed_forward": 32, "heads": 2, "dropout": 0.0}
-    found = NetworkStack(Model.model_validate({**small, **settings}), vocab, hops, CPU)
-    found.start_fresh(1)
-    return found
-
-
 def learner(found: NetworkStack, unit: int = 1, **settings: Any) -> Learner:
     # Keys of attention have a bias without effect: its gradient is noise, which a small epsilon would make into steps.
+    objectives = [LogMeanExp(torch.ones(3, dtype=torch.bool))] if unit > 1 else []
     values = {"learning_rate": 0.01, "warmup": 1, "clip": 0.0, "adam": (0.9, 0.98, 1e-3), **settings}
-    return Learner(found, Train.model_validate(values), 3, Processes(), unit)
-
-
-def rows(seed: int, count: int = 12, group: int = 0) -> Rows:
-    generator = np.random.default_rng(seed)
-    sides = [[generator.integers(20, 300, generator.integers(1, 7)).tolist() for _ in range(count)] for _ in "st"]
-    groups = np.arange(count) // group if group else np.full(count, -1)
-    return Rows(Ragged.of(sides[0]), Ragged.of(sides[1]), generator.integers(0, 3, count), groups)
-
-
-def batch(*networks: Rows) -> Batch:
-    (found,) = pack(networks, [BatchShape(24, 8)], 1, "key", unit=3)
-    return found
+    return Learner(found, Train.model_validate(values), 3, Processes(), unit, objectives)
 
 
 # -- one update ----------------------------------------------------------------------------------------------------

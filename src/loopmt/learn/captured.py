@@ -6,58 +6,74 @@ stack, so a change of the mix records nothing anew, and nothing in an update wai
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from loopmt.config import Train
 from loopmt.distributed import Processes
+from loopmt.learn.forward import BatchTensors
 from loopmt.learn.learner import Learner
+from loopmt.learn.objectives import Objective
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.ragged import EOS, PAD
-from loopmt.translate.captured_decoder import record
+from loopmt.translate.captured_decoder import Replayable, record
 from loopmt.translate.networks import NetworkStack
+
+Recorder = Callable[[Callable[[], None]], Replayable]
 
 
 @dataclass
 class _Recorded:
-    """A graph and the tensor it reads, which must live as long as it does: all tables of a batch, one after another."""
+    """A graph and the tensors it reads, which must live as long as it does."""
 
-    inputs: Tensor
-    graph: torch.cuda.CUDAGraph
+    ids: Tensor  # sources, targets, paths and groups of a batch, one after another
+    factors: Tensor
+    graph: Replayable
 
 
 class CapturedLearner(Learner):
     """The same updates, without the cost of launching them kernel by kernel."""
 
     def __init__(
-        self, translators: NetworkStack, train: Train, paths: int, processes: Processes, unit: int = 1
+        self,
+        translators: NetworkStack,
+        train: Train,
+        paths: int,
+        processes: Processes,
+        unit: int = 1,
+        objectives: Sequence[Objective] = (),
+        recorder: Recorder | None = None,
     ) -> None:
-        super().__init__(translators, train, paths, processes, unit)
-        self.pool = torch.cuda.graph_pool_handle()
+        super().__init__(translators, train, paths, processes, unit, objectives)
+        self.record = recorder or partial(record, pool=torch.cuda.graph_pool_handle())
         self.adding: dict[BatchShape, _Recorded] = {}
-        self.applying: torch.cuda.CUDAGraph | None = None
+        self.applying: Replayable | None = None
 
     def add(self, batch: Batch) -> None:
         recorded = self.adding.get(batch.shape) or self._record(batch.shape)
         tables = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)
-        # Torch keeps the pinned memory of a copy under way from being given out again, so nothing has to wait.
-        staged = torch.empty_like(recorded.inputs, device="cpu", pin_memory=True)
-        np.concatenate([table.ravel() for table in tables], out=staged.numpy())
-        recorded.inputs.copy_(staged, non_blocking=True)
+        _copy(tables, recorded.ids)
+        _copy((batch.factors_NB,), recorded.factors)
         recorded.graph.replay()
 
     def _record(self, shape: BatchShape) -> _Recorded:
         """Recorded on a batch of nothing, which adds nothing."""
         num, device = self.translators.num_networks, self.weights.device
         rows, places = num * shape.rows, num * shape.rows * shape.length
-        inputs = torch.full((2 * places + 2 * rows,), -1, device=device)
-        source, target = inputs[: 2 * places].fill_(PAD).view(2, num, shape.rows, shape.length)
-        paths, groups = inputs[2 * places :].view(2, num, shape.rows)
+        ids = torch.full((2 * places + 2 * rows,), -1, device=device)
+        source, target = ids[: 2 * places].fill_(PAD).view(2, num, shape.rows, shape.length)
+        paths, groups = ids[2 * places :].view(2, num, shape.rows)
+        factors = torch.ones(num, shape.rows, device=device)
         source[..., 0] = EOS
-        recorded = _Recorded(inputs, record(lambda: self.add_tensors(source, target, paths, groups), self.pool))
+        batch = BatchTensors(source, target, paths, groups, factors)
+        recorded = _Recorded(ids, factors.view(-1), self.record(lambda: self.add_tensors(batch)))
         self.adding[shape] = recorded
         return recorded
 
@@ -69,9 +85,17 @@ class CapturedLearner(Learner):
             self.tokens.zero_()
             ema = self.translators.copies.get("ema")
             kept = ema.clone() if ema is not None else None
-            self.applying = record(super().apply, self.pool)
+            self.applying = self.record(super().apply)
             self.gradient.copy_(gradient)
             self.tokens.copy_(tokens)
             if ema is not None and kept is not None:
                 ema.copy_(kept)
         self.applying.replay()
+
+
+def _copy(tables: Sequence[npt.NDArray[Any]], place: Tensor) -> None:
+    """Tables to a tensor of the device, one after another, in one transfer that nothing waits for."""
+    # Torch keeps the pinned memory of a copy under way from being given out again.
+    staged = torch.empty_like(place, device="cpu", pin_memory=place.is_cuda)
+    np.concatenate([table.ravel() for table in tables], out=staged.numpy())
+    place.copy_(staged, non_blocking=True)

@@ -11,13 +11,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.distributed import Processes, synchronize
+from loopmt.learn.objectives import Objective, PathRows
 from loopmt.path import Hop, LanguagePath
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import BatchShape, Rows, interleave
@@ -61,10 +62,14 @@ class Route:
         return bool(self.path.generating)
 
 
-def largest_group(routes: Sequence[Route]) -> int:
-    """How many rows are combined at most."""
+def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> int:
+    """How many samples of a real sentence an objective needs in one batch, at most."""
     entries = [route.entry for route in one_by_entry(routes)]
-    return max((entry.samples for entry in entries if entry.combine == "logmeanexp"), default=1)
+    return max((entry.samples for entry in entries if _grouped(entry, objectives)), default=1)
+
+
+def _grouped(entry: MixEntry, objectives: Sequence[Objective]) -> bool:
+    return any(objective.groups(entry) for objective in objectives)
 
 
 def one_by_entry(routes: Sequence[Route]) -> Iterable[Route]:
@@ -106,6 +111,7 @@ class Gatherer:
         text_filter: SyntheticTextFilter,
         processes: Processes,
         key: tuple[str | int, ...],
+        objectives: Sequence[Objective] = (),
     ) -> None:
         self.routes = routes
         self.store = store
@@ -116,6 +122,7 @@ class Gatherer:
         self.text_filter = text_filter
         self.processes = processes
         self.key = key
+        self.objectives = objectives
         self.limits = DecodeLimits.on(networks.device, train.max_length)
         self.loosened = SubwordDropout(networks.vocab, train.subword_dropout)
         places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
@@ -141,7 +148,8 @@ class Gatherer:
             route.number: self._count(route, shares[route.number], before[route.number], updates) for route in active
         }
         texts = {route.number: self._read(route, before[route.number].read, counts[route.number]) for route in active}
-        rows, gathered = self._walk(active, texts, number)
+        found, gathered = self._walk(active, texts, number)
+        rows = self._learnable(active, found)
         gathered.networks = [
             self._mixed(network, active, rows, shares) for network in range(self.networks.num_networks)
         ]
@@ -209,7 +217,7 @@ class Gatherer:
 
     def _walk(
         self, routes: Sequence[Route], texts: Mapping[int, tuple[Ragged, Ragged]], number: int
-    ) -> tuple[dict[int, Rows], GatheredRound]:
+    ) -> tuple[dict[int, PathRows], GatheredRound]:
         """Generate where a route generates; each process walks its share of the rows, then all have all."""
         rank, size = self.processes.rank, self.processes.size
         mine = {route.number: np.arange(rank, len(texts[route.number][0]), size) for route in routes}
@@ -221,7 +229,8 @@ class Gatherer:
         ends = {route: texts[route][1].take(mine[route]) for route in rollouts}
         cross_entropies, seconds = self._generate(rollouts, ends, number)
         generated = {
-            route: (rollout.text.ids, rollout.keep, cross_entropies[route]) for route, rollout in rollouts.items()
+            route: (rollout.text.ids, rollout.keep, cross_entropies[route], rollout.scores)
+            for route, rollout in rollouts.items()
         }
         records = {route: rollout.records for route, rollout in rollouts.items()}
         everyone = self.processes.all_gather((generated, records, generated_tokens(list(rollouts.values()))))
@@ -263,29 +272,50 @@ class Gatherer:
         real = Sentences(self.networks.vocab, hop.target, ids=ends)
         return dual_cross_entropy(self.networks, hop, rollout.text, real)
 
-    def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]], number: int) -> Rows:
+    def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]], number: int) -> PathRows:
         sources, targets = text
-        groups = np.full(len(targets), -1, dtype=np.int64)
-        if route.entry.combine == "logmeanexp":
-            groups = np.arange(len(targets)) // route.entry.samples * len(self.routes) + route.number
+        groups, scores, generated = self._groups(route, len(targets)), np.zeros(len(targets)), None
         if route.synthetic:
-            sources, keep, cross_entropies = _dealt_back([part[route.number] for part in everyone], len(targets))
-            numbers = _least(cross_entropies, np.flatnonzero(keep), route.entry.keep)
-            sources, targets, groups = sources.take(numbers), targets.take(numbers), groups[numbers]
+            parts = [part[route.number] for part in everyone]
+            sources, keep, cross_entropies, scores = _dealt_back(parts, len(targets))
+            kept = _least(cross_entropies, np.flatnonzero(keep), route.entry.keep)
+            sources = generated = sources.take(kept)
+            targets, groups, scores = targets.take(kept), groups[kept], scores[kept]
         else:
-            key = (*self.key, number, *self._names[route.number], "source")
-            sources = self.loosened(sources, route.path.ends[0], *key)
+            sources = self.loosened(
+                sources, route.path.ends[0], *self.key, number, *self._names[route.number], "source"
+            )
         targets = self._loosened_targets(route, targets, groups, number)
         if route.path.backward:
             sources, targets = targets, sources
+        return PathRows(route.path, route.entry, sources, targets, groups, generated, scores)
+
+    def _groups(self, route: Route, count: int) -> Ints:
+        """A number for the samples of each real sentence, if an objective groups them."""
+        if not _grouped(route.entry, self.objectives):
+            return np.full(count, -1, dtype=np.int64)
+        return np.arange(count) // route.entry.samples * len(self.routes) + route.number
+
+    def _learnable(self, routes: Sequence[Route], found: Mapping[int, PathRows]) -> dict[int, Rows]:
+        """Rows as the networks read them, with the factors that objectives give them."""
+        rows = {route.number: self._tagged(route, found[route.number]) for route in routes}
+        for objective in self.objectives:
+            factors = objective.round_factors([found[route.number] for route in routes])
+            for route, own in zip(routes, factors or [], strict=factors is not None):
+                before = rows[route.number]
+                rows[route.number] = replace(before, factors=before.factors * own.astype(np.float32))
+        return rows
+
+    def _tagged(self, route: Route, found: PathRows) -> Rows:
         marked = route.entry.tag and route.synthetic
-        tagged = self.networks.with_tags(sources, route.path.taught, synthetic=marked)
-        return Rows(tagged, targets, np.full(len(targets), route.number, dtype=np.int64), groups)
+        sources = self.networks.with_tags(found.sources, route.path.taught, synthetic=marked)
+        paths = np.full(len(sources), route.number, dtype=np.int64)
+        return Rows.of(sources, found.targets, paths, found.groups)
 
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
-        """Likelihoods combine only of one and the same target: a group is cut once, a row alone by itself."""
+        """Samples that an objective groups have one and the same target: it is cut once for all of them."""
         key = (*self.key, number, *self._names[route.number], "target")
-        if route.entry.combine != "logmeanexp":
+        if not _grouped(route.entry, self.objectives):
             return self.loosened(targets, route.path.ends[1], *key)
         _, firsts, places = np.unique(groups, return_index=True, return_inverse=True)
         return self.loosened(targets.take(firsts), route.path.ends[1], *key).take(places)
@@ -340,10 +370,13 @@ def _least(cross_entropies: Floats, numbers: Ints, share: float) -> Ints:
     return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
 
 
-def _dealt_back(parts: Sequence[tuple[Ragged, Ints, Floats]], count: int) -> tuple[Ragged, Ints, Floats]:
+def _dealt_back(
+    parts: Sequence[tuple[Ragged, Ints, Floats, Floats]], count: int
+) -> tuple[Ragged, Ints, Floats, Floats]:
     """Rows that were dealt to processes in turn, in their old order."""
     order = np.argsort(
         np.concatenate([np.arange(rank, count, len(parts)) for rank in range(len(parts))]), kind="stable"
     )
-    texts, keeps, cross_entropies = zip(*parts, strict=True)
-    return Ragged.join(texts).take(order), np.concatenate(keeps)[order], np.concatenate(cross_entropies)[order]
+    texts, *columns = zip(*parts, strict=True)
+    keeps, cross_entropies, scores = (np.concatenate(column)[order] for column in columns)
+    return Ragged.join(texts).take(order), keeps, cross_entropies, scores

@@ -1,5 +1,6 @@
 """Rows to better weights: one update of every network.
 
+What is minimised is the label-smoothed loss (`model.loss`) and what a stage's objectives make of it (`objectives`).
 Everything is an operation on rows of flat tensors. Gradients are sums over target tokens, of all processes and all
 parts of a batch, divided by the number of tokens at the end: so neither accumulation nor the number of processes
 changes an update. A network whose gradient is not finite, or that had no token, is left exactly as it was.
@@ -9,8 +10,7 @@ Shapes: N networks, P weights, B rows, L length, J paths.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,8 @@ from torch import Tensor
 from loopmt.config import Train
 from loopmt.distributed import Processes
 from loopmt.errors import ExhaustedError
+from loopmt.learn.forward import BatchTensors, EagerComputation
+from loopmt.learn.objectives import Objective, total_loss
 from loopmt.model.adam import Adam, AdamStep, adam_step, fused_adam_step
 from loopmt.model.backend import precision
 from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
@@ -26,14 +28,13 @@ from loopmt.model.out_of_memory import ERRORS, is_out_of_memory
 from loopmt.model.transformer import Dropout
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.scoring import losses_with
 
 
 @dataclass
 class LossTally:
     """What happened since the last log, kept on the device: sums by network and path."""
 
-    loss: Tensor  # (N, J), label-smoothed loss summed over tokens
+    loss: Tensor  # (N, J), label-smoothed loss summed over tokens, without factors and terms
     tokens: Tensor  # (N, J)
     norms: Tensor  # (N,), sum of gradient norms
     updates: Tensor  # (N,), updates that were applied
@@ -56,7 +57,13 @@ class Learner:
     """The optimizer of all networks, and what it needs to resume."""
 
     def __init__(
-        self, translators: NetworkStack, train: Train, paths: int, processes: Processes, unit: int = 1
+        self,
+        translators: NetworkStack,
+        train: Train,
+        paths: int,
+        processes: Processes,
+        unit: int = 1,
+        objectives: Sequence[Objective] = (),
     ) -> None:
         self.translators = translators
         self.train = train
@@ -69,8 +76,8 @@ class Learner:
         self.tokens = torch.zeros(translators.num_networks, device=self.weights.device)
         self.number = torch.zeros((), dtype=torch.long, device=self.weights.device)
         self.rate = torch.zeros((), device=self.weights.device)
-        self.unit = unit  # how many rows are combined at most
-        self.grouped = unit > 1
+        self.unit = unit  # how many rows a group has at most
+        self.objectives = objectives
         self.tally = LossTally.new(translators.num_networks, paths, self.weights.device)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
@@ -105,19 +112,14 @@ class Learner:
 
     def add(self, batch: Batch) -> None:
         """Add the gradient of a batch, summed over its target tokens."""
-        device = self.weights.device
-        ids = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)
-        self.add_tensors(*(torch.from_numpy(table).to(device) for table in ids))
+        self.add_tensors(BatchTensors.of(batch, self.weights.device))
 
-    def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
+    def add_tensors(self, batch: BatchTensors) -> None:
         weights = self.learning()
-        losses_NB, tokens_NB = losses_with(
-            weights, self.translators.transformer, source, target, self.train.label_smoothing, self.dropout
-        )
-        if self.grouped:
-            losses_NB = losses_NB * logmeanexp_factors(losses_NB, groups)
-        weights.backward(losses_NB.sum())
-        self.count(losses_NB, tokens_NB, paths)
+        computation = EagerComputation(self.translators.transformer, weights, self.dropout, self.train.label_smoothing)
+        loss, losses_NB, tokens_NB = total_loss(computation, batch, self.objectives)
+        weights.backward(loss)
+        self.count(losses_NB, tokens_NB, batch.paths_NB)
 
     def learning(self) -> AccumulatedGradient | WrittenGradient:
         """On a CPU the first part of an update writes its gradient, also over that of an attempt that failed."""
@@ -129,7 +131,7 @@ class Learner:
     def count(self, losses_NB: Tensor, tokens_NB: Tensor, paths: Tensor) -> None:
         self.tokens += tokens_NB.sum(1)
         place = paths.clamp_min(0)  # rows that are none have no tokens and no loss
-        self.tally.loss.scatter_add_(1, place, losses_NB.detach().to(self.tally.loss.dtype))
+        self.tally.loss.scatter_add_(1, place, losses_NB.to(self.tally.loss.dtype))
         self.tally.tokens.scatter_add_(1, place, tokens_NB.to(self.tally.tokens.dtype))
 
     @torch.no_grad()
@@ -176,22 +178,6 @@ class Learner:
         self.steps.copy_(tensors["steps"])
         if "ema" in self.translators.copies:
             self.translators.copies["ema"].copy_(tensors["ema"])
-
-
-def logmeanexp_factors(losses_NB: Tensor, groups_NB: Tensor) -> Tensor:
-    """Weights that turn a sum of losses into -log of the mean likelihood of each group, times the group's size.
-
-    d(-log mean exp(-loss_i)) = sum of softmax(-loss)_i d(loss_i): the weights are that softmax, without gradient.
-    """
-    with torch.no_grad():
-        alone = groups_NB < 0
-        rows = torch.arange(groups_NB.shape[1], device=groups_NB.device)
-        same = (groups_NB[:, :, None] == groups_NB[:, None, :]) & ~alone[:, :, None] | torch.eye(
-            len(rows), dtype=torch.bool, device=groups_NB.device
-        )
-        likelihoods = (-losses_NB.float())[:, None, :].masked_fill(~same, -math.inf)
-        share = likelihoods.softmax(-1).diagonal(dim1=1, dim2=2)
-        return share * same.sum(-1)
 
 
 class BatchSplitter:

@@ -10,7 +10,9 @@ unsharded. torch.distributed.checkpoint would write a part for each process, but
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -21,11 +23,12 @@ from torch.distributed.tensor import DTensor, Shard
 
 from loopmt.config import Train
 from loopmt.distributed import Processes
-from loopmt.learn.learner import Learner, logmeanexp_factors
+from loopmt.learn.forward import BatchTensors, Computation
+from loopmt.learn.learner import Learner
+from loopmt.learn.objectives import Objective, total_loss
 from loopmt.model.backend import precision
 from loopmt.model.transformer import Dropout, Transformer, source_mask
 from loopmt.model.weights import Weights
-from loopmt.text.ragged import PAD
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.scoring import shifted
 
@@ -60,7 +63,7 @@ class ShardedNetwork(ShardedPart):
         layers = [f"encoder.{number}." for number in range(transformer.model.layers)]
         layers += [f"decoder.{number}." for number in range(transformer.model.num_decoder_layers)]
         own = {name: weight for name, weight in weights.items() if not name.startswith(tuple(layers))}
-        super().__init__(own, self._losses)
+        super().__init__(own, self._run)
         self.transformer = transformer
         self.layers = nn.ModuleDict(
             {_key(prefix): ShardedPart(_starting_with(prefix, weights), self._layer(prefix)) for prefix in layers}
@@ -78,9 +81,11 @@ class ShardedNetwork(ShardedPart):
 
         return encode if name.startswith("encoder") else decode
 
-    def _losses(
-        self, weights: Weights, source: Tensor, target: Tensor, label_smoothing: float, dropout: Dropout
-    ) -> tuple[Tensor, Tensor]:
+    def _run(self, weights: Weights, work: Callable[[Computation], Any], smoothing: float, dropout: Dropout) -> Any:
+        """Do `work` while the weights that belong to no layer are gathered."""
+        return work(ShardedComputation(self, weights, smoothing, dropout))
+
+    def states(self, weights: Weights, source: Tensor, target: Tensor, dropout: Dropout) -> Tensor:
         mask, transformer = source_mask(source), self.transformer
         states = transformer.embed(weights, "source_embed", source, 0, dropout)
         for layer in self._side("encoder"):
@@ -89,8 +94,7 @@ class ShardedNetwork(ShardedPart):
         x = transformer.embed(weights, "target_embed", shifted(target), 0, dropout)
         for layer in self._side("decoder"):
             x = layer(x, states, mask, dropout)
-        losses = transformer.losses(weights, transformer.final(weights, "decoder", x), target, label_smoothing)
-        return losses.sum(-1), (target != PAD).sum(-1)
+        return transformer.final(weights, "decoder", x)
 
     def _side(self, side: str) -> Iterator[nn.Module]:
         return (layer for prefix, layer in self.layers.items() if prefix.startswith(side))
@@ -113,6 +117,25 @@ class ShardedNetwork(ShardedPart):
         }
 
 
+@dataclass(frozen=True)
+class ShardedComputation:
+    """A network in the middle of its forward pass, with its own weights gathered."""
+
+    network: ShardedNetwork
+    weights: Weights
+    label_smoothing: float
+    dropout: Dropout
+
+    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.network.states(self.weights, source_NBL, target_NBL, self.dropout)
+
+    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.network.transformer.losses(self.weights, states_NBTD, target_NBL, self.label_smoothing)
+
+    def logits(self, states_NBTD: Tensor) -> Tensor:
+        return self.network.transformer.logits(self.weights, states_NBTD)
+
+
 def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: weight for name, weight in weights.items() if name.startswith(prefix)}
 
@@ -121,13 +144,19 @@ class ShardedLearner(Learner):
     """The same updates as a `Learner`; the tensors here are this process's parts, end to end in one row."""
 
     def __init__(
-        self, translators: NetworkStack, train: Train, paths: int, processes: Processes, unit: int = 1
+        self,
+        translators: NetworkStack,
+        train: Train,
+        paths: int,
+        processes: Processes,
+        unit: int = 1,
+        objectives: Sequence[Objective] = (),
     ) -> None:
         self.mesh = init_device_mesh(translators.device.type, (processes.size,))
         network = ShardedNetwork(translators.transformer, translators.layout.unpack(translators.live))
         self.network = network.sharded(self.mesh, precision(train, translators.device))
         self.parameters = [self.network.by_name()[name] for name in translators.layout.shapes]
-        super().__init__(translators, train, paths, processes, unit)
+        super().__init__(translators, train, paths, processes, unit, objectives)
         self.average = self.weights.clone() if "ema" in translators.copies else None
 
     def own_weights(self) -> Tensor:
@@ -135,17 +164,16 @@ class ShardedLearner(Learner):
 
     # -- one update ------------------------------------------------------------------------------------------
 
-    def add_tensors(self, source: Tensor, target: Tensor, paths: Tensor, groups: Tensor) -> None:
-        losses_NB, tokens_NB = self.network(source, target, self.train.label_smoothing, self.dropout)
-        if self.grouped:
-            losses_NB = losses_NB * logmeanexp_factors(losses_NB, groups)
+    def add_tensors(self, batch: BatchTensors) -> None:
+        work = partial(total_loss, batch=batch, objectives=self.objectives)
+        loss, losses_NB, tokens_NB = self.network(work, self.train.label_smoothing, self.dropout)
         # The engine takes the mean over processes, and tokens are counted over all of them: a sum is wanted.
-        torch.autograd.backward(losses_NB.sum() * self.processes.size)
+        torch.autograd.backward(loss * self.processes.size)
         gradients = [cast(DTensor, parameter.grad).to_local().flatten() for parameter in self.parameters]
         self.gradient += torch.cat(gradients)[None]
         for parameter in self.parameters:
             parameter.grad = None
-        self.count(losses_NB, tokens_NB, paths)
+        self.count(losses_NB, tokens_NB, batch.paths_NB)
 
     def reduce(self) -> None:
         self.processes.all_reduce(self.tokens)

@@ -19,7 +19,7 @@ from loopmt.distributed import Processes, synchronize
 from loopmt.errors import CollapseError, DivergedError
 from loopmt.learn.alarms import Alarm, AlarmMonitor
 from loopmt.learn.averaging import average_checkpoints
-from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition, Route, largest_group
+from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition, Route
 from loopmt.learn.learner import Learner
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
 from loopmt.learn.schedule import learning_rate
@@ -137,8 +137,8 @@ class Trainer:
         last = self.budget if self.budget is not None else self.train.max_updates
         updates = min(self.train.round, last - progress.update)
         gathered = self.gatherer.round(number, weights, streams, updates)
-        unit = largest_group(self.routes)
-        batches = pack(gathered.networks, self.shapes, updates, *self.key, "pack", number, unit=unit)
+        key = (*self.key, "pack", number)
+        batches = pack(gathered.networks, self.shapes, updates, *key, unit=self.learner.unit)
         if not batches:
             raise self._starved(weights, gathered)
         self._account(gathered, batches)

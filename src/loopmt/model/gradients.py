@@ -29,16 +29,18 @@ class AccumulatedGradient(Weights):
 
 
 class WrittenGradient(Weights):
-    """The gradient of each weight is written to its place as soon as it is known, over what was there; once.
+    """The gradient of each weight is written to its place as soon as it is known, over what was there.
 
-    Joining them would take memory fresh from the system, and every lookup of a few subwords a table of all: on a CPU
-    such passes are a good part of an update of few tokens. The bits are the same without them.
+    Joining them would take newly allocated memory, and every lookup of a few subwords a table of all: on a CPU such
+    passes are a good part of an update of few tokens. The bits are the same without them. There is one backward pass,
+    of as many forward passes as there were.
     """
 
     def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:
         super().__init__(layout.unpack(flat_NP.detach()))
         self._places = layout.unpack(gradient_NP)
         self._output = "embed" if layout.joint else "target_embed"
+        self._projected = _Sum(self._places[self._output][0])
         self._lookups: list[tuple[Tensor, Tensor]] = []  # ids, and their rows of the output layer's table
         for name, weight in self.items():
             move = partial(_move, self._places[name])
@@ -56,31 +58,46 @@ class WrittenGradient(Weights):
     def project(self, states: Tensor, table: str, bias: str) -> Tensor:
         if len(states) > 1:
             return super().project(states, table, bias)
-        inputs = (states, self[table].detach()[0], self[bias].squeeze(0), self._places[table][0])
+        inputs = (states, self[table].detach()[0], self[bias].squeeze(0), self._projected)
         logits: Tensor = _Projection.apply(*inputs)  # type: ignore[no-untyped-call]
         return logits
 
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
         for ids, rows in reversed(self._lookups):  # in autograd's order
-            assert rows.grad is not None, "what was looked up has a part in the loss"
-            self._places[self._output][0].index_add_(0, ids, rows.grad)
+            if rows.grad is not None:  # else of a forward pass that has no part in the loss
+                self._places[self._output][0].index_add_(0, ids, rows.grad)
+
+
+class _Sum:
+    """A place for a sum of matrix products; the first overwrites what was there."""
+
+    def __init__(self, place: Tensor) -> None:
+        self.place = place
+        self.begun = False
+
+    def add(self, one: Tensor, other: Tensor) -> None:
+        if self.begun:
+            self.place.addmm_(one, other)
+        else:
+            torch.mm(one, other, out=self.place)
+        self.begun = True
 
 
 class _Projection(torch.autograd.Function):
-    """A linear layer that writes the gradient of its weights to `place`."""
+    """A linear layer that adds the gradient of its weights to `total`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, place: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, total: _Sum) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.place = place
+        ctx.total = total
         return F.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor, None]:
         x, weight = ctx.saved_tensors
         rows = gradients[0].flatten(0, -2)
-        torch.mm(rows.t(), x.flatten(0, -2), out=ctx.place)
+        ctx.total.add(rows.t(), x.flatten(0, -2))
         return (rows @ weight).view_as(x), None, rows.sum(0), None
 
 

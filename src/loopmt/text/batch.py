@@ -9,25 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from loopmt.rng import numpy_generator
 from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
+Factors = npt.NDArray[np.float32]
+Table = TypeVar("Table", Ints, Factors)
+
 
 @dataclass(frozen=True)
 class Rows:
-    """What one network learns from: sources, real targets, which path each row came by, and its group.
+    """What one network learns from: sources, targets, and for each row its path, its group and its loss factor.
 
-    Rows of one group are several generated sources of the same real sentence that combine (`logmeanexp`);
-    a row that stands alone has group -1.
+    Rows of one group are several samples of the same real sentence, which an objective needs in the same batch;
+    a row that stands alone has group -1. The factor multiplies the loss of the row, and so its gradient.
     """
 
     sources: Ragged
     targets: Ragged
     paths: Ints
     groups: Ints
+    factors: Factors
+
+    @classmethod
+    def of(cls, sources: Ragged, targets: Ragged, paths: Ints, groups: Ints | None = None) -> Rows:
+        """Rows with factor 1; without groups each stands alone."""
+        alone = np.full(len(paths), -1, dtype=np.int64)
+        return cls(sources, targets, paths, alone if groups is None else groups, np.ones(len(paths), np.float32))
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -38,7 +50,8 @@ class Rows:
         return np.maximum(self.sources.lengths, self.targets.lengths) + 1
 
     def take(self, numbers: Ints) -> Rows:
-        return Rows(self.sources.take(numbers), self.targets.take(numbers), self.paths[numbers], self.groups[numbers])
+        columns = (self.paths[numbers], self.groups[numbers], self.factors[numbers])
+        return Rows(self.sources.take(numbers), self.targets.take(numbers), *columns)
 
     def up_to(self, length: int) -> Rows:
         """The rows that take at most `length` places."""
@@ -47,16 +60,19 @@ class Rows:
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
+        if not parts:
+            return cls.empty()
         return cls(
             Ragged.join([part.sources for part in parts]),
             Ragged.join([part.targets for part in parts]),
-            np.concatenate([part.paths for part in parts]) if parts else np.zeros(0, np.int64),
-            np.concatenate([part.groups for part in parts]) if parts else np.zeros(0, np.int64),
+            np.concatenate([part.paths for part in parts]),
+            np.concatenate([part.groups for part in parts]),
+            np.concatenate([part.factors for part in parts]),
         )
 
     @classmethod
     def empty(cls) -> Rows:
-        return cls.join([])
+        return cls.of(Ragged.of([]), Ragged.of([]), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -74,6 +90,7 @@ class Batch:
     target_NBL: Ints
     paths_NB: Ints  # -1 where there is no row
     groups_NB: Ints
+    factors_NB: Factors  # 1 where there is no row
 
     @cached_property
     def row_tokens(self) -> Ints:
@@ -98,15 +115,16 @@ class Batch:
         if not missing:
             return self
 
-        def longer(table: Ints, value: int) -> Ints:
-            beside = [(0, 0)] * (table.ndim - 2)
-            return np.pad(table, [(0, 0), (0, missing), *beside], constant_values=value)
-
-        source_NBL = longer(self.source_NBL, PAD)
+        source_NBL = _longer(self.source_NBL, missing, PAD)
         source_NBL[:, -missing:, 0] = EOS  # attention over nothing has no value
-        shape = BatchShape(self.shape.rows + missing, self.shape.length)
-        paths_NB, groups_NB = (longer(table, -1) for table in (self.paths_NB, self.groups_NB))
-        return Batch(shape, source_NBL, longer(self.target_NBL, PAD), paths_NB, groups_NB)
+        return Batch(
+            BatchShape(self.shape.rows + missing, self.shape.length),
+            source_NBL,
+            _longer(self.target_NBL, missing, PAD),
+            _longer(self.paths_NB, missing, -1),
+            _longer(self.groups_NB, missing, -1),
+            _longer(self.factors_NB, missing, 1),
+        )
 
     def part(self, number: int, count: int) -> Batch:
         """One of `count` equal parts by rows: for several processes, or for accumulating."""
@@ -118,7 +136,14 @@ class Batch:
             self.target_NBL[:, cut],
             self.paths_NB[:, cut],
             self.groups_NB[:, cut],
+            self.factors_NB[:, cut],
         )
+
+
+def _longer(table: Table, rows: int, value: int) -> Table:
+    """So many more rows of `value` at the end of each network's."""
+    added = np.full((len(table), rows, *table.shape[2:]), value, dtype=table.dtype)
+    return np.concatenate([table, added], axis=1)
 
 
 def choose_lengths(histogram: Ints, count: int, longest: int) -> list[int]:
@@ -290,7 +315,8 @@ def _batch(rows: Rows, shape: BatchShape, numbers_NB: Ints) -> Batch:
     target[none.ravel()] = PAD
     table = (*numbers_NB.shape, shape.length)
     paths, groups = (np.where(none, -1, values[numbers_NB]) for values in (rows.paths, rows.groups))
-    return Batch(shape, source.reshape(table), target.reshape(table), paths, groups)
+    factors = np.where(none, np.float32(1), rows.factors[numbers_NB])
+    return Batch(shape, source.reshape(table), target.reshape(table), paths, groups, factors)
 
 
 def interleave(parts: Sequence[Rows], weights: Sequence[float]) -> Rows:

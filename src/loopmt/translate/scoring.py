@@ -28,11 +28,18 @@ def losses_with(
     label_smoothing: float,
     dropout: Dropout,
 ) -> tuple[Tensor, Tensor]:
-    states = transformer.encode(weights, source_NBL, dropout)
-    memory = transformer.memory(weights, states, source_NBL)
-    states = transformer.decode(weights, memory, shifted(target_NBL), dropout)
+    states = decoder_states(weights, transformer, source_NBL, target_NBL, dropout)
     losses = transformer.losses(weights, states, target_NBL, label_smoothing)
     return losses.sum(-1), (target_NBL != PAD).sum(-1)
+
+
+def decoder_states(
+    weights: Weights, transformer: Transformer, source_NBL: Tensor, target_NBL: Tensor, dropout: Dropout
+) -> Tensor:
+    """States of the decoder when it is given the target (teacher forcing), (N, B, T, D)."""
+    states = transformer.encode(weights, source_NBL, dropout)
+    memory = transformer.memory(weights, states, source_NBL)
+    return transformer.decode(weights, memory, shifted(target_NBL), dropout)
 
 
 def shifted(target_NBL: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansio
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.learn.gather import GatheredRound, Gatherer, Route, largest_group
 from loopmt.learn.learner import Learner
+from loopmt.learn.objectives import Objective, StageSettings, objectives_of
 from loopmt.learn.schedule import learning_rate
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
@@ -181,9 +182,11 @@ class StagePlan:
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
         networks = stages.starting_point(context, self.stage if trained else _orphan(self.stage))
         routes = stages.routes_of(self.experiment, self.stage)
-        shapes = stages.shapes_of(context, networks, routes, self.train)
+        objectives = objectives_of(StageSettings(self.train, [route.entry for route in routes], networks))
+        unit = largest_group(routes, objectives)
+        shapes = stages.shapes_of(context, networks, routes, self.train, unit)
         with progress.track(f"timing {self.stage.name}"):
-            timed = self._time(context, networks, routes, shapes)
+            timed = self._time(context, networks, routes, shapes, objectives)
         batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
         size = (
             f"batches of {batches} (rows x subwords) in {_name(precision(self.train, context.device))}, "
@@ -211,6 +214,7 @@ class StagePlan:
         networks: NetworkStack,
         routes: Sequence[Route],
         shapes: Sequence[BatchShape],
+        objectives: Sequence[Objective],
     ) -> tuple[float, float] | None:
         """Seconds per update of gathering rows and of learning.
 
@@ -220,14 +224,14 @@ class StagePlan:
         train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
             networks.copy(by)
-        gathered, gathering = self._gather(context, networks, routes, shapes, train)
-        unit = largest_group(routes)
+        gathered, gathering = self._gather(context, networks, routes, shapes, train, objectives)
+        unit = largest_group(routes, objectives)
         key = (self.experiment.seed, self.stage.name)
         batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key, unit=unit)
         if not batches:
             return None
         kind = stages.learner_kind(context, self.stage, train)
-        learner = kind(networks, train, len(routes), context.processes, unit)
+        learner = kind(networks, train, len(routes), context.processes, unit, objectives)
         return gathering, _learning(learner, batches, train)
 
     def _gather(
@@ -237,6 +241,7 @@ class StagePlan:
         routes: Sequence[Route],
         shapes: Sequence[BatchShape],
         train: Train,
+        objectives: Sequence[Objective],
     ) -> tuple[GatheredRound, float]:
         """Rows of a few updates, or of a part of them where all would take too long, and the seconds of one update's.
 
@@ -250,7 +255,7 @@ class StagePlan:
             part = train.model_copy(update={"tokens": tokens})
             models = context.translators(networks)
             gatherer = Gatherer(
-                routes, context.store, models, networks, part, shapes, text_filter, context.processes, key
+                routes, context.store, models, networks, part, shapes, text_filter, context.processes, key, objectives
             )
             gathered = gatherer.round(0, weights)
             seconds = gathered.seconds * train.tokens / tokens

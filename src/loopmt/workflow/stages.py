@@ -19,6 +19,7 @@ from loopmt.evaluation.validation import Agree, HeldOut, bleu_by_hop, held_out, 
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
 from loopmt.learn.learner import Learner
+from loopmt.learn.objectives import StageSettings, objectives_of
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
@@ -132,14 +133,17 @@ def assemble(
     for by in ("frozen", "ema"):
         if any(setting.by == by for setting in generating):
             networks.copy("frozen" if by == "frozen" else "ema")
-    translators, unit = context.translators(networks), largest_group(routes)
-    shapes = shapes_of(context, networks, routes, train)
+    translators = context.translators(networks)
+    objectives = objectives_of(StageSettings(train, [route.entry for route in routes], networks))
+    unit = largest_group(routes, objectives)
+    shapes = shapes_of(context, networks, routes, train, unit)
     key = (context.experiment.seed, stage.name)
     text_filter = text_filter_of(context, train)
     gatherer = Gatherer(
-        routes, context.store, translators, networks, train, shapes, text_filter, context.processes, key
+        routes, context.store, translators, networks, train, shapes, text_filter, context.processes, key, objectives
     )
-    learner = learner_kind(context, stage, train)(networks, train, len(routes), context.processes, unit)
+    kind = learner_kind(context, stage, train)
+    learner = kind(networks, train, len(routes), context.processes, unit, objectives)
     choose_loop_weights = chooser(context, stage, translators, routes) if stage.mix == "auto" else None
     hooks = TrainerHooks(validator(context, stage, networks, train), choose_loop_weights, stop_signal.asked, show)
     every = stage.auto.measure_every
@@ -199,9 +203,9 @@ def starting_point(context: TrainingContext, stage: Stage) -> NetworkStack:
 
 
 def shapes_of(
-    context: TrainingContext, translators: NetworkStack, routes: Sequence[Route], train: Train
+    context: TrainingContext, translators: NetworkStack, routes: Sequence[Route], train: Train, unit: int
 ) -> list[BatchShape]:
-    """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups.
+    """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups of `unit` rows.
 
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
@@ -214,7 +218,7 @@ def shapes_of(
     longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(taught) if translators.shared else 1)
-    return make_shapes(chosen, tokens, math.lcm(8, largest_group(routes)))
+    return make_shapes(chosen, tokens, math.lcm(8, unit))
 
 
 def _places(context: TrainingContext, routes: Sequence[Route], longest: int) -> Ints:

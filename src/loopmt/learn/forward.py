@@ -1,0 +1,103 @@
+"""The forward pass of an update: what is computed from a batch, for the loss and for objectives.
+
+Every learner computes it in its own way: eager, from captured graphs, or spread over processes. An objective sees only
+a `ForwardPass`, which is the same for all of them.
+
+Shapes: N networks, B rows, L length, T target length, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from loopmt.model.transformer import Dropout, Transformer
+from loopmt.model.weights import Weights
+from loopmt.text.batch import Batch
+from loopmt.text.ragged import PAD
+from loopmt.translate.scoring import decoder_states
+
+
+@dataclass(frozen=True)
+class BatchTensors:
+    """A batch as the learners compute with it; `text.batch.Batch` says what each table holds."""
+
+    source_NBL: Tensor
+    target_NBL: Tensor
+    paths_NB: Tensor
+    groups_NB: Tensor
+    factors_NB: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device) -> BatchTensors:
+        tables = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB, batch.factors_NB)
+        return cls(*(torch.from_numpy(table).to(device) for table in tables))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.source_NBL, self.target_NBL, self.paths_NB, self.groups_NB, self.factors_NB))
+
+
+class Computation(Protocol):
+    """The networks of a stage with the weights, the dropout and the label smoothing of an update."""
+
+    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
+        """The decoder's states (N, B, T, D) when it is given the target. Every call draws its own dropout."""
+
+    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
+        """The label-smoothed loss of every token (N, B, T); 0 where there is none."""
+
+    def logits(self, states_NBTD: Tensor) -> Tensor:
+        """(N, B, T, V)."""
+
+
+@dataclass(frozen=True)
+class EagerComputation:
+    """The transformer with all its weights in this process."""
+
+    transformer: Transformer
+    weights: Weights
+    dropout: Dropout
+    label_smoothing: float
+
+    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
+        return decoder_states(self.weights, self.transformer, source_NBL, target_NBL, self.dropout)
+
+    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.transformer.losses(self.weights, states_NBTD, target_NBL, self.label_smoothing)
+
+    def logits(self, states_NBTD: Tensor) -> Tensor:
+        return self.transformer.logits(self.weights, states_NBTD)
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """One pass over a batch, through which gradients flow."""
+
+    computation: Computation
+    batch: BatchTensors
+    states_NBTD: Tensor
+    losses_NB: Tensor  # label-smoothed, summed over the tokens of each row; 0 where there is no row
+    tokens_NB: Tensor  # target tokens of each row, ends included
+    real_NBT: Tensor  # where there is a target token
+
+    @classmethod
+    def over(cls, computation: Computation, batch: BatchTensors) -> ForwardPass:
+        states = computation.states(batch.source_NBL, batch.target_NBL)
+        losses = computation.losses(states, batch.target_NBL).sum(-1)
+        real = batch.target_NBL != PAD
+        return cls(computation, batch, states, losses, real.sum(-1), real)
+
+    def again(self) -> ForwardPass:
+        """Another pass over the same batch, with other dropout."""
+        return ForwardPass.over(self.computation, self.batch)
+
+    def log_probs(self) -> Tensor:
+        """Log-probabilities of the whole vocabulary at every target position (N, B, T, V), in float32.
+
+        Computed anew by every call. Positions where `real_NBT` is false mean nothing: mask them.
+        """
+        return self.computation.logits(self.states_NBTD).float().log_softmax(-1)
