@@ -67,6 +67,10 @@ class ExhaustedError(LoopmtError):
     """Memory ran out, and splitting the work did not help."""
 
 
+class ExternalError(LoopmtError):
+    """A function or a program that the experiment names failed, or returned something else than it should."""
+
+
 class MissingExtraError(LoopmtError):
     """An optional package is needed and not installed."""
 

@@ -15,8 +15,8 @@ import loopmt.errors
 ROOT = Path(loopmt.errors.__file__).parent
 LAYERS = [  # a package may import those of the layers before its own; helpers are for everyone
     {"errors", "rng"},
-    {"path", "files"},
-    {"config"},
+    {"path", "files", "external"},
+    {"config", "registry"},
     {"synthetic", "theory"},
     {"text", "run"},
     {"model", "commands"},
