@@ -1,14 +1,13 @@
-"""Scores of translations against references, each with a signature that says how it was computed.
+"""The metrics that are built in, each with a signature that says how it was computed.
 
-A metric is a function `..._statistics`: figures of every sentence that can be resampled (`loopmt.evaluation.bootstrap`)
-and summed up to a corpus score. Texts are sentences, one hypothesis and one reference each.
+A function `..._statistics` returns figures of every sentence that can be resampled (`loopmt.evaluation.bootstrap`) and
+summed up to a corpus score. Texts are sentences, one hypothesis and one reference each.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,32 +17,58 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from loopmt.errors import DataError, MissingExtraError
+from loopmt.errors import ConfigError, MissingExtraError
 from loopmt.evaluation.bootstrap import FloatArray, Score, Statistics, mean_statistics
+from loopmt.evaluation.metric import METRICS, MetricInput, Texts, check_parallel, metric
 from loopmt.text.moses import tokenize
 
-Texts = Sequence[str]
 ORDER = 4
 
 
-@dataclass(frozen=True)
-class MetricInput:
-    """Translations into a language, to be marked against references."""
-
-    hypotheses: Texts
-    references: Texts
-    language: str
-    lowercase: bool = False
+# -- by name ---------------------------------------------------------------------------------------------------
 
 
-def surface_statistics(marked: MetricInput) -> dict[str, Statistics]:
-    """Every metric that compares words and characters; what it returns can travel between processes."""
-    texts, lower = (marked.hypotheses, marked.references), marked.lowercase
-    return {
-        "multi_bleu": multi_bleu_statistics(*texts, language=marked.language, lowercase=lower),
-        "sacrebleu": sacre_bleu_statistics(*texts, lowercase=lower),
-        "chrf": chrf_statistics(*texts, lowercase=lower),
-    }
+@metric("multi_bleu", label="BLEU", title="BLEU (multi-bleu on Moses tokens)", surface=True)
+def _multi_bleu(texts: MetricInput) -> Statistics:
+    return multi_bleu_statistics(
+        texts.hypotheses, texts.references, language=texts.language, lowercase=texts.lowercase
+    )
+
+
+@metric("sacrebleu", label="sacreBLEU", by_direction=False, surface=True)
+def _sacre_bleu(texts: MetricInput) -> Statistics:
+    return sacre_bleu_statistics(texts.hypotheses, texts.references, lowercase=texts.lowercase)
+
+
+@metric("chrf", label="chrF2", surface=True)
+def _chrf2(texts: MetricInput) -> Statistics:
+    return chrf_statistics(texts.hypotheses, texts.references, lowercase=texts.lowercase)
+
+
+@metric("accuracy", label="exact accuracy", digits=3, needs_sources=True, needs_judge=True)
+def _accuracy(texts: MetricInput) -> Statistics:
+    """The share of translations that mean exactly the same, by the judge of the built-in languages."""
+    if texts.agree is None or texts.hop is None or texts.sources is None:
+        raise ConfigError('metric "accuracy" needs the exact judge, which only the built-in languages have.')
+    hop, agree = texts.hop, texts.agree
+    rows = zip(texts.sources, texts.hypotheses, strict=True)
+    right = [agree(source, hop.source, translation, hop.target) for source, translation in rows]
+    return mean_statistics(right, "exact|against:source|judge:built-in languages")
+
+
+@metric("comet", label="COMET", digits=3, needs_sources=True)
+def _comet(texts: MetricInput) -> Statistics:
+    if texts.checkpoint is None or texts.sources is None:
+        raise ConfigError('metric "comet" needs a checkpoint. Give its file with --comet or as evaluate.comet.')
+    return comet_statistics(texts.sources, texts.hypotheses, texts.references, texts.checkpoint)
+
+
+# -- functions -------------------------------------------------------------------------------------------------
+
+
+def surface_statistics(names: Sequence[str], texts: MetricInput) -> dict[str, Statistics]:
+    """By metric; a function that other processes find."""
+    return {name: METRICS.find(name).measure(texts) for name in names}
 
 
 def sacre_bleu(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Score:
@@ -58,7 +83,7 @@ def multi_bleu_statistics(
 
     Lower-casing knows all of Unicode, where the script's `-lc` may know ASCII only.
     """
-    _check_parallel(hypotheses=hypotheses, references=references)
+    check_parallel(hypotheses=hypotheses, references=references)
     tokens = "tok:white-space"
     if language is not None:
         hypotheses, references = moses(hypotheses, language), moses(references, language)
@@ -82,7 +107,7 @@ def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = F
 def _sacre_statistics(
     metric: BLEU | CHRF, formula: Callable[[FloatArray], FloatArray], hypotheses: Texts, references: Texts
 ) -> Statistics:
-    _check_parallel(hypotheses=hypotheses, references=references)
+    check_parallel(hypotheses=hypotheses, references=references)
     rows = metric._extract_corpus_statistics(hypotheses, [references])
     return Statistics(np.array(rows, dtype=np.float64), formula, str(metric.get_signature()))
 
@@ -155,7 +180,7 @@ def sentence_bleu(hypotheses: Texts, references: Texts, *, smooth: bool = True) 
     Smoothed, short sentences are judged by the orders they have; unsmoothed, a sentence without a
     matching 4-gram scores 0.
     """
-    _check_parallel(hypotheses=hypotheses, references=references)
+    check_parallel(hypotheses=hypotheses, references=references)
     scores = bleu(ngram_counts(hypotheses, references), smooth=smooth, effective_order=smooth)
     return np.where(_exact(hypotheses, references), 100.0, scores)
 
@@ -167,7 +192,7 @@ def _exact(hypotheses: Texts, references: Texts) -> NDArray[np.bool_]:
 
 def comet_statistics(sources: Texts, hypotheses: Texts, references: Texts, checkpoint: Path) -> Statistics:
     """From a COMET model's checkpoint file on this machine; nothing is downloaded."""
-    _check_parallel(sources=sources, hypotheses=hypotheses, references=references)
+    check_parallel(sources=sources, hypotheses=hypotheses, references=references)
     try:
         from comet import load_from_checkpoint
     except ImportError as error:
@@ -180,10 +205,3 @@ def comet_statistics(sources: Texts, hypotheses: Texts, references: Texts, check
     data = [{"src": source, "mt": hypothesis, "ref": reference} for source, hypothesis, reference in triples]
     prediction = network.predict(data, progress_bar=False)
     return mean_statistics(prediction.scores, f"comet|model:{checkpoint.name}|version:{version('unbabel-comet')}")
-
-
-def _check_parallel(**sides: Texts) -> None:
-    counts = {name: len(texts) for name, texts in sides.items()}
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise DataError(f"scoring needs one sentence per line on every side, and at least one: {listed}.")

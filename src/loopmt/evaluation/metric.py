@@ -1,0 +1,144 @@
+"""What a metric is: a function of translations and references, and what one must know to read its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from loopmt.errors import ConfigError, DataError, ExternalError
+from loopmt.evaluation.bootstrap import FloatArray, Statistics, mean_statistics
+from loopmt.external import Command, is_command
+from loopmt.path import Hop
+from loopmt.registry import Registry
+
+Texts = Sequence[str]
+Agree = Callable[[str, str, str, str], bool]
+"""Does a translation mean the same? Source, its language, translation, its language."""
+
+
+@dataclass(frozen=True)
+class MetricInput:
+    """Translations of one direction, to be scored against references."""
+
+    hypotheses: Texts
+    references: Texts
+    language: str | None = None  # of both, as Moses knows it; None: cut at white space
+    lowercase: bool = False
+    sources: Texts | None = None
+    hop: Hop | None = None  # where it is known
+    agree: Agree | None = None  # the exact judge, where there is one
+    checkpoint: Path | None = None  # of COMET
+    timeout: float = 3600.0  # seconds for a program
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """How the scores of a metric are read and printed. A scorecard has them for each of its metrics."""
+
+    label: str
+    title: str
+    higher_is_better: bool = True
+    digits: int = 2
+    by_direction: bool = True  # else tables have its means alone
+
+    @property
+    def heading(self) -> str:
+        return self.label if self.higher_is_better else f"{self.label} ↓"
+
+    def number(self, value: float | None, sign: bool = False) -> str:
+        return "-" if value is None else f"{value:{'+' if sign else ''}.{self.digits}f}"
+
+    def interval(self, one: Mapping[str, float]) -> str:
+        low, high = (self.number(one[end], sign=True) for end in ("low", "high"))
+        return f"{self.number(one['difference'], sign=True)} ({low} to {high})"
+
+    def gain(self, one: Mapping[str, float]) -> int:
+        """1: a difference is a gain beyond chance, -1: a loss, 0: neither."""
+        sign = (one["low"] > 0) - (one["high"] < 0)
+        return sign if self.higher_is_better else -sign
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function with what a reader of its scores needs.
+
+    It returns a number for each sentence, whose mean is the score, or `Statistics` where the score of a corpus is no
+    mean.
+    """
+
+    name: str
+    function: Callable[[MetricInput], Statistics | Sequence[float] | FloatArray]
+    label: str = ""
+    title: str = ""  # above a table of its own
+    higher_is_better: bool = True
+    digits: int = 2
+    by_direction: bool = True
+    signature: str = ""  # of the means of numbers
+    needs_sources: bool = False
+    needs_judge: bool = False
+    surface: bool = False  # words and characters alone: may be computed in another process
+
+    @property
+    def facts(self) -> MetricFacts:
+        label = self.label or _short(self.name)
+        return MetricFacts(label, self.title or label, self.higher_is_better, self.digits, self.by_direction)
+
+    def measure(self, texts: MetricInput) -> Statistics:
+        if self.needs_sources and texts.sources is None:
+            raise ConfigError(f'metric "{self.name}" needs the sources of the translations. Give them with --sources.')
+        found = self.function(texts)
+        statistics = found if isinstance(found, Statistics) else self._mean(found)
+        if len(statistics.rows) != len(texts.hypotheses):
+            raise self._wrong(f"{len(statistics.rows)} numbers for {len(texts.hypotheses)} sentences")
+        return statistics
+
+    def _mean(self, values: Any) -> Statistics:
+        try:
+            numbers = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._wrong(f"a {type(values).__name__} that is not a list of numbers") from None
+        if numbers.ndim != 1 or not np.isfinite(numbers).all():
+            raise self._wrong("numbers that are not one finite number for each sentence")
+        return mean_statistics(numbers, self.signature or f"{self.name}|mean")
+
+    def _wrong(self, what: str) -> ExternalError:
+        return ExternalError(
+            f'metric "{self.name}" returned {what}. Return one finite number for each hypothesis, or `Statistics`.'
+        )
+
+
+def _short(name: str) -> str:
+    """What a table calls a function or a program that has no label."""
+    if is_command(name):
+        return PurePath(Command.parse(name).words[0]).stem
+    return name.rpartition(":")[2]
+
+
+def _from_command(command: Command) -> Callable[[MetricInput], list[float]]:
+    """A program reads source, hypothesis and reference; the source is empty where it is not known."""
+
+    def function(texts: MetricInput) -> list[float]:
+        sources = texts.sources or [""] * len(texts.hypotheses)
+        rows = list(zip(sources, texts.hypotheses, texts.references, strict=True))
+        return command.numbers(rows, texts.timeout, _languages(texts.hop))
+
+    return function
+
+
+def _languages(hop: Hop | None) -> dict[str, str]:
+    return {"LOOPMT_SOURCE": hop.source, "LOOPMT_TARGET": hop.target} if hop else {}
+
+
+METRICS: Registry[Metric] = Registry("metric", Metric, _from_command)
+metric = METRICS.register
+
+
+def check_parallel(**sides: Texts) -> None:
+    counts = {name: len(texts) for name, texts in sides.items()}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+        counted = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise DataError(f"scoring needs one sentence per line on every side, and at least one: {counted}.")
