@@ -19,13 +19,13 @@ from loopmt.progress import Progress, standard
 from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.cached_translator import CachedTranslator
-from loopmt.workflow.evaluate import RunEvaluation, Translations
+from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, Translations
 from loopmt.workflow.plan import PlanInputs, PlanOptions
 
 
 def translate(folder: Path, beam: int, paths: Sequence[LanguagePath], progress: Progress) -> None:
     """Every test set, by every finished stage: what evaluate asks for."""
-    evaluation = RunEvaluation.open(folder, paths)
+    evaluation = RunEvaluation.open(folder, EvaluateOptions(pivots=paths))
     for name in evaluation.run.finished():
         Translations(evaluation, name, beam).all(evaluation.pairs_of(name), progress)
 

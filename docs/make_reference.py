@@ -30,6 +30,8 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("`generate`", schema.Generate),
     ("[stage.auto]", schema.Auto),
     ("[[compare]]", schema.Compare),
+    ("[evaluate]", schema.Evaluate),
+    ("an entry of `metrics`", schema.MetricEntry),
     ("[[imported]]", schema.Imported),
 ]
 # What has no default and is asked for only where no other key stands in for it.

@@ -11,7 +11,7 @@ from helpers.paths import DOCS
 from loopmt.cli.score_tables import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.evaluation.bootstrap import mean_statistics
-from loopmt.evaluation.metrics import chrf_statistics, multi_bleu_statistics
+from loopmt.evaluation.metrics import METRICS, chrf_statistics, multi_bleu_statistics
 from loopmt.files.checksums import read_checked
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
@@ -20,12 +20,13 @@ from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate, f
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
 from loopmt.workflow.scorecard import TestPath as OneTest
+from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.show import overview
 from loopmt.workflow.translate import Translator, load
 
 QUICK = EvaluateOptions(beam=1, samples=50)
 STAGES = ["vanilla", "vanilla-longer", "dual"]
-METRICS = ["multi_bleu", "sacrebleu", "chrf"]
+NAMES = ["multi_bleu", "sacrebleu", "chrf"]
 STATE: Json = {"update": 1, "best_bleu": 0.0, "average_bleu": None, "seconds": {}, "spent": {}}
 
 
@@ -49,11 +50,11 @@ def lines(file: Path) -> list[str]:
 def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> None:
     folder, card = judged
     assert card == read_json(folder / "scorecard.json")
-    assert list(card["stages"]) == STAGES and list(card["signatures"]) == METRICS
+    assert list(card["stages"]) == STAGES and list(card["signatures"]) == NAMES
     for name, stage in card["stages"].items():
         directions = stage["sets"]["test"]["directions"]
         assert list(directions) == ["en>fr", "en>es", "fr>en", "fr>es", "es>en", "es>fr"]
-        for metric in METRICS:
+        for metric in NAMES:
             mean = fmean(scores[metric] for scores in directions.values())
             assert stage["mean"][metric] == pytest.approx(mean) == stage["sets"]["test"]["mean"][metric]
         assert stage["seconds"]["train"] > 0 and stage["spent"]["en>fr"]["rows"] > 0
@@ -87,7 +88,7 @@ def test_comparison_is_paired_and_joint(judged: tuple[Path, Json]) -> None:
     (comparison,) = judged[1]["comparisons"]
     assert (comparison["of"], comparison["against"]) == ("dual", "vanilla-longer")
     joint, directions = comparison["joint"], comparison["sets"]["test"]["directions"]
-    for metric in METRICS:
+    for metric in NAMES:
         one = joint[metric]
         assert one["difference"] == pytest.approx(one["of"] - one["against"])
         assert one["difference"] == pytest.approx(fmean(other[metric]["difference"] for other in directions.values()))
@@ -149,7 +150,8 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
     def agree(source: str, language: str, said: str, other: str) -> bool:
         return said == texts[other][texts[language].index(source)]
 
-    evaluation = dataclasses.replace(RunEvaluation.open(folder), agree=agree)
+    scorer = Scorer([METRICS.find("accuracy")], agree)
+    evaluation = dataclasses.replace(RunEvaluation.open(folder), scorer=scorer)
     measures = evaluation.measures(QUICK, Silent()).stages["vanilla"].tests
     for test, measured in measures.items():
         said = lines(folder / f"stages/vanilla/translations/test/{test.ends.pair}.txt")
@@ -208,8 +210,8 @@ def test_runs_that_do_not_belong_together(copied: Path, tmp_path: Path) -> None:
 def test_processes_find_the_same_scores(
     judged: tuple[Path, Json], copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loopmt.workflow.evaluate._WORTH_PROCESSES", 1)
-    monkeypatch.setattr("loopmt.workflow.evaluate.default_jobs", lambda: 2)
+    monkeypatch.setattr("loopmt.workflow.scorer._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("loopmt.workflow.scorer.default_jobs", lambda: 2)
     alone = dataclasses.replace(QUICK, stages=["dual"])
     shutil.rmtree(copied / "stages/vanilla/translations")
     shutil.rmtree(copied / "stages/vanilla-longer/translations")
@@ -250,7 +252,7 @@ def test_a_pivot_over_seeds(copied: Path, tmp_path: Path, capsys: pytest.Capture
     alone = read_json(copied / "scorecard.json")["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
     both = card["stages"]["dual"]["sets"]["test"]["pivots"]["fr>en>es"]
     scores = {key: value for key, value in both.items() if key != "over_direct"}
-    assert scores == {metric: pytest.approx(alone[metric]) for metric in ("sentences", *METRICS)}
+    assert scores == {metric: pytest.approx(alone[metric]) for metric in ("sentences", *NAMES)}
     over, of_one = both["over_direct"]["multi_bleu"], alone["over_direct"]["multi_bleu"]
     assert [over[what] for what in ("difference", "low", "high")] == [
         pytest.approx(of_one[what]) for what in ("difference", "low", "high")

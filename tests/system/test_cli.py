@@ -280,7 +280,7 @@ def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copie
     cli(*words)
     for file in (copied / "stages/dual/translations/test").iterdir():
         file.write_text("".join("no\n" for _ in file.read_text(encoding="utf-8").splitlines()), encoding="utf-8")
-    sentence = "dual is below its control in BLEU: --stage vanilla-longer translates with that"
+    sentence = "dual is worse than its control in BLEU: --stage vanilla-longer translates with that"
     assert sentence in cli(*words).out
     shown = cli("show", copied).out
     assert sentence in shown and f'next: loopmt translate {copied} "en>fr" --stage vanilla-longer' in shown

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +18,10 @@ from loopmt.progress import visible
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from loopmt.evaluation.metric import MetricFacts
     from loopmt.workflow.demo import DemoOutcome
 
-_SHOWN = {"accuracy": "exact accuracy", "multi_bleu": "BLEU"}
+_SHOWN = ("accuracy", "multi_bleu")
 
 
 def demo(
@@ -43,12 +45,15 @@ def demo(
 
 def _print(outcome: DemoOutcome) -> None:
     from loopmt.cli.tables import console, print_table
+    from loopmt.evaluation.choice import facts_of
 
     out = console()
     card = outcome.scorecard
-    for metric, title in _SHOWN.items():
-        print_table(out, _scores(card, metric, title))
-    print_table(out, _gains(card), names=2)
+    known = {metric.name: metric for metric in facts_of(card)}
+    metrics = [known[name] for name in _SHOWN]
+    for metric in metrics:
+        print_table(out, _scores(card, metric))
+    print_table(out, _gains(card, metrics), names=2)
     print_table(out, _theory(outcome.theory))
     for example in outcome.examples:
         said = f"\n{example.hop}  {example.source}\n  vanilla     {example.before}\n  multi-step  {example.after}"
@@ -76,31 +81,28 @@ def _place(program: str) -> str:
     return shlex.quote(min(program, os.path.relpath(program), key=len))
 
 
-def _scores(card: dict[str, Any], metric: str, title: str) -> Table:
+def _scores(card: dict[str, Any], metric: MetricFacts) -> Table:
     from loopmt.cli.tables import number_table
 
     stages = card["stages"]
-    table = number_table(title, "direction", *stages)
+    table = number_table(metric.label, "direction", *stages)
     test = next(iter(next(iter(stages.values()))["sets"]))
-    form = "{:.3f}" if metric == "accuracy" else "{:.1f}"
     for hop in next(iter(stages.values()))["sets"][test]["directions"]:
-        cells = [form.format(stage["sets"][test]["directions"][hop][metric]) for stage in stages.values()]
+        cells = [metric.number(stage["sets"][test]["directions"][hop][metric.name]) for stage in stages.values()]
         table.add_row(hop, *cells)
     table.add_section()
-    table.add_row("mean", *[form.format(stage["sets"][test]["mean"][metric]) for stage in stages.values()])
+    table.add_row("mean", *[metric.number(stage["sets"][test]["mean"][metric.name]) for stage in stages.values()])
     return table
 
 
-def _gains(card: dict[str, Any]) -> Table:
+def _gains(card: dict[str, Any], metrics: Sequence[MetricFacts]) -> Table:
     from loopmt.cli.tables import number_table
 
-    table = number_table("gains over the control, 95% intervals", "stage", "control", *_SHOWN.values())
+    table = number_table(
+        "gains over the control, 95% intervals", "stage", "control", *(metric.label for metric in metrics)
+    )
     for comparison in card["comparisons"]:
-        cells = []
-        for metric in _SHOWN:
-            one = comparison["joint"][metric]
-            form = "{:+z.3f} ({:+z.3f} to {:+z.3f})" if metric == "accuracy" else "{:+z.2f} ({:+z.2f} to {:+z.2f})"
-            cells.append(form.format(one["difference"], one["low"], one["high"]))
+        cells = [metric.interval(comparison["joint"][metric.name]) for metric in metrics]
         table.add_row(comparison["of"], comparison["against"], *cells)
     return table
 

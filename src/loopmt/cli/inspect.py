@@ -31,20 +31,22 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
     Example: loopmt show loopmt-demo
     """
     from loopmt.cli.score_tables import print_setbacks
+    from loopmt.evaluation.choice import first_metric
     from loopmt.workflow.show import overview
 
     found = overview(run)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
-    out = console()
+    out, first = console(), first_metric(found)
     print_table(out, _overview_table(found))
     for one in found["comparisons"]:
-        bleu = one["multi_bleu"]
-        interval = f"({bleu['low']:+z.2f} to {bleu['high']:+z.2f}), p = {bleu['p_value']:.3f}"
-        line = f"{one['of']} against {one['against']}: {bleu['difference']:+z.2f} BLEU {interval}"
+        score = one[first.name]
+        low, high = (first.number(score[end], sign=True) for end in ("low", "high"))
+        difference = f"{first.number(score['difference'], sign=True)} {first.heading} ({low} to {high})"
+        line = f"{one['of']} against {one['against']}: {difference}, p = {score['p_value']:.3f}"
         out.print(plain(line), highlight=False)
-    print_setbacks(found["setbacks"])
+    print_setbacks(found["setbacks"], first.label)
     typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
 
 
@@ -53,18 +55,19 @@ def _now(found: dict[str, Any]) -> str:
 
 
 def _overview_table(found: dict[str, Any]) -> Table:
+    from loopmt.evaluation.choice import facts_of
+
     stages = found["stages"]
     valid, test = (_differ(stages, f"{kind}_directions") for kind in ("valid", "test"))
-    exact = any("accuracy" in (stage["scores"] or {}) for stage in stages)  # only the built-in languages have it
-    columns = ["stage", "from", "state", _headed("best valid BLEU", valid), _headed("test BLEU", test)]
-    columns += [_headed("test chrF2", test), *(["exact"] if exact else [])]
+    metrics = [metric for number, metric in enumerate(facts_of(found)) if metric.by_direction or number == 0]
+    columns = ["stage", "from", "state", _headed("best valid BLEU", valid)]
+    columns += [_headed(f"test {metric.heading}", test) for metric in metrics]
     table = number_table(f"{found['experiment']}: {', '.join(found['languages'])}", *columns)
     for stage in stages:
         state = stage["state"] if stage["state"] != "begun" else _place(stage)
         scores, heard = stage["scores"] or {}, test and stage["test_directions"]
         cells = [_counted(_shown(stage["best_valid_bleu"]), valid and stage["valid_directions"])]
-        cells += [_counted(_shown(scores.get(metric)), heard) for metric in ("multi_bleu", "chrf")]
-        cells += [_shown(scores.get("accuracy"), 3)] if exact else []
+        cells += [_counted(_shown(scores.get(metric.name), metric.digits), heard) for metric in metrics]
         table.add_row(stage["name"], stage["from"] or "", state, *cells)
     return table
 

@@ -71,6 +71,17 @@ StageOption = Annotated[
     str | None,
     typer.Option("--stage", help="The stage; default: the last finished one.", autocompletion=complete_stage),
 ]
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="METRIC",
+        help='Also this metric: a registered name, "module:function" or "command:PROGRAM ARGS..."; may be repeated.',
+    ),
+]
+CometOption = Annotated[
+    Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
+]
 NumbersOption = Annotated[Numbers, typer.Option("--type", help="How CTranslate2 stores numbers.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
+from loopmt.cli.options import CometOption, MetricOption
 from loopmt.cli.tables import console, plain
 
 if TYPE_CHECKING:
-    from loopmt.workflow.score import Scores
+    from collections.abc import Sequence
 
-TITLES = {
-    "multi_bleu": "multi-bleu",
-    "multi_bleu_moses": "multi-bleu, Moses",
-    "sacrebleu": "sacreBLEU",
-    "chrf": "chrF2",
-}
+    from loopmt.evaluation.metric import MetricFacts
+    from loopmt.workflow.score import Scores
 
 
 def score(
@@ -34,6 +31,11 @@ def score(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case both sides first.")] = False,
     samples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples for --against.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 1,
+    metric: MetricOption = None,
+    comet: CometOption = None,
+    sources: Annotated[
+        Path | None, typer.Option("--sources", metavar="SRC", help="The sources, for metrics that need them.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print unrounded JSON instead of a table.")] = False,
 ) -> None:
     """Score translations: BLEU as multi-bleu.perl and as sacreBLEU compute it, and chrF, with signatures.
@@ -41,31 +43,36 @@ def score(
     Files are UTF-8, plain, .gz, .xz or .zst. multi-bleu takes the text as it is, cut at white space; with
     --against every metric gets the difference HYP minus OTHER_HYP with a paired bootstrap interval.
 
+    More metrics are added by --metric: a registered name, "module:function" or "command:PROGRAM ARGS...".
+
     Example: loopmt score dual.fr test.fr.xz --against vanilla.fr --language fr --json
     """
-    from loopmt.workflow.score import ScoreOptions
+    from loopmt.workflow.score import ScoreOptions, facts
     from loopmt.workflow.score import score as run_score
 
-    result = run_score(ScoreOptions(hypotheses, references, against, language, lowercase, samples, seed))
+    options = ScoreOptions(
+        hypotheses, references, against, language, lowercase, samples, seed, sources, comet, tuple(metric or ())
+    )
+    result = run_score(options)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
-        _print_tables(result, against)
+        _print_tables(result, facts(options), against)
 
 
-def _print_tables(result: Scores, against: Path | None) -> None:
-    names = [name for name in TITLES if name in result]
+def _print_tables(result: Scores, metrics: Sequence[MetricFacts], against: Path | None) -> None:
     scores = Table("metric", "score", Column("signature", overflow="fold"))
-    for name in names:
-        scores.add_row(TITLES[name], f"{result[name]['score']:.2f}", plain(result[name]["signature"]))
+    for one in metrics:
+        found = result[one.name]
+        scores.add_row(plain(one.heading), one.number(found["score"]), plain(found["signature"]))
     console().print(scores)
     if against is None:
         return
     others = result["against"]
     differences = Table("metric", "other", "difference", "95% interval", "p", title=plain(f"against {against}"))
-    for name in names:
-        other = others[name]
-        interval = f"{other['low']:+z.2f} to {other['high']:+z.2f}"
-        row = (f"{other['score']:.2f}", f"{other['difference']:+z.2f}", interval, f"{other['p_value']:.3f}")
-        differences.add_row(TITLES[name], *row)
+    for one in metrics:
+        other = others[one.name]
+        difference, low, high = (one.number(other[key], sign=True) for key in ("difference", "low", "high"))
+        row = (one.number(other["score"]), difference, f"{low} to {high}", f"{other['p_value']:.3f}")
+        differences.add_row(plain(one.heading), *row)
     console().print(differences)

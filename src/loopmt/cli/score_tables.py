@@ -9,29 +9,24 @@ from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.errors import listed
+from loopmt.evaluation.choice import facts_of, first_metric
+from loopmt.evaluation.metric import MetricFacts
+from loopmt.progress import visible
 from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
-
-METRICS = {
-    "multi_bleu": "BLEU",
-    "sacrebleu": "sacreBLEU",
-    "chrf": "chrF2",
-    "accuracy": "exact accuracy",
-    "comet": "COMET",
-}
-_TITLES = {"multi_bleu": "BLEU (multi-bleu on Moses tokens)"}
-_FINE = ("accuracy", "comet")  # between 0 and 1, the others up to 100
 
 
 def print_scorecard(card: dict[str, Any]) -> None:
     out = console()
     stages = card["stages"]
-    metrics = [metric for metric in METRICS if metric in card["signatures"]]
+    metrics = facts_of(card)
     for name in _sets(stages):
         for metric in metrics:
-            if metric != "sacrebleu":  # in the means below, and in full in scorecard.json
+            if metric.by_direction or metric == first_metric(
+                card
+            ):  # else in the means below, and in full in scorecard.json
                 print_table(out, _scores(name, metric, stages))
     print_table(out, _means(stages, metrics, len(card["seeds"])))
-    if (pivots := _pivots(stages)).row_count:
+    if (pivots := _pivots(stages, first_metric(card))).row_count:
         print_table(out, pivots, names=2)
     for comparison in card["comparisons"]:
         print_table(out, _comparison(comparison, metrics))
@@ -41,16 +36,16 @@ def print_scorecard(card: dict[str, Any]) -> None:
         why = one.get("why", "is not compared yet")  # a scorecard of an older version does not say why
         out.print(plain(f"{one['of']} against {one['against']} {why}"), highlight=False, soft_wrap=True)
     for metric in metrics:
-        for signature in sorted(set(card["signatures"][metric].values())):  # unbroken, to be copied
-            line = f"{METRICS[metric]}: {signature}"
+        for signature in sorted(set(card["signatures"].get(metric.name, {}).values())):  # unbroken, to be copied
+            line = visible(f"{metric.label}: {signature}")
             out.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
-    print_setbacks(setbacks(card["comparisons"]))
+    print_setbacks(setbacks(card), first_metric(card).label)
 
 
-def print_setbacks(below: Mapping[str, str]) -> None:
+def print_setbacks(below: Mapping[str, str], label: str) -> None:
     """Verbs that translate take the last finished stage, be it worse than its control."""
     for of, against in below.items():
-        line = f"{of} is below its control in BLEU: --stage {against} translates with that"
+        line = f"{of} is worse than its control in {label}: --stage {against} translates with that"
         console().print(plain(line), highlight=False, soft_wrap=True)
 
 
@@ -59,11 +54,12 @@ def _sets(stages: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for stage in stages.values() for name in stage["sets"]))
 
 
-def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
-    table = number_table(f"{_TITLES.get(metric, METRICS[metric])} on {name}", "direction", *stages)
+def _scores(name: str, metric: MetricFacts, stages: dict[str, Any]) -> Table:
+    better = "" if metric.higher_is_better else " (lower is better)"
+    table = number_table(f"{metric.title} on {name}{better}", "direction", *stages)
     sets = [stage["sets"].get(name, {"directions": {}, "mean": {}}) for stage in stages.values()]
     for hop in dict.fromkeys(hop for one in sets for hop in one["directions"]):
-        table.add_row(plain(hop), *(_number(metric, one["directions"].get(hop, {}).get(metric)) for one in sets))
+        table.add_row(plain(hop), *(metric.number(one["directions"].get(hop, {}).get(metric.name)) for one in sets))
     table.add_section()
     _add_means(table, metric, sets)
     table.add_section()
@@ -72,42 +68,42 @@ def _scores(name: str, metric: str, stages: dict[str, Any]) -> Table:
     return table
 
 
-def _add_means(table: Table, metric: str, sets: list[dict[str, Any]]) -> None:
+def _add_means(table: Table, metric: MetricFacts, sets: list[dict[str, Any]]) -> None:
     """The mean of each stage; where they are of different directions, of how many, and over those that all share."""
     judged = [one["directions"] for one in sets]
     common = shared(judged)
-    means = [_number(metric, one["mean"].get(metric)) for one in sets]
+    means = [metric.number(one["mean"].get(metric.name)) for one in sets]
     if common is None:
         table.add_row("mean", *means, style="bold")
         return
     table.add_row("mean (directions)", *map(_counted, means, map(len, judged)))
     if common:
-        alike = (_number(metric, mean_over(one, common).get(metric)) for one in judged)
+        alike = (metric.number(mean_over(one, common).get(metric.name)) for one in judged)
         table.add_row(f"mean of the {len(common)} they share", *alike, style="bold")
 
 
-def _pivot(metric: str, scores: dict[str, Any]) -> str:
+def _pivot(metric: MetricFacts, scores: dict[str, Any]) -> str:
     """A way through other languages, and by how much it is better than the direct one."""
-    over = scores.get("over_direct", {}).get(metric, {}).get("difference")
-    digits = 3 if metric in _FINE else 2
-    return _number(metric, scores.get(metric)) + (f" ({over:+z.{digits}f})" if over is not None else "")
+    over = scores.get("over_direct", {}).get(metric.name, {}).get("difference")
+    shown = metric.number(scores.get(metric.name))
+    return shown if over is None else f"{shown} ({metric.number(over, sign=True)})"
 
 
-def _pivots(stages: dict[str, Any]) -> Table:
+def _pivots(stages: dict[str, Any], first: MetricFacts) -> Table:
     """By stage and path: does going through other languages beat its direct translator, beyond chance?"""
     names = _sets(stages)
-    title = "Through other languages against direct: difference in BLEU and 95% interval (paired bootstrap)"
+    title = f"Through other languages against direct: difference in {first.label} and 95% interval (paired bootstrap)"
     table = number_table(title, "stage", "path", *names)
     for stage, one in stages.items():
         found = [one["sets"].get(name, {}).get("pivots", {}) for name in names]
         for path in dict.fromkeys(path for pivots in found for path in pivots):
             over = [pivots.get(path, {}).get("over_direct") for pivots in found]
             if any(over):
-                table.add_row(plain(stage), path, *(_interval("multi_bleu", one) if one else "-" for one in over))
+                table.add_row(plain(stage), path, *(first.interval(one[first.name]) if one else "-" for one in over))
     return table
 
 
-def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
+def _means(stages: dict[str, Any], metrics: list[MetricFacts], num_seeds: int) -> Table:
     over = f" and {num_seeds} seeds" if num_seeds > 1 else ""
     table = number_table(f"Mean over all directions{over}", "metric", *stages)
     judged = [tested(stage) for stage in stages.values()]
@@ -115,19 +111,19 @@ def _means(stages: dict[str, Any], metrics: list[str], num_seeds: int) -> Table:
     for metric in metrics:
         means = [_mean(metric, stage) for stage in stages.values()]
         if common is None:
-            table.add_row(METRICS[metric], *means)
+            table.add_row(plain(metric.heading), *means)
             continue
-        table.add_row(f"{METRICS[metric]} (directions)", *map(_counted, means, map(_directions, judged)))
+        table.add_row(plain(f"{metric.heading} (directions)"), *map(_counted, means, map(_directions, judged)))
         if common:
-            alike = (_number(metric, mean_over(one, common).get(metric)) for one in judged)
-            table.add_row(f"{METRICS[metric]}, the {_directions(common)} they share", *alike, style="bold")
+            alike = (metric.number(mean_over(one, common).get(metric.name)) for one in judged)
+            table.add_row(plain(f"{metric.heading}, the {_directions(common)} they share"), *alike, style="bold")
     return table
 
 
-def _mean(metric: str, stage: dict[str, Any]) -> str:
-    deviation = stage.get("deviation", {}).get(metric)
-    spread = f" ± {_number(metric, deviation)}" if deviation is not None else ""
-    return _number(metric, stage["mean"].get(metric)) + spread
+def _mean(metric: MetricFacts, stage: dict[str, Any]) -> str:
+    deviation = stage.get("deviation", {}).get(metric.name)
+    spread = f" ± {metric.number(deviation)}" if deviation is not None else ""
+    return metric.number(stage["mean"].get(metric.name)) + spread
 
 
 def _counted(mean: str, directions: int) -> str:
@@ -138,10 +134,10 @@ def _directions(tests: Iterable[tuple[str, str]]) -> int:
     return len({hop for _, hop in tests})
 
 
-def _comparison(comparison: dict[str, Any], metrics: list[str]) -> Table:
+def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table:
     own = f", each with its own {', '.join(comparison['tuned'])}" if comparison.get("tuned") else ""
     title = f"{comparison['of']} against {comparison['against']}{own}: difference and 95% interval (paired bootstrap)"
-    table = number_table(title, "direction", *(METRICS[metric] for metric in metrics), "p (BLEU)")
+    table = number_table(title, "direction", *(metric.heading for metric in metrics), f"p ({metrics[0].label})")
     for name, one in comparison["sets"].items():
         table.add_section()
         for hop, differences in one["directions"].items():
@@ -171,14 +167,6 @@ def _budget(side: dict[str, float]) -> str:
     return f"{tokens} target tokens, {updates} updates, {seconds} s"
 
 
-def _intervals(differences: dict[str, Any], metrics: list[str]) -> list[str]:
-    return [*(_interval(metric, differences) for metric in metrics), f"{differences['multi_bleu']['p_value']:.3f}"]
-
-
-def _interval(metric: str, differences: dict[str, Any]) -> str:
-    one, digits = differences[metric], 3 if metric in _FINE else 2
-    return f"{one['difference']:+z.{digits}f} ({one['low']:+z.{digits}f} to {one['high']:+z.{digits}f})"
-
-
-def _number(metric: str, value: float | None) -> str:
-    return "-" if value is None else f"{value:z.3f}" if metric in _FINE else f"{value:z.2f}"
+def _intervals(differences: dict[str, Any], metrics: list[MetricFacts]) -> list[str]:
+    found = [metric.interval(differences[metric.name]) for metric in metrics]
+    return [*found, f"{differences[metrics[0].name]['p_value']:.3f}"]

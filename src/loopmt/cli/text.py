@@ -14,7 +14,9 @@ import typer
 
 from loopmt.cli.options import (
     BackendOption,
+    CometOption,
     JsonOption,
+    MetricOption,
     Numbers,
     NumbersOption,
     RunFolder,
@@ -155,9 +157,8 @@ def evaluate(
     ] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width; 1: greedy.")] = 4,
     samples: Annotated[int, typer.Option("--samples", min=10, help="Number of bootstrap samples.")] = 1000,
-    comet: Annotated[
-        Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
-    ] = None,
+    comet: CometOption = None,
+    metric: MetricOption = None,
     path: Annotated[
         list[str] | None,
         typer.Option(
@@ -183,7 +184,7 @@ def evaluate(
     from loopmt.workflow.evaluate import evaluate as run_evaluate
 
     pivots = [LanguagePath.parse(text) for text in dict.fromkeys(path or ())]
-    scorecard = run_evaluate(runs, EvaluateOptions(stage or (), beam, samples, comet, pivots), standard())
+    scorecard = run_evaluate(runs, EvaluateOptions(stage or (), beam, samples, comet, pivots, metric or ()), standard())
     if as_json:
         typer.echo(json.dumps(scorecard, indent=1))
     else:

@@ -13,6 +13,7 @@ from loopmt.config.schema import (
     PEAKS,
     Compare,
     Data,
+    Evaluate,
     Imported,
     Model,
     Section,
@@ -36,6 +37,7 @@ class Experiment(Section):
     train: Train = Field(Train(), description="training")
     stages: list[Stage] = Field(alias="stage", min_length=1, description="the tree")
     compare: list[Compare] = Field([], description="which stage is measured against which control")
+    evaluate: Evaluate = Field(Evaluate(), description="metrics")
     imported: list[Imported] = Field([], description="pretrained translators, by direction")
 
     def stage(self, name: str) -> Stage:
@@ -61,13 +63,14 @@ class Experiment(Section):
     def alike(self, other: Experiment) -> bool:
         """May runs of both be judged together?
 
-        Seeds, names and comparisons may differ, and one may have stages that the other has not.
+        Seeds, names, comparisons and metrics may differ, and one may have stages that the other has not.
         """
         shared = {stage.name for stage in self.stages} & {stage.name for stage in other.stages}
 
         def essence(one: Experiment) -> str:
             stages = [stage for stage in one.stages if stage.name in shared]
-            return one.model_copy(update={"seed": 0, "name": "-", "stages": stages, "compare": []}).model_dump_json()
+            free = {"seed": 0, "name": "-", "compare": [], "evaluate": Evaluate()}
+            return one.model_copy(update={**free, "stages": stages}).model_dump_json()
 
         return essence(self) == essence(other)
 

@@ -319,6 +319,37 @@ class Stage(Section):
         return self.mix == "auto" or any(entry.generates for entry in self.entries())
 
 
+class MetricEntry(Section):
+    """One metric, with what differs from what is known of it."""
+
+    use: str = Field(description='a registered name, "module:function" or "command:PROGRAM ARGS..."')
+    name: str | None = Field(None, pattern=NAME, description="what scorecards call it; default: the registered name")
+    label: str | None = Field(None, description="what tables call it; default: the registered label")
+    better: Literal["higher", "lower"] | None = Field(
+        None, description="which scores are better; default: as registered"
+    )
+    digits: int | None = Field(None, ge=0, le=6, description="digits after the point; default: as registered")
+
+
+DEFAULT_METRICS: list[str | MetricEntry] = ["multi_bleu", "sacrebleu", "chrf", "accuracy"]
+
+
+class Evaluate(Section):
+    """What `loopmt evaluate` computes. It does not affect training, and may change at any time."""
+
+    metrics: list[str | MetricEntry] = Field(
+        DEFAULT_METRICS,
+        min_length=1,
+        description="in the order of the tables; the first is shown first, and says whether a stage is better than "
+        "its control; `accuracy` is left out where there is no exact judge",
+    )
+    comet: str | None = Field(None, description="checkpoint file of the metric `comet`")
+    timeout: float = Field(3600.0, gt=0, description="seconds that a program may take for one direction of a test set")
+
+    def entries(self) -> list[MetricEntry]:
+        return [MetricEntry(use=one) if isinstance(one, str) else one for one in self.metrics]
+
+
 class Compare(Section):
     """A stage and its control, which differ only in the route of the synthetic text, and train the same directions."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from loopmt.config import Evaluate, MetricEntry
 from loopmt.errors import ConfigError
-from loopmt.evaluation import metrics
 from loopmt.evaluation.metric import Metric, MetricFacts
-
-METRICS = metrics.METRICS  # with all that are built in
+from loopmt.evaluation.metrics import METRICS
 
 
 def chosen_metrics(settings: Evaluate, more: Iterable[str] = ()) -> list[Metric]:
@@ -37,14 +35,14 @@ def _chosen(entry: MetricEntry) -> Metric:
 # -- reading scorecards ----------------------------------------------------------------------------------------
 
 
-def facts_as_json(metrics: Iterable[Metric]) -> dict[str, dict[str, Any]]:
-    return {one.name: asdict(one.facts) for one in metrics}
-
-
-def facts_of(card: Mapping[str, Any]) -> dict[str, MetricFacts]:
-    """What a scorecard says of its metrics, the first first. Older ones say nothing: they have registered ones."""
+def facts_of(card: Mapping[str, Any]) -> list[MetricFacts]:
+    """What a scorecard says of its metrics. Older ones say nothing: theirs are registered ones."""
     if "metrics" in card:
         keys = {field.name for field in fields(MetricFacts)}
-        return {name: MetricFacts(**{key: one[key] for key in keys & one.keys()}) for name, one in card["metrics"].items()}
-    known = [name for name in METRICS if name in card.get("signatures", {})]
-    return {name: METRICS.find(name).facts for name in known}
+        return [MetricFacts(**{key: one[key] for key in keys & one.keys()}) for one in card["metrics"]]
+    return [METRICS.find(name).facts for name in METRICS if name in card.get("signatures", {})]
+
+
+def first_metric(card: Mapping[str, Any]) -> MetricFacts:
+    """The one that is shown where there is room for one."""
+    return next(iter(facts_of(card)), METRICS.find("multi_bleu").facts)

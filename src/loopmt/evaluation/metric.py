@@ -39,6 +39,7 @@ class MetricInput:
 class MetricFacts:
     """How the scores of a metric are read and printed. A scorecard has them for each of its metrics."""
 
+    name: str
     label: str
     title: str
     higher_is_better: bool = True
@@ -50,7 +51,7 @@ class MetricFacts:
         return self.label if self.higher_is_better else f"{self.label} ↓"
 
     def number(self, value: float | None, sign: bool = False) -> str:
-        return "-" if value is None else f"{value:{'+' if sign else ''}.{self.digits}f}"
+        return "-" if value is None else f"{value:{'+' if sign else ''}z.{self.digits}f}"
 
     def interval(self, one: Mapping[str, float]) -> str:
         low, high = (self.number(one[end], sign=True) for end in ("low", "high"))
@@ -80,12 +81,17 @@ class Metric:
     signature: str = ""  # of the means of numbers
     needs_sources: bool = False
     needs_judge: bool = False
-    surface: bool = False  # words and characters alone: may be computed in another process
+    surface: bool = False  # compares words and characters alone
 
     @property
     def facts(self) -> MetricFacts:
         label = self.label or _short(self.name)
-        return MetricFacts(label, self.title or label, self.higher_is_better, self.digits, self.by_direction)
+        return MetricFacts(self.name, label, self.title or label, self.higher_is_better, self.digits, self.by_direction)
+
+    @property
+    def runs_anywhere(self) -> bool:
+        """May it be computed in another process?"""
+        return self.surface and self.function.__module__.startswith("loopmt.")
 
     def measure(self, texts: MetricInput) -> Statistics:
         if self.needs_sources and texts.sources is None:

@@ -7,7 +7,7 @@ summed up to a corpus score. Texts are sentences, one hypothesis and one referen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from loopmt.errors import ConfigError, MissingExtraError
 from loopmt.evaluation.bootstrap import FloatArray, Score, Statistics, mean_statistics
-from loopmt.evaluation.metric import METRICS, MetricInput, Texts, check_parallel, metric
+from loopmt.evaluation.metric import METRICS as METRICS
+from loopmt.evaluation.metric import MetricInput, Texts, check_parallel, metric
 from loopmt.text.moses import tokenize
 
 ORDER = 4
@@ -30,9 +31,7 @@ ORDER = 4
 
 @metric("multi_bleu", label="BLEU", title="BLEU (multi-bleu on Moses tokens)", surface=True)
 def _multi_bleu(texts: MetricInput) -> Statistics:
-    return multi_bleu_statistics(
-        texts.hypotheses, texts.references, language=texts.language, lowercase=texts.lowercase
-    )
+    return multi_bleu_statistics(texts.hypotheses, texts.references, language=texts.language, lowercase=texts.lowercase)
 
 
 @metric("sacrebleu", label="sacreBLEU", by_direction=False, surface=True)
@@ -66,11 +65,6 @@ def _comet(texts: MetricInput) -> Statistics:
 # -- functions -------------------------------------------------------------------------------------------------
 
 
-def surface_statistics(names: Sequence[str], texts: MetricInput) -> dict[str, Statistics]:
-    """By metric; a function that other processes find."""
-    return {name: METRICS.find(name).measure(texts) for name in names}
-
-
 def sacre_bleu(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Score:
     """BLEU as sacreBLEU computes it by default: 13a tokens, exponential smoothing."""
     return sacre_bleu_statistics(hypotheses, references, lowercase=lowercase).summary()
@@ -95,8 +89,8 @@ def multi_bleu_statistics(
 
 
 def sacre_bleu_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
-    metric = BLEU(lowercase=lowercase, force=True)
-    return _sacre_statistics(metric, partial(bleu, smooth=True), hypotheses, references)
+    sacre = BLEU(lowercase=lowercase, force=True)
+    return _sacre_statistics(sacre, partial(bleu, smooth=True), hypotheses, references)
 
 
 def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
@@ -105,11 +99,11 @@ def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = F
 
 
 def _sacre_statistics(
-    metric: BLEU | CHRF, formula: Callable[[FloatArray], FloatArray], hypotheses: Texts, references: Texts
+    sacre: BLEU | CHRF, formula: Callable[[FloatArray], FloatArray], hypotheses: Texts, references: Texts
 ) -> Statistics:
     check_parallel(hypotheses=hypotheses, references=references)
-    rows = metric._extract_corpus_statistics(hypotheses, [references])
-    return Statistics(np.array(rows, dtype=np.float64), formula, str(metric.get_signature()))
+    rows = sacre._extract_corpus_statistics(hypotheses, [references])
+    return Statistics(np.array(rows, dtype=np.float64), formula, str(sacre.get_signature()))
 
 
 def moses(texts: Texts, language: str) -> list[str]:

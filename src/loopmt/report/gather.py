@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, expansions
+from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.path import LanguagePath, Pattern
 from loopmt.report.followed import with_differences
 from loopmt.report.measured import parameters, plan_rows, predicted, thresholds
@@ -40,6 +41,8 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "network": {name: getattr(experiment.model, name) for name in _NETWORK},
         "stages": [_stage(experiment, experiment.stage(one["name"]), one, chosen) for one in standing["stages"]],
         "scores": card,
+        "metrics": facts_of(card or {}),
+        "first": first_metric(card or {}),
         "scored": _scored(card) if card else {},
         "quality": _quality(standing, records, card),
         "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.stages}),
@@ -138,10 +141,12 @@ def _distinct_loops(paths: Sequence[LanguagePath]) -> list[LanguagePath]:
 
 
 def _quality(standing: Json, records: Mapping[str, Sequence[Json]], card: Json | None) -> Json:
-    """BLEU of every direction after each stage: on the tests if all stages have been scored, else on validation."""
+    """Scores of every direction after each stage: on the tests if all stages have been scored, else on validation."""
     begun = [stage["name"] for stage in standing["stages"] if stage["state"] != "not begun"]
-    if card and all(stage["scores"] for stage in standing["stages"] if stage["name"] in begun):
-        return {"what": "test BLEU", "stages": {name: _mean_bleu(card["stages"][name]) for name in begun}}
+    metric = next((one for one in facts_of(card or {}) if one.higher_is_better), None)  # more is drawn as better
+    if card and metric and all(stage["scores"] for stage in standing["stages"] if stage["name"] in begun):
+        scores = {name: _mean_score(card["stages"][name], metric.name) for name in begun}
+        return {"what": f"test {metric.label}", "stages": scores}
     best = {name: _best_validation(records[name]) for name in begun}
     return {"what": "validation BLEU", "stages": best}
 
@@ -155,12 +160,12 @@ def _scored(card: Json) -> dict[str, list[str]]:
     return {name: list(hops) for name, hops in found.items()}
 
 
-def _mean_bleu(stage: Json) -> dict[str, float]:
+def _mean_score(stage: Json, metric: str) -> dict[str, float]:
     """Over the test sets that have the direction."""
     found: dict[str, list[float]] = {}
     for one in stage["sets"].values():
         for hop, scores in one["directions"].items():
-            found.setdefault(hop, []).append(scores["multi_bleu"])
+            found.setdefault(hop, []).append(scores[metric])
     return {hop: sum(values) / len(values) for hop, values in found.items()}
 
 

@@ -17,9 +17,7 @@ from loopmt.report.pictures import COLOURS, DASHES, Painter
 from loopmt.report.training import MEAN
 from loopmt.run import Json
 
-METRICS = {"multi_bleu": "BLEU", "sacrebleu": "sacreBLEU", "chrf": "chrF2", "accuracy": "exact", "comet": "COMET"}
 LETTERS = {**dict(zip(GREEK, "αβγκη", strict=True)), "p_d": "pᵈ", "breakeven": "break-even"}
-_FINE = ("accuracy", "comet")  # between 0 and 1
 
 
 def page(runs: Sequence[Json]) -> str:
@@ -44,7 +42,6 @@ def page(runs: Sequence[Json]) -> str:
         training=[run for run in runs if not run["finished"]],
         stages=stages,
         css=_trusted(_template("report.css")),
-        metrics=METRICS,
         letters=LETTERS,
         columns=COLUMNS,
         greek=GREEK,
@@ -164,15 +161,17 @@ def _predicted(painter: Painter, run: Json) -> Any:
 
 def _over_runs(runs: Sequence[Json]) -> list[Json]:
     """Stage by stage the runs side by side; where they differ in their seed alone, with mean and deviation."""
-    found = []
+    found, first = [], runs[0]["first"]
     for name in dict.fromkeys(stage["name"] for run in runs for stage in run["stages"]):
         mine = [next((stage for stage in run["stages"] if stage["name"] == name), None) for run in runs]
-        for what, values in (
-            ("validation BLEU", [stage and stage["best_valid_bleu"] for stage in mine]),
-            ("test BLEU", [stage and (stage["scores"] or {}).get("multi_bleu") for stage in mine]),
+        tests = [stage and (stage["scores"] or {}).get(first.name) for stage in mine]
+        for what, digits, values in (
+            ("validation BLEU", 2, [stage and stage["best_valid_bleu"] for stage in mine]),
+            (f"test {first.heading}", first.digits, tests),
         ):
             if any(value is not None for value in values):
-                found.append({"stage": name, "what": what, "values": values, **_spread(values, runs)})
+                row = {"stage": name, "what": what, "digits": digits, "values": values}
+                found.append({**row, **_spread(values, runs)})
     return found
 
 
@@ -183,7 +182,7 @@ def _spread(values: Sequence[float | None], runs: Sequence[Json]) -> Json:
 
 
 def _differ_in_seed(runs: Sequence[Json]) -> bool:
-    settings = [{**json.loads(run["again"]["resolved"]), "seed": 0, "name": ""} for run in runs]
+    settings = [{**json.loads(run["again"]["resolved"]), "seed": 0, "name": "", "evaluate": {}} for run in runs]
     return len({run["seed"] for run in runs}) == len(runs) > 1 and all(one == settings[0] for one in settings)
 
 
@@ -198,8 +197,8 @@ def _share(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:.{digits}%}"
 
 
-def _score(value: float | None, metric: str = "multi_bleu", sign: bool = False) -> str:
-    return "–" if value is None else _rounded(value, 3 if metric in _FINE else 2, sign)
+def _score(value: float | None, digits: int = 2, sign: bool = False) -> str:
+    return "–" if value is None else _rounded(value, digits, sign)
 
 
 def _estimate(estimate: Sequence[Any] | None, sign: bool = False) -> str:

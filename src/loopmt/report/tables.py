@@ -57,7 +57,7 @@ def _representatives(experiment: Experiment, cards: Sequence[Json], name: str) -
 
 def _bleu(card: Json, stage: str, name: str) -> dict[str, float]:
     scored = card["stages"].get(stage, {"sets": {}})["sets"].get(name, {"directions": {}})
-    return {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items()}
+    return {hop: scores["multi_bleu"] for hop, scores in scored["directions"].items() if "multi_bleu" in scores}
 
 
 def _own(experiment: Experiment, name: str, bleu: dict[str, float]) -> dict[str, float]:

@@ -10,28 +10,25 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from urllib.parse import quote
 
 from loopmt.config import Experiment, spoken_hops
 from loopmt.errors import DamagedError, DataError, PathError, RunError
-from loopmt.evaluation.bootstrap import mean_statistics
-from loopmt.evaluation.metrics import MetricInput, comet_statistics, surface_statistics
-from loopmt.evaluation.validation import Agree
+from loopmt.evaluation.metric import MetricInput
 from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json, write_text
 from loopmt.text.manifest import Manifest
-from loopmt.text.parallel import default_jobs, ordered_map
 from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
-from loopmt.workflow.scorecard import Measures, RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
-from loopmt.workflow.stages import judge_of
+from loopmt.workflow.permission import require_permission
+from loopmt.workflow.scorecard import RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
+from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.translate import Translator, choose_stage, load
 
-_WORTH_PROCESSES = 20_000  # sentences of a stage; fewer are scored before processes have started
 _BETWEEN_STAGES = ("comparisons", "waiting")
 
 
@@ -45,6 +42,11 @@ class EvaluateOptions:
     comet: Path | None = None
     pivots: Sequence[LanguagePath] = ()
     """Ways from one language to another through others, decoded and scored beside the directions."""
+    metrics: Sequence[str] = ()
+    """Beside those of the experiment."""
+
+
+_DEFAULTS = EvaluateOptions()
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,15 @@ def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progre
 
     Of several runs, the first says what is compared. What is returned has the stages that were asked for alone.
     """
-    evaluations = [RunEvaluation.open(folder, options.pivots) for folder in folders]
+    evaluations = [RunEvaluation.open(folder, options) for folder in folders]
     _check_comparable(evaluations)
     for evaluation in evaluations:
         evaluation.run.check_writable()
-    measured = [evaluation.measures(options, progress) for evaluation in evaluations]
+    scorer = evaluations[0].scorer
+    measured = [replace(evaluation, scorer=scorer).measures(options, progress) for evaluation in evaluations]
     cards = []
     for evaluation, run_measures in zip(evaluations, measured, strict=True):
-        card = scorecard(evaluation.experiment, run_measures, options.beam, options.samples)
+        card = scorecard(evaluation.experiment, run_measures, options.beam, options.samples, scorer.metrics)
         for name, stage in card["stages"].items():
             write_json(evaluation.run.stage(name).folder / "scores.json", {"beam": options.beam, **stage})
         write_json(evaluation.run.folder / "scorecard.json", card)
@@ -110,18 +113,19 @@ class RunEvaluation:
     run: Run
     experiment: Experiment
     pairs: list[TestPairs]
-    agree: Agree | None
+    scorer: Scorer
 
     @classmethod
-    def open(cls, folder: Path, pivots: Sequence[LanguagePath] = ()) -> RunEvaluation:
+    def open(cls, folder: Path, options: EvaluateOptions = _DEFAULTS) -> RunEvaluation:
         run = Run.open(folder)
         experiment = run.experiment()
         choose_stage(run, experiment, None)
-        _check_pivots(run, experiment, pivots)
-        pairs = list(_test_pairs(run, experiment, pivots))
+        require_permission(run, [entry.use for entry in experiment.evaluate.entries()])
+        _check_pivots(run, experiment, options.pivots)
+        pairs = list(_test_pairs(run, experiment, options.pivots))
         if not pairs:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
-        return cls(run, experiment, pairs, judge_of(experiment))
+        return cls(run, experiment, pairs, Scorer.of(experiment, options.metrics, options.comet))
 
     def measures(self, options: EvaluateOptions, progress: Progress) -> RunMeasures:
         """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
@@ -144,35 +148,20 @@ class RunEvaluation:
     def _stage(
         self, name: str, pairs: Sequence[TestPairs], options: EvaluateOptions, progress: Progress
     ) -> StageMeasures:
-        said = Translations(self, name, options.beam).all(pairs, progress)
+        outputs = Translations(self, name, options.beam).all(pairs, progress)
+        texts = [self._texts(*one) for one in zip(pairs, outputs, strict=True)]
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
-            for one, translations, found in zip(pairs, said, self._surface(pairs, said), strict=True):
-                measures[one.test] = {**found, **self._deeper(one, translations, options.comet)}
+            for one, found in zip(pairs, self.scorer.measures(texts), strict=True):
+                measures[one.test] = found
                 advance(1)
         folder = self.run.stage(name)
         return StageMeasures(measures, folder.result_digest(), folder.result_state())
 
-    def _surface(self, pairs: Sequence[TestPairs], said: Sequence[list[str]]) -> Iterator[Measures]:
-        """What the words alone are worth, in processes where that is the faster way."""
-        lower = self.experiment.data.lowercase
-        jobs = min(default_jobs(), len(pairs)) if sum(map(len, said)) >= _WORTH_PROCESSES else 1
-        marked = (
-            MetricInput(translations, one.references, one.test.ends.target.partition("_")[0], lower)
-            for one, translations in zip(pairs, said, strict=True)
-        )
-        return ordered_map(surface_statistics, marked, jobs)
-
-    def _deeper(self, pairs: TestPairs, said: Sequence[str], comet: Path | None) -> Measures:
-        """What a judge of meaning says, where there is one."""
-        hop, measures = pairs.test.ends, {}
-        if self.agree:
-            rows = zip(pairs.sources, said, strict=True)
-            right = [self.agree(source, hop.source, one, hop.target) for source, one in rows]
-            measures["accuracy"] = mean_statistics(right, "exact|against:source|judge:built-in languages")
-        if comet:
-            measures["comet"] = comet_statistics(pairs.sources, said, pairs.references, comet)
-        return measures
+    def _texts(self, pairs: TestPairs, outputs: list[str]) -> MetricInput:
+        hop, lower = pairs.test.ends, self.experiment.data.lowercase
+        language = hop.target.partition("_")[0]
+        return MetricInput(outputs, pairs.references, language, lower, pairs.sources, hop)
 
 
 def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]) -> None:

@@ -1,20 +1,24 @@
-"""`loopmt score`: files of translations against a file of references, by every metric that needs no model."""
+"""`loopmt score`: files of translations against a file of references."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loopmt.config import Evaluate
 from loopmt.errors import DataError
 from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
-from loopmt.evaluation.metrics import chrf_statistics, multi_bleu_statistics, sacre_bleu_statistics
+from loopmt.evaluation.choice import chosen_metrics
+from loopmt.evaluation.metric import Metric, MetricFacts, MetricInput
 from loopmt.text import moses
 from loopmt.text.files import read_files
 
 Scores = dict[str, dict[str, Any]]  # by metric
+_MOSES = "multi_bleu_moses"
+_BUILT_IN = Evaluate(metrics=["multi_bleu", "sacrebleu", "chrf"])
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,22 @@ class ScoreOptions:
     lowercase: bool = False
     samples: int = 1000
     seed: int = 1
+    sources: Path | None = None
+    comet: Path | None = None
+    metrics: Sequence[str] = ()
+    """Beside those that need no model."""
+
+
+def metrics_of(options: ScoreOptions) -> list[Metric]:
+    return chosen_metrics(_BUILT_IN, [*options.metrics, *(["comet"] if options.comet else [])])
+
+
+def facts(options: ScoreOptions) -> list[MetricFacts]:
+    """How to print the scores."""
+    found = {metric.name: metric.facts for metric in metrics_of(options)}
+    plain = replace(found["multi_bleu"], label="multi-bleu")
+    by_moses = [replace(plain, name=_MOSES, label="multi-bleu, Moses")] if options.language is not None else []
+    return [plain, *by_moses, *(one for one in found.values() if one.name != plain.name)]
 
 
 def score(options: ScoreOptions) -> Scores:
@@ -54,19 +74,29 @@ def _read(file: Path) -> list[str]:
 
 
 def _measure(options: ScoreOptions, file: Path, references: Sequence[str]) -> dict[str, Statistics]:
-    texts, lowercase = _read(file), options.lowercase
+    texts = MetricInput(
+        _aligned(file, options.references, references),
+        references,
+        lowercase=options.lowercase,
+        sources=_aligned(options.sources, options.references, references) if options.sources else None,
+        checkpoint=options.comet,
+    )
+    measured = {}
+    for metric in metrics_of(options):
+        measured[metric.name] = metric.measure(texts)
+        if metric.name == "multi_bleu" and options.language is not None:
+            measured[_MOSES] = metric.measure(replace(texts, language=options.language))
+    return measured
+
+
+def _aligned(file: Path, other: Path, references: Sequence[str]) -> list[str]:
+    texts = _read(file)
     if len(texts) != len(references):
         raise DataError(
-            f"{file} has {len(texts)} lines and {options.references} has {len(references)}; "
+            f"{file} has {len(texts)} lines and {other} has {len(references)}; "
             "scoring needs one hypothesis per reference, line by line."
         )
-    measured = {"multi_bleu": multi_bleu_statistics(texts, references, lowercase=lowercase)}
-    if options.language is not None:
-        tokenised = multi_bleu_statistics(texts, references, language=options.language, lowercase=lowercase)
-        measured["multi_bleu_moses"] = tokenised
-    measured["sacrebleu"] = sacre_bleu_statistics(texts, references, lowercase=lowercase)
-    measured["chrf"] = chrf_statistics(texts, references, lowercase=lowercase)
-    return measured
+    return texts
 
 
 def _compare(options: ScoreOptions, systems: dict[str, Statistics], controls: dict[str, Statistics]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from loopmt.config import Compare, Experiment, compared_directions, setting_differences, tuned
 from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
+from loopmt.evaluation.choice import first_metric
+from loopmt.evaluation.metric import Metric
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
 from loopmt.workflow.budgets import budget_of, unequal_tokens
@@ -58,8 +60,10 @@ class RunMeasures:
         return RunMeasures(self.seed, {name: stage for name, stage in self.stages.items() if name in names})
 
 
-def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples: int) -> Json:
-    """One run."""
+def scorecard(
+    experiment: Experiment, measures: RunMeasures, beam: int, samples: int, metrics: Sequence[Metric] = ()
+) -> Json:
+    """One run. Without `metrics`, those that were measured are registered ones."""
     return {
         "version": _VERSION,
         "experiment": experiment.name,
@@ -69,6 +73,7 @@ def scorecard(experiment: Experiment, measures: RunMeasures, beam: int, samples:
         "stages": {name: _stage(stage, measures.seed, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
         "waiting": _waiting(experiment, [measures]),
+        **({"metrics": [asdict(one.facts) for one in metrics]} if metrics else {}),
         "signatures": _signatures(measures),
     }
 
@@ -126,7 +131,7 @@ def _with_direct(pivot: TestPath, seed: int, tests: Mapping[TestPath, Measures])
 
 
 def _counted(measures: Measures) -> dict[str, float]:
-    return {"sentences": len(measures["chrf"].rows), **_scores(measures)}
+    return {"sentences": len(next(iter(measures.values())).rows), **_scores(measures)}
 
 
 def _scores(measures: Measures) -> dict[str, float]:
@@ -190,9 +195,10 @@ def mean_over(scores: Mapping[Key, Json], keys: Sequence[Key]) -> dict[str, floa
     return _mean([scores[key] for key in keys if key in scores], skip=("sentences",))
 
 
-def setbacks(comparisons: Iterable[Json]) -> dict[str, str]:
-    """The stages that are below their control in BLEU, beyond chance, each with its control."""
-    return {one["of"]: one["against"] for one in comparisons if one["joint"]["multi_bleu"]["high"] < 0}
+def setbacks(card: Json) -> dict[str, str]:
+    """The stages that are worse than their control by the first metric, beyond chance, each with its control."""
+    first = first_metric(card)
+    return {one["of"]: one["against"] for one in card["comparisons"] if first.gain(one["joint"][first.name]) < 0}
 
 
 # -- comparisons -----------------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
@@ -27,16 +29,16 @@ def overview(folder: Path) -> Json:
             stage["test_directions"] = len({hop for _, hop in tested(scored)}) or None
     current = {stage["name"] for stage in stages if stage["scores"] is not None}
     compared = [one for one in card.get("comparisons", ()) if {one["of"], one["against"]} <= current]
-    left, below = any(stage["state"] != "finished" for stage in stages), setbacks(compared)
+    left, below = any(stage["state"] != "finished" for stage in stages), setbacks({**card, "comparisons": compared})
+    first = first_metric(card).name
     return {
         "run": str(folder),
         "experiment": experiment.name,
         "languages": experiment.languages,
         "prepared": (folder / "manifest.json").is_file(),
         "stages": stages,
-        "comparisons": [
-            {"of": one["of"], "against": one["against"], "multi_bleu": one["joint"]["multi_bleu"]} for one in compared
-        ],
+        "metrics": [asdict(metric) for metric in facts_of(card)] or [asdict(first_metric(card))],
+        "comparisons": [{"of": one["of"], "against": one["against"], first: one["joint"][first]} for one in compared],
         "setbacks": below,
         "process": run.owner(),
         "next": _next(run, experiment, left, all(stage["scores"] is not None for stage in stages), below),
