@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Cli
-from experiments import BASE, stage
+from helpers.commands import Cli
+from helpers.experiments import BASE, stage
 from loopmt.config import Evaluate, MetricEntry, loads
 from loopmt.errors import ConfigError, ExternalError, RunError
 from loopmt.evaluation.bootstrap import mean_statistics
