@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ import pytest
 
 from helpers.commands import Cli, contents
 from loopmt.__main__ import main as command
+from loopmt.cli import inspect, text
+from loopmt.config import Generate
+from loopmt.rng import keyed_seed
 from loopmt.run import Run
 from loopmt.workflow import show
+from loopmt.workflow.translate import load
 
 SENTENCE = "The small child hears the kind cat often."
 
@@ -93,6 +98,17 @@ def test_nbest_and_sampling(cli: Cli, tiny_run: Path) -> None:
         for seed in (1, 1, 2)
     )
     assert once == twice != other
+
+
+def test_sampling_is_the_same_from_the_command_line_and_from_python(cli: Cli, tiny_run: Path) -> None:
+    lines = [SENTENCE] * 20
+    done = cli("translate", tiny_run, "en>fr", "--sample", stdin="".join(f"{line}\n" for line in lines))
+    sampled = load(tiny_run).translate(lines, "en>fr", how=Generate(how="sample"), seed=keyed_seed(1, 0))
+    assert done.out.splitlines() == sampled and len(set(sampled)) > 1
+    for verb in (text.translate, inspect.generate):
+        defaults = {name: one.default for name, one in signature(verb).parameters.items()}
+        usual = Generate().model_dump(include={"temperature", "top_k", "top_p", "length_penalty"})
+        assert {name: defaults[name] for name in usual} == usual
 
 
 class Interrupting(io.RawIOBase):

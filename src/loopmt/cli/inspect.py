@@ -12,7 +12,7 @@ from rich.table import Table
 
 from loopmt.cli.options import JsonOption, RunFolder, StageOption, quoted
 from loopmt.cli.tables import console, number_table, plain, print_table
-from loopmt.cli.text import LengthPenalty, Temperature, TopP
+from loopmt.cli.text import TEMPERATURE, TOP_K, LengthPenalty, Temperature, TopK, TopP
 from loopmt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def generate(
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows; the same folder resumes.")],
     stage: StageOption = None,
     how: Annotated[How, typer.Option("--how", help="Decoding of every generating hop.")] = How.sample,
-    temperature: Temperature = 0.7,  # as loops do
-    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")] = 10,
+    temperature: Temperature = TEMPERATURE,
+    top_k: TopK = TOP_K,
     top_p: TopP = 1.0,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
     length_penalty: LengthPenalty = 1.0,

@@ -43,6 +43,7 @@ LengthPenalty = Annotated[
     float, typer.Option("--length-penalty", min=0, help="Power of the length that beam scores are divided by.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of sampling.")]
+TEMPERATURE, TOP_K = 0.7, 10  # as loops sample, and `loopmt.Generate` by default
 
 
 def translate(
@@ -56,8 +57,8 @@ def translate(
     beam: Beam = None,
     nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to so many translations of each line.")] = 1,
     sample: Sample = False,
-    temperature: Temperature = 1.0,
-    top_k: TopK = 0,
+    temperature: Temperature = TEMPERATURE,
+    top_k: TopK = TOP_K,
     top_p: TopP = 1.0,
     length_penalty: LengthPenalty = 1.0,
     seed: Seed = 1,
