@@ -116,7 +116,9 @@ class Perfect:
         said = Sentences(None, hop.target, texts=[say(READ[hop.source][text], hop.target) for text in texts])
         return Translations(said, np.zeros(len(texts)), np.ones(len(texts), np.bool_), np.ones(len(texts), np.int64))
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
         raise NotImplementedError
 
 

@@ -4,7 +4,7 @@ import gzip
 import io
 import lzma
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,19 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopmt import Generate, LoopmtError, Translator, load
+from loopmt import Generate, LoopmtError, Translator, config, load
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
-from loopmt.text.ragged import EOS, PAD
-from loopmt.translate.long_text import join_pieces, split_in_two
+from loopmt.text.ragged import EOS, PAD, Ints
+from loopmt.text.vocab import Vocab
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.long_text import LongTextModel, join_pieces, split_in_two
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import Floats, HopInput, Key, Translations
+from loopmt.translate.sentences import Sentences
 from loopmt.workflow.models import result_of
 from loopmt.workflow.translate import checked_path, growing_chunks, text_translator
 
@@ -139,6 +143,52 @@ def test_nbest(translator: Translator) -> None:
         translator.nbest(texts, "en>fr", 5)
 
 
+class Spelling:
+    """A model whose beam finds the same texts in several spellings: `n` hypotheses, the best first."""
+
+    hops = (Hop("en", "fr"),)
+    device = torch.device("cpu")
+    texts = ("le chat", "un chat", "le chat", "un chat", "chat")
+
+    def generate(
+        self, inputs: Sequence[HopInput], how: config.Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        (one,) = inputs
+        said = Sentences(None, "fr", texts=self.texts[:n] * len(one.sources))
+        scores = np.tile(-np.arange(1.0, n + 1), len(one.sources))
+        ones = np.ones(len(scores), dtype=np.bool_)
+        return [Translations(said, scores, ones, np.full(len(one.sources), n, dtype=np.int64))]
+
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
+        return np.zeros(len(sources)), np.ones(len(sources), dtype=np.int64)
+
+
+def test_nbest_lists_hold_each_text_once(tiny_run: Path) -> None:
+    """A beam finds several spellings of a text in subwords, which are one translation to whoever reads it."""
+    model = LongTextModel(Spelling(), Vocab.load(tiny_run / "vocab"), 40)
+    translator = Translator(model, ["en", "fr"], DecodeLimits())
+
+    def listed(n: int, how: str) -> list[tuple[str, float]]:
+        settings = Generate.model_validate({"how": how, "beam": 5})
+        return [(one.text, one.score) for one in translator.nbest(["A cat."], "en>fr", n, how=settings)[0]]
+
+    once = [("le chat", -1.0), ("un chat", -2.0), ("chat", -5.0)]
+    assert listed(5, "beam") == listed(4, "beam") == listed(3, "beam") == once, "a double makes room for the next"
+    assert listed(2, "beam") == once[:2] and listed(1, "beam") == once[:1]
+    assert [text for text, _ in listed(4, "sample")] == ["le chat", "un chat", "le chat", "un chat"], "each is a draw"
+
+
+@pytest.mark.parametrize("how", ["greedy", "beam", "sample"])
+def test_a_candidate_has_the_score_of_its_text(translator: Translator, tiny_run: Path, how: Any) -> None:
+    texts = (tiny_run / "store" / "set1.en.txt").read_text(encoding="utf-8").splitlines()
+    best = [candidates[0] for candidates in translator.nbest(texts, "en>fr", 1, how=Generate(how=how))]
+    scores = translator.score([(text, one.text) for text, one in zip(texts, best, strict=True)], "en>fr")
+    alike = [one.score == pytest.approx(score, abs=1e-3) for one, score in zip(best, scores, strict=True)]
+    assert sum(alike) > 0.9 * len(best), "but where the search has found another spelling"
+
+
 def test_sampling_depends_on_the_seed_alone(translator: Translator) -> None:
     how = Generate(how="sample", temperature=1.5, top_k=0)
     texts = [SENTENCE] * 4
@@ -183,7 +233,7 @@ def by_hand(run: Path, source: str, target: str) -> float:
     total = 0.0
     for place, token in enumerate([*said, EOS]):
         states = network.decode(weights, memory, torch.tensor([[[PAD, *said[:place]]]]))
-        logits = weights.project(states, "embed", "output_bias")
+        logits = weights.project(states, "embed", "output_bias") + translators.logit_mask("fr")
         total += float(logits[0, 0, -1].log_softmax(-1)[token])
     return total
 

@@ -80,7 +80,10 @@ class CTranslate2Model:
         sentences = Sentences(self._vocab, one.hop.target, ids=hypotheses.ids)
         return Translations(sentences, hypotheses.scores, hypotheses.ended, counts)
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
+        """Always among the ids that it may generate: the others have no probability in an exported network."""
         rows = [row.tolist() for row in targets.ids.rows()]
         return self._networks[hop].score(self._read(hop, sources), rows), targets.ids.lengths + 1
 

@@ -93,9 +93,13 @@ class HuggingFaceModel:
         return Translations(sentences, found.scores, found.ended, counts)
 
     @torch.no_grad()
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
         labels = padded(targets.ids.rows(), self.device)
         logits = self.logits(self._sources(hop, sources), F.pad(labels[:, :-1], (1, 0), value=PAD))
+        if as_generated:
+            logits[..., self._network.logit_mask] = -torch.inf
         losses = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=PAD, reduction="none")
         return losses.sum(1).double().numpy(), targets.ids.lengths + 1
 

@@ -89,12 +89,15 @@ class HuggingFaceGenerator:
 
     # -- scoring ---------------------------------------------------------------------------------------------
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
         """Tokens are those of its own tokenizer."""
+        never = self._model.generation_config.suppress_tokens if as_generated else None
         read, wanted = self._read(sources.texts), self._targets(targets.texts)
         losses = np.zeros(len(read))
         for rows in batches(np.maximum(_lengths(read), _lengths(wanted)), _SCORED):
-            losses[rows] = self._losses([read[row] for row in rows], [wanted[row] for row in rows])
+            losses[rows] = self._losses([read[row] for row in rows], [wanted[row] for row in rows], never or [])
         return losses, _lengths(wanted)
 
     def _targets(self, texts: Sequence[str]) -> list[list[int]]:
@@ -104,9 +107,10 @@ class HuggingFaceGenerator:
         return [list(ids) for ids in read.input_ids]
 
     @torch.no_grad()
-    def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Floats:
+    def _losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]], never: list[int]) -> Floats:
         labels = pad_sequence([torch.tensor(row) for row in targets], batch_first=True, padding_value=-100)
         logits = self._model(**self._batch(sources), labels=labels.to(self.device)).logits
+        logits[..., never] = -torch.inf
         losses = F.cross_entropy(logits.transpose(1, 2).float(), labels.to(self.device), reduction="none")
         found: Floats = losses.sum(1).double().cpu().numpy()
         return found

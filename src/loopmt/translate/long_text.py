@@ -52,16 +52,22 @@ class LongTextModel:
             HopInput(one.hop, Sentences(self.codec, one.hop.source, ids=rows))
             for one, rows in zip(inputs, ids, strict=True)
         ]
-        found = self.inner.generate(cut, how, limits, key, n)
+        searched = how.how == "beam" and n > 1
+        found = self.inner.generate(cut, how, limits, key, how.beam if searched else n)
         return [
-            self._joined(one.hop, [len(text) for text in texts], translations)
+            self._joined(one.hop, [len(text) for text in texts], translations, n if searched else None)
             for one, texts, translations in zip(inputs, pieces, found, strict=True)
         ]
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
         """Pairs are scored as they are, however long."""
-        sides = ((sources, hop.source), (targets, hop.target))
-        return self.inner.score(hop, *(Sentences(self.codec, language, texts=side.texts) for side, language in sides))
+        source, target = (
+            Sentences(self.codec, language, texts=side.texts)
+            for side, language in ((sources, hop.source), (targets, hop.target))
+        )
+        return self.inner.score(hop, source, target, as_generated)
 
     def _cut(self, texts: Sequence[str], language: str) -> list[list[list[int]]]:
         """The pieces of each text, as ids; of nothing, none."""
@@ -75,10 +81,15 @@ class LongTextModel:
         encoded = self.codec.encode(parts, language)
         return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
 
-    def _joined(self, hop: Hop, pieces: Sequence[int], found: Translations) -> Translations:
-        """The translations of texts that were cut into so many pieces each."""
+    def _joined(self, hop: Hop, pieces: Sequence[int], found: Translations, most: int | None) -> Translations:
+        """The translations of texts that were cut into so many pieces each.
+
+        Of a search there are up to `most` texts, each once; of sampling every draw counts.
+        """
         candidates = _candidates(found)
-        joined = [_joined([next(candidates) for _ in range(count)]) for count in pieces]
+        if most is not None:
+            candidates = map(_distinct, candidates)
+        joined = [_joined([next(candidates) for _ in range(count)])[:most] for count in pieces]
         flat = [one for hypotheses in joined for one in hypotheses]
         texts, scores, ended = zip(*flat, strict=True) if flat else ((), (), ())
         sentences = Sentences(self.codec, hop.target, texts=texts)
@@ -91,6 +102,14 @@ def _candidates(found: Translations) -> Iterator[Candidates]:
     rows = zip(texts, found.scores.tolist(), found.ended.tolist(), strict=True)
     for count in found.counts.tolist():
         yield [next(rows) for _ in range(count)]
+
+
+def _distinct(candidates: Candidates) -> Candidates:
+    """Each text once, by its best score: a search finds several spellings of it in subwords."""
+    found: dict[str, tuple[str, float, bool]] = {}
+    for one in candidates:
+        found.setdefault(one[0], one)
+    return list(found.values())
 
 
 def _joined(parts: Sequence[Candidates]) -> Candidates:

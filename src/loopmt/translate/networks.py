@@ -168,8 +168,11 @@ class NetworkStack:
         part = outputs.take(np.arange(first, first + int(own.sum())))
         return Translations(Sentences(self.vocab, hop.target, ids=part.ids), part.scores, part.ended, own)
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
-        return negative_log_likelihood(self.decoder(hop), self.with_tags(sources.ids, hop), targets.ids)
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
+        tagged_ids = self.with_tags(sources.ids, hop)
+        return negative_log_likelihood(self.decoder(hop), tagged_ids, targets.ids, as_generated)
 
     def row_losses(
         self, flat_NP: Tensor, source_NBL: Tensor, target_NBL: Tensor, smoothing: float, dropout: Dropout

@@ -83,8 +83,14 @@ class TranslationModel(Protocol):
         The same key gives the same draws. `how.by` says which weights generate, where a model has several.
         """
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
-        """Negative log-likelihood of each target given its source, and its number of tokens, the end included."""
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
+        """Negative log-likelihood of each target given its source, and its number of tokens, the end included.
+
+        It is among all ids that the model knows; or, `as_generated`, among those that `generate` may choose, as the
+        scores of `Translations` are: without padding, tags and the like.
+        """
 
 
 class TrainableModel(TranslationModel, Protocol):

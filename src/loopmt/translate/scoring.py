@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from loopmt.model.loss import token_losses
 from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer
 from loopmt.model.weights import Weights
 from loopmt.path import Hop
@@ -51,16 +52,26 @@ _MOST_LOGITS = {"cpu": 2**25, "cuda": 2**30}  # of a batch: launching many small
 
 
 @torch.no_grad()
-def negative_log_likelihood(decoder: Decoder, sources: Ragged, targets: Ragged) -> tuple[Floats, Ints]:
-    """Of each target given its source, and its number of tokens, the end included. Sources have their tags."""
+def negative_log_likelihood(
+    decoder: Decoder, sources: Ragged, targets: Ragged, as_generated: bool = False
+) -> tuple[Floats, Ints]:
+    """Of each target given its source, and its number of tokens, the end included. Sources have their tags.
+
+    It is among all ids; or, `as_generated`, among those that the decoder may generate, as its own scores are.
+    """
     weights = decoder.layout.unpack(decoder.flat.to(decoder.precision))
+    if as_generated:
+        weights["output_bias"] = weights["output_bias"] + decoder.logit_mask.to(decoder.precision)
     places = np.maximum(sources.lengths, targets.lengths)
     device = decoder.flat.device
     most = _MOST_LOGITS["cuda" if device.type == "cuda" else "cpu"] // decoder.layout.target_size
     found = np.zeros(len(sources))
     for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
         source, target = (_table(side, numbers, device) for side in (sources, targets))
-        losses, _ = losses_with(weights, decoder.transformer, source, target, 0.0, NO_DROPOUT)
+        states = decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT)
+        # The reference, and no kernel: a masked logit is infinite, and kernels take a mean over all of them.
+        compute = token_losses if as_generated else decoder.transformer.fuse(token_losses)
+        losses = compute(decoder.transformer.logits(weights, states), target, 0.0).sum(-1)
         found[numbers] = losses[0].double().cpu().numpy()
     return found, targets.lengths + 1
 

@@ -71,8 +71,10 @@ class CachedTranslator:
             self._learn(hop, sources, key)
         return [_translations(one.hop, [self._of(one.hop)[text] for text in one.sources.texts]) for one in inputs]
 
-    def score(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Floats, Ints]:
-        return self._loaded[0].score(hop, sources, targets)
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
+        return self._loaded[0].score(hop, sources, targets, as_generated)
 
     def _learn(self, hop: Hop, sources: Iterable[str], key: Key) -> None:
         known = self._of(hop)

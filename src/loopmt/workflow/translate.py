@@ -30,7 +30,11 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A translation and the log-probability of all that was said on the way."""
+    """A translation and the log-probability of all that was generated on the way, in nats.
+
+    It is that of the subwords which the search found. `Translator.score` takes the vocabulary's own spelling of a text,
+    so the two agree wherever the spellings do.
+    """
 
     text: str
     score: float
@@ -97,11 +101,13 @@ class Translator:
     def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
         """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
 
-        A target is scored as it is, among all that the network could say; `path` is one direction.
+        A target is scored as it is; `path` is one direction. As in the scores of `nbest`, probability is shared among
+        the subwords that a translation may have: tags, padding and the like have none. A target that the vocabulary
+        cannot spell has a score of -inf.
         """
         hop = self._direction(path)
         sources, targets = _sides(pairs)
-        losses, _ = self._model.score(hop, _text(hop.source, sources), _text(hop.target, targets))
+        losses, _ = self._model.score(hop, _text(hop.source, sources), _text(hop.target, targets), as_generated=True)
         return [-loss for loss in losses.tolist()]
 
     def _direction(self, path: str) -> Hop:
