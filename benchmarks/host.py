@@ -32,8 +32,9 @@ from benchmarks.timing import Json, Plan
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.distributed import Processes
 from loopmt.learn import trainer as trainer_module
-from loopmt.learn.gather import Gatherer, Route
+from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
+from loopmt.learn.routes import Route, StageSetup
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
 from loopmt.path import LanguagePath, Pattern
 from loopmt.rng import numpy_generator
@@ -122,16 +123,13 @@ def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], tr
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
     text_filter = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
     key = (ours.SEED, "host")
-    gatherer = Gatherer(
-        routes, store, Translators(translators), translators, train, shapes, text_filter, Processes(), key
-    )
+    setup = StageSetup(routes, translators, train, shapes, Processes(), key, updates=1_000_000)
+    gatherer = Gatherer(setup, store, Translators(translators), text_filter)
     gatherer.limits = replace(DecodeLimits.on(translators.device), growth=1.0, extra=0)  # as long as the source
     learner = Learner(translators, train, len(routes), Processes())
     hooks = TrainerHooks(lambda: ValidationScores({}, {}))
     stage = StageFolder(folder / "stage")
-    return Trainer(
-        routes, gatherer, learner, translators, stage, train, shapes, Processes(), hooks, 1_000_000, 100, key
-    )
+    return Trainer(setup, gatherer, learner, stage, hooks)
 
 
 def rounds(trainer: Trainer, count: int) -> Json:

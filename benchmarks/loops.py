@@ -15,8 +15,9 @@ from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
 
 from loopmt.config import Generate, MixEntry
 from loopmt.distributed import Processes
-from loopmt.learn.gather import Gatherer, ReadPosition, Route
+from loopmt.learn.gather import Gatherer, ReadPosition
 from loopmt.learn.learner import Learner
+from loopmt.learn.routes import Route, StageSetup
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes, pack
 from loopmt.text.ragged import Ragged
@@ -83,17 +84,8 @@ def rounds(
     entries = [MixEntry(path=path, generate=_HOW) for path in paths]
     routes = [Route(number, LanguagePath.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
     text_filter = Lenient(learner.train.max_length, _frequencies(translators, store))
-    gatherer = Gatherer(
-        routes,
-        store,
-        Translators(translators),
-        translators,
-        learner.train,
-        shapes,
-        text_filter,
-        Processes(),
-        ("benchmark",),
-    )
+    setup = StageSetup(routes, translators, learner.train, shapes, Processes(), ("benchmark",))
+    gatherer = Gatherer(setup, store, Translators(translators), text_filter)
     gatherer.limits = replace(DecodeLimits.on(plan.device), growth=1.0, extra=0)  # as long as the source
     return Rounds(gatherer, learner, dict.fromkeys(range(len(paths)), 1.0), plan)
 

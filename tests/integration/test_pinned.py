@@ -11,7 +11,8 @@ import torch
 
 from loopmt.config import MixEntry, Model, Train
 from loopmt.distributed import Processes
-from loopmt.learn.gather import Gatherer, ReadPosition, Route
+from loopmt.learn.gather import Gatherer, ReadPosition
+from loopmt.learn.routes import Route, StageSetup
 from loopmt.path import Hop, LanguagePath
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Batch, BatchShape, Rows, interleave, pack
@@ -93,17 +94,8 @@ def test_supervised_rounds_are_pinned(tiny_run: Path, store: Store, seed: int, s
     translators = NetworkStack(model, Vocab.load(tiny_run / "vocab"), hops, torch.device("cpu"))
     routes = [Route(number, LanguagePath.parse(path), MixEntry(path=path), 0) for number, path in enumerate(HOPS)]
     train = Train(tokens=256, round=8, max_length=32, balance=0.5)
-    gatherer = Gatherer(
-        routes,
-        store,
-        Translators(translators),
-        translators,
-        train,
-        SHAPES,
-        SyntheticTextFilter(32),
-        Processes(),
-        (seed, "pinned"),
-    )
+    setup = StageSetup(routes, translators, train, SHAPES, Processes(), (seed, "pinned"))
+    gatherer = Gatherer(setup, store, Translators(translators), SyntheticTextFilter(32))
     batches: list[Batch] = []
     streams: dict[int, ReadPosition] = {}
     for number in range(3):

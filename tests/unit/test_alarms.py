@@ -11,7 +11,7 @@ import pytest
 from loopmt.config import MixEntry
 from loopmt.config import Vocab as VocabConfig
 from loopmt.learn.alarms import AlarmMonitor
-from loopmt.learn.gather import Route
+from loopmt.learn.routes import Route
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.clean import Form
 from loopmt.text.ragged import Ragged

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from loopmt.learn.gather import Route
+from loopmt.learn.routes import Route
 from loopmt.translate.walker import HopRecord
 
 _FEWEST = 64  # rows offered before a hop is judged

@@ -10,24 +10,24 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from loopmt.config import Generate, MixEntry, Train
-from loopmt.distributed import Processes, synchronize
-from loopmt.learn.objectives import Objective, PathRows
+from loopmt.distributed import synchronize
+from loopmt.learn.objectives import PathRows
+from loopmt.learn.routes import Route, StageSetup, one_by_ends, route_keys, token_shares
 from loopmt.path import Hop, LanguagePath
 from loopmt.rng import numpy_generator
-from loopmt.text.batch import BatchShape, Rows, interleave
+from loopmt.text.batch import Rows, interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store, row_indices
 from loopmt.text.subword_dropout import SubwordDropout
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, TrainableModel
+from loopmt.translate.protocol import Floats
 from loopmt.translate.scoring import dual_cross_entropy
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import (
@@ -42,39 +42,6 @@ from loopmt.translate.walker import (
 _SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
 _SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
 _FEWEST_KEPT = 0.25  # a generator that keeps fewer is not made up for by generating still more
-
-
-@dataclass(frozen=True)
-class Route:
-    """One path of a stage's mix, with the settings of its entry."""
-
-    number: int
-    path: LanguagePath
-    entry: MixEntry
-    entry_number: int
-
-    @property
-    def settings(self) -> list[Generate]:
-        return self.entry.hop_settings(len(self.path.generating))
-
-    @property
-    def synthetic(self) -> bool:
-        return bool(self.path.generating)
-
-
-def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> int:
-    """How many samples of a real sentence an objective needs in one batch, at most."""
-    entries = [route.entry for route in one_by_entry(routes)]
-    return max((entry.samples for entry in entries if _grouped(entry, objectives)), default=1)
-
-
-def _grouped(entry: MixEntry, objectives: Sequence[Objective]) -> bool:
-    return any(objective.groups(entry) for objective in objectives)
-
-
-def one_by_entry(routes: Sequence[Route]) -> Iterable[Route]:
-    """One of the routes for each entry of the mix: the others have its settings."""
-    return {route.entry_number: route for route in routes}.values()
 
 
 @dataclass
@@ -101,34 +68,25 @@ class Gatherer:
     """Draws the rows of each round."""
 
     def __init__(
-        self,
-        routes: Sequence[Route],
-        store: Store,
-        translators: Translators,
-        networks: TrainableModel,
-        train: Train,
-        shapes: Sequence[BatchShape],
-        text_filter: SyntheticTextFilter,
-        processes: Processes,
-        key: tuple[str | int, ...],
-        objectives: Sequence[Objective] = (),
+        self, setup: StageSetup, store: Store, translators: Translators, text_filter: SyntheticTextFilter
     ) -> None:
-        self.routes = routes
+        self.setup = setup
+        self.routes = setup.routes
         self.store = store
         self.translators = translators
-        self.networks = networks
-        self.train = train
-        self.shapes = shapes
+        self.networks = setup.networks
+        self.train = setup.train
+        self.shapes = setup.shapes
         self.text_filter = text_filter
-        self.processes = processes
-        self.key = key
-        self.objectives = objectives
-        self.limits = DecodeLimits.on(networks.device, train.max_length)
-        self.loosened = SubwordDropout(networks.vocab, train.subword_dropout)
-        places = {route.path.ends: self._mean_places(route.path) for route in _one_by_ends(routes)}
-        self._places = {route.number: places[route.path.ends] for route in routes}
+        self.processes = setup.processes
+        self.key = setup.key
+        self.objectives = setup.objectives
+        self.limits = DecodeLimits.on(self.networks.device, self.train.max_length)
+        self.loosened = SubwordDropout(self.networks.vocab, self.train.subword_dropout)
+        places = {route.path.ends: self._mean_places(route.path) for route in one_by_ends(self.routes)}
+        self._places = {route.number: places[route.path.ends] for route in self.routes}
         self._balance = self._balances()
-        self._names = _names(routes)
+        self._names = route_keys(self.routes)
 
     def round(
         self,
@@ -142,7 +100,7 @@ class Gatherer:
         active = self._drawn(number, weights)
         if updates is None or not any(route.synthetic for route in active):
             updates = self.train.round  # reading is cheap, and packing takes what it needs; generating is not
-        shares = {route: share * self._balance[route] for route, share in _shares(active, weights).items()}
+        shares = {route: share * self._balance[route] for route, share in token_shares(active, weights).items()}
         before = {route.number: (streams or {}).get(route.number, ReadPosition()) for route in active}
         counts = {
             route.number: self._count(route, shares[route.number], before[route.number], updates) for route in active
@@ -292,7 +250,7 @@ class Gatherer:
 
     def _groups(self, route: Route, count: int) -> Ints:
         """A number for the samples of each real sentence, if an objective groups them."""
-        if not _grouped(route.entry, self.objectives):
+        if not self.setup.groups(route):
             return np.full(count, -1, dtype=np.int64)
         return np.arange(count) // route.entry.samples * len(self.routes) + route.number
 
@@ -315,7 +273,7 @@ class Gatherer:
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
         """Samples that an objective groups have one and the same target: it is cut once for all of them."""
         key = (*self.key, number, *self._names[route.number], "target")
-        if not _grouped(route.entry, self.objectives):
+        if not self.setup.groups(route):
             return self.loosened(targets, route.path.ends[1], *key)
         _, firsts, places = np.unique(groups, return_index=True, return_inverse=True)
         return self.loosened(targets.take(firsts), route.path.ends[1], *key).take(places)
@@ -326,29 +284,6 @@ class Gatherer:
         mine = [route for route in routes if self.networks.network(route.path.taught) == network]
         parts = [rows[route.number] for route in mine]
         return interleave(parts, [shares[route.number] for route in mine]).up_to(self.shapes[-1].length)
-
-
-def _one_by_ends(routes: Sequence[Route]) -> Iterable[Route]:
-    """One of the routes for each pair of ends: what depends on the ends alone need not be found for every route."""
-    return {route.path.ends: route for route in routes}.values()
-
-
-def _names(routes: Sequence[Route]) -> dict[int, tuple[str | int, ...]]:
-    """What a route's draws are keyed by: its path, and how many routes before it have the same."""
-    seen = Counter[LanguagePath]()
-    names: dict[int, tuple[str | int, ...]] = {}
-    for route in routes:
-        names[route.number] = (str(route.path), seen[route.path]) if seen[route.path] else (str(route.path),)
-        seen[route.path] += 1
-    return names
-
-
-def _shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, float]:
-    """Each route's share of the tokens of the direction it teaches."""
-    totals: dict[Hop, float] = {}
-    for route in routes:
-        totals[route.path.taught] = totals.get(route.path.taught, 0.0) + weights[route.number]
-    return {route.number: weights[route.number] / totals[route.path.taught] for route in routes}
 
 
 def _added_up(records: Sequence[HopRecord]) -> HopRecord:

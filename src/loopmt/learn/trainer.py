@@ -14,19 +14,18 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import torch
 
-from loopmt.config import Train
-from loopmt.distributed import Processes, synchronize
+from loopmt.distributed import synchronize
 from loopmt.errors import CollapseError, DivergedError
 from loopmt.learn.alarms import Alarm, AlarmMonitor
 from loopmt.learn.averaging import average_checkpoints
-from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition, Route
+from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition
 from loopmt.learn.learner import Learner
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
+from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
-from loopmt.text.batch import Batch, BatchShape, pack
-from loopmt.translate.networks import NetworkStack
+from loopmt.text.batch import Batch, pack
 
 
 @dataclass(frozen=True)
@@ -66,36 +65,24 @@ class Trainer:
     """Takes one stage from where it stands to its end."""
 
     def __init__(
-        self,
-        routes: Sequence[Route],
-        gatherer: Gatherer,
-        learner: Learner,
-        translators: NetworkStack,
-        folder: StageFolder,
-        train: Train,
-        shapes: Sequence[BatchShape],
-        processes: Processes,
-        hooks: TrainerHooks,
-        budget: int | None,
-        measure_every: int,
-        key: tuple[str | int, ...],
+        self, setup: StageSetup, gatherer: Gatherer, learner: Learner, folder: StageFolder, hooks: TrainerHooks
     ) -> None:
-        self.routes = routes
+        self.routes = setup.routes
         self.gatherer = gatherer
         self.learner = learner
-        self.translators = translators
+        self.translators = learner.translators
         self.folder = folder
-        self.train = train
-        self.shapes = shapes
-        self.processes = processes
+        self.train = setup.train
+        self.shapes = setup.shapes
+        self.processes = setup.processes
         self.hooks = hooks
-        self.budget = budget
-        self.measure_every = measure_every
-        self.key = key
+        self.budget = setup.updates
+        self.measure_every = setup.measure_every
+        self.key = setup.key
         self.progress = TrainingState()
-        self.guard = AlarmMonitor(routes)
+        self.guard = AlarmMonitor(setup.routes)
         self._window = LogWindow()
-        self.saver = CheckpointWriter(folder, background=translators.device.type == "cuda")
+        self.saver = CheckpointWriter(folder, background=self.translators.device.type == "cuda")
 
     # -- the loop --------------------------------------------------------------------------------------------
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
 from loopmt.distributed import Processes, device_of_this_process
-from loopmt.learn.gather import GatheredRound, Gatherer, Route, largest_group
+from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import Learner
-from loopmt.learn.objectives import Objective, StageSettings, objectives_of
+from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
@@ -181,16 +181,13 @@ class StagePlan:
         """Batch shapes, memory, and the time of a few real updates of copies in memory."""
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
         networks = stages.starting_point(context, self.stage if trained else _orphan(self.stage))
-        routes = stages.routes_of(self.experiment, self.stage)
-        objectives = objectives_of(StageSettings(self.train, [route.entry for route in routes], networks))
-        unit = largest_group(routes, objectives)
-        shapes = stages.shapes_of(context, networks, routes, self.train, unit)
+        setup = stages.setup_of(context, self.stage, networks)
         with progress.track(f"timing {self.stage.name}"):
-            timed = self._time(context, networks, routes, shapes, objectives)
-        batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in shapes)
+            timed = self._time(context, networks, setup)
+        batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in setup.shapes)
         size = (
             f"batches of {batches} (rows x subwords) in {_name(precision(self.train, context.device))}, "
-            f"about {_bytes(_activations(networks, shapes, self.train))} of activations"
+            f"about {_bytes(_activations(networks, setup.shapes, self.train))} of activations"
         )
         if timed is None:
             of = "" if trained else f" of what untrained translators say; ask again once {self.stage.from_} is trained"
@@ -200,7 +197,7 @@ class StagePlan:
         left = max((self.stage.updates or self.train.max_updates) - done, 0)
         seconds = left * (gathering + updating)
         most = "at most " if self.stage.updates is None else ""  # patience may end it any time
-        guess = not trained and any(route.synthetic for route in routes)
+        guess = not trained and any(route.synthetic for route in setup.routes)
         untrained = "; measured with untrained translators, which say too much, so at most" if guess else ""
         return [
             size,
@@ -209,56 +206,38 @@ class StagePlan:
         ], seconds
 
     def _time(
-        self,
-        context: stages.TrainingContext,
-        networks: NetworkStack,
-        routes: Sequence[Route],
-        shapes: Sequence[BatchShape],
-        objectives: Sequence[Objective],
+        self, context: stages.TrainingContext, networks: NetworkStack, setup: StageSetup
     ) -> tuple[float, float] | None:
         """Seconds per update of gathering rows and of learning.
 
-        None where no row is left to learn from: the sieve may drop all that untrained translators say.
+        None where no row is left to learn from: the filters may drop all that untrained translators generate.
         """
         # A dry run is one process, and one alone spreads no network.
-        train = self.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
-        for by in {setting.by for route in routes for setting in route.settings} - {"live"}:
+        train = setup.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
+        setup = replace(setup, train=train)
+        for by in {setting.by for route in setup.routes for setting in route.settings} - {"live"}:
             networks.copy(by)
-        gathered, gathering = self._gather(context, networks, routes, shapes, train, objectives)
-        unit = largest_group(routes, objectives)
-        key = (self.experiment.seed, self.stage.name)
-        batches = pack(gathered.networks, shapes, _TIMED_UPDATES, *key, unit=unit)
+        gathered, gathering = self._gather(context, networks, setup)
+        batches = pack(gathered.networks, setup.shapes, _TIMED_UPDATES, *setup.key, unit=setup.largest_group)
         if not batches:
             return None
-        kind = stages.learner_kind(context, self.stage, train)
-        learner = kind(networks, train, len(routes), context.processes, unit, objectives)
-        return gathering, _learning(learner, batches, train)
+        return gathering, _learning(stages.learner_of(context, self.stage, networks, setup), batches, train)
 
     def _gather(
-        self,
-        context: stages.TrainingContext,
-        networks: NetworkStack,
-        routes: Sequence[Route],
-        shapes: Sequence[BatchShape],
-        train: Train,
-        objectives: Sequence[Objective],
+        self, context: stages.TrainingContext, networks: NetworkStack, setup: StageSetup
     ) -> tuple[GatheredRound, float]:
         """Rows of a few updates, or of a part of them where all would take too long, and the seconds of one update's.
 
         A part says nothing about a GPU, whose steps cost the same for more rows, and the first of them much more.
         """
-        text_filter = stages.text_filter_of(context, train)
-        key = (self.experiment.seed, self.stage.name)
-        weights = {route.number: route.entry.weight for route in routes}
+        translators, text_filter = context.translators(networks), stages.text_filter_of(context, setup.train)
+        weights = {route.number: route.entry.weight for route in setup.routes}
         for share in (_PART, 1) if context.device.type == "cpu" else (1,):
-            tokens = max(1, train.tokens // share)
-            part = train.model_copy(update={"tokens": tokens})
-            models = context.translators(networks)
-            gatherer = Gatherer(
-                routes, context.store, models, networks, part, shapes, text_filter, context.processes, key, objectives
-            )
+            tokens = max(1, setup.train.tokens // share)
+            part = setup.train.model_copy(update={"tokens": tokens})
+            gatherer = Gatherer(replace(setup, train=part), context.store, translators, text_filter)
             gathered = gatherer.round(0, weights)
-            seconds = gathered.seconds * train.tokens / tokens
+            seconds = gathered.seconds * setup.train.tokens / tokens
             if seconds > _ENOUGH:
                 break
         return gathered, seconds / _TIMED_UPDATES

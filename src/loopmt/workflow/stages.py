@@ -17,9 +17,10 @@ from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.validation import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
-from loopmt.learn.gather import Gatherer, Route, largest_group, one_by_entry
+from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.learn.objectives import StageSettings, objectives_of
+from loopmt.learn.routes import Route, StageSetup, largest_group, one_by_entry
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
@@ -126,41 +127,41 @@ def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal,
 def assemble(
     context: TrainingContext, stage: Stage, folder: StageFolder, stop_signal: StopSignal, show: Callable[[Json], None]
 ) -> Trainer:
-    train = context.experiment.training(stage)
-    routes = routes_of(context.experiment, stage)
     networks = starting_point(context, stage)
-    generating = [setting for route in one_by_entry(routes) for setting in route.settings]
+    setup = setup_of(context, stage, networks)
+    generating = [setting for route in one_by_entry(setup.routes) for setting in route.settings]
     for by in ("frozen", "ema"):
         if any(setting.by == by for setting in generating):
             networks.copy("frozen" if by == "frozen" else "ema")
     translators = context.translators(networks)
+    gatherer = Gatherer(setup, context.store, translators, text_filter_of(context, setup.train))
+    learner = learner_of(context, stage, networks, setup)
+    choose = chooser(context, stage, translators, setup.routes) if stage.mix == "auto" else None
+    hooks = TrainerHooks(validator(context, stage, networks, setup.train), choose, stop_signal.asked, show)
+    return Trainer(setup, gatherer, learner, folder, hooks)
+
+
+def setup_of(context: TrainingContext, stage: Stage, networks: NetworkStack) -> StageSetup:
+    """The stage's routes, with the objectives that it turns on and batch shapes that fit its text."""
+    train, routes = context.experiment.training(stage), routes_of(context.experiment, stage)
     objectives = objectives_of(StageSettings(train, [route.entry for route in routes], networks))
-    unit = largest_group(routes, objectives)
-    shapes = shapes_of(context, networks, routes, train, unit)
-    key = (context.experiment.seed, stage.name)
-    text_filter = text_filter_of(context, train)
-    gatherer = Gatherer(
-        routes, context.store, translators, networks, train, shapes, text_filter, context.processes, key, objectives
-    )
-    kind = learner_kind(context, stage, train)
-    learner = kind(networks, train, len(routes), context.processes, unit, objectives)
-    choose_loop_weights = chooser(context, stage, translators, routes) if stage.mix == "auto" else None
-    hooks = TrainerHooks(validator(context, stage, networks, train), choose_loop_weights, stop_signal.asked, show)
-    every = stage.auto.measure_every
-    return Trainer(
+    return StageSetup(
         routes,
-        gatherer,
-        learner,
         networks,
-        folder,
         train,
-        shapes,
+        shapes_of(context, networks, routes, train, largest_group(routes, objectives)),
         context.processes,
-        hooks,
+        (context.experiment.seed, stage.name),
+        objectives,
         stage.updates,
-        every,
-        key,
+        stage.auto.measure_every,
     )
+
+
+def learner_of(context: TrainingContext, stage: Stage, networks: NetworkStack, setup: StageSetup) -> Learner:
+    kind = learner_kind(context, stage, setup.train)
+    paths, unit = len(setup.routes), setup.largest_group
+    return kind(networks, setup.train, paths, setup.processes, unit, setup.objectives)
 
 
 def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
