@@ -19,7 +19,8 @@ from loopmt.progress import Progress, standard
 from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.cached_translator import CachedTranslator
-from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, Translations
+from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation
+from loopmt.workflow.kept_translations import KeptTranslations
 from loopmt.workflow.plan import PlanInputs, PlanOptions
 
 
@@ -27,7 +28,7 @@ def translate(folder: Path, beam: int, paths: Sequence[LanguagePath], progress: 
     """Every test set, by every finished stage: what evaluate asks for."""
     evaluation = RunEvaluation.open(folder, EvaluateOptions(pivots=paths))
     for name in evaluation.run.finished():
-        Translations(evaluation, name, beam).all(evaluation.pairs_of(name), progress)
+        KeptTranslations.of(evaluation.run, name, beam).translate(evaluation.pairs_of(name), progress)
 
 
 def inputs(folder: Path, beam: int, progress: Progress) -> None:

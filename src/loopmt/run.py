@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import ValidationError
 from safetensors import SafetensorError
@@ -362,7 +363,7 @@ def write_json(file: Path, value: Any) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Whole or not at all."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft = file.with_name(f".{file.name}.{uuid4().hex[:12]}")  # another machine may have a process of this id
     try:
         with draft.open("w", encoding="utf-8") as stream:
             stream.write(text)

@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pytest
 
+from helpers.kept import kept_files, replace_translations
 from helpers.paths import DOCS
 from loopmt.cli.score_tables import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
@@ -16,7 +17,8 @@ from loopmt.files.checksums import read_checked
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json
-from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate, folder_name
+from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate
+from loopmt.workflow.kept_translations import folder_name
 from loopmt.workflow.report import write_report
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
 from loopmt.workflow.scorecard import TestPath as OneTest
@@ -45,6 +47,11 @@ def copied(judged: tuple[Path, Json], tmp_path: Path) -> Path:
 
 def lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def kept(run: Path, stage: str, path: str) -> list[str]:
+    (file,) = kept_files(run, stage, path)
+    return lines(file)
 
 
 def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> None:
@@ -76,7 +83,7 @@ def test_validation_is_of_the_weights_that_were_chosen(copied: Path, average: fl
 
 def test_scores_are_those_of_the_kept_translations(judged: tuple[Path, Json]) -> None:
     folder, card = judged
-    said = lines(folder / "stages/dual/translations/test/en-fr.txt")
+    said = kept(folder, "dual", "en>fr")
     expected = multi_bleu_statistics(said, lines(folder / "store/set1.fr.txt"), language="fr")
     scores = card["stages"]["dual"]["sets"]["test"]["directions"]["en>fr"]
     assert scores["multi_bleu"] == pytest.approx(expected.score()) and scores["sentences"] == 40
@@ -98,8 +105,8 @@ def test_comparison_is_paired_and_joint(judged: tuple[Path, Json]) -> None:
 
 
 def test_translations_are_reused_until_something_changes(copied: Path) -> None:
-    shutil.copy(copied / "store/set1.fr.txt", copied / "stages/dual/translations/test/en-fr.txt")
-    (copied / "stages/dual/translations/test/en-es.txt").unlink()
+    replace_translations(copied, "dual", "en>fr", lines(copied / "store/set1.fr.txt"))
+    kept_files(copied, "dual", "en>es")[0].unlink()
 
     def scores(options: EvaluateOptions) -> tuple[float, float]:
         directions = evaluate([copied], options, Silent())["stages"]["dual"]["sets"]["test"]["directions"]
@@ -132,8 +139,8 @@ def test_what_was_not_asked_for_is_not_decoded(copied: Path, monkeypatch: pytest
         loaded.append(stage)
         return load(folder, stage)
 
-    monkeypatch.setattr("loopmt.workflow.evaluate.load", watched)
-    (copied / "stages/vanilla-longer/translations/test/en-es.txt").unlink()
+    monkeypatch.setattr("loopmt.workflow.kept_translations.load", watched)
+    kept_files(copied, "vanilla-longer", "en>es")[0].unlink()
     before = read_json(copied / "scorecard.json")["stages"]
     evaluate([copied], dataclasses.replace(QUICK, stages=["dual"], pivots=[LanguagePath.parse("fr>en>es")]), Silent())
     assert loaded == ["dual"]
@@ -154,7 +161,7 @@ def test_exact_accuracy_is_judged_against_the_source(judged: tuple[Path, Json]) 
     evaluation = dataclasses.replace(RunEvaluation.open(folder), scorer=scorer)
     measures = evaluation.measures(QUICK, Silent()).stages["vanilla"].tests
     for test, measured in measures.items():
-        said = lines(folder / f"stages/vanilla/translations/test/{test.ends.pair}.txt")
+        said = kept(folder, "vanilla", str(test.path))
         right = fmean(one == other for one, other in zip(said, texts[test.ends.target], strict=True))
         assert measured["accuracy"].score() == right
     assert max(measured["accuracy"].score() for measured in measures.values()) > 0
@@ -173,8 +180,8 @@ def test_several_seeds(copied: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(copied, tmp_path / "other"))
     experiment = read_checked(other / "experiment.json", "")
     write_json(other / "experiment.json", experiment | {"seed": 2, "name": "again"})
-    for direction in ("en-fr", "es-fr"):
-        shutil.copy(other / "store/set1.fr.txt", other / f"stages/dual/translations/test/{direction}.txt")
+    for direction in ("en>fr", "es>fr"):
+        replace_translations(other, "dual", direction, lines(other / "store/set1.fr.txt"))
     card = evaluate([copied, other], QUICK, Silent())
     alone = [read_json(folder / "scorecard.json")["stages"]["dual"]["mean"]["chrf"] for folder in (copied, other)]
     assert card["seeds"] == [1, 2] and card["stages"]["dual"]["mean"]["chrf"] == pytest.approx(fmean(alone))
@@ -237,7 +244,7 @@ def test_a_pivot_is_scored_beside_the_directions(copied: Path) -> None:
     pivot = found.pop("pivots")["fr>en>es"]
     sources, references = (lines(copied / f"store/set1.{language}.txt") for language in ("fr", "es"))
     said = load(copied, "dual").translate(sources, "fr>en>es", beam=1)
-    assert said == lines(copied / "stages/dual/translations/test/fr-en-es.txt")
+    assert said == kept(copied, "dual", "fr>en>es")
     assert pivot["multi_bleu"] == pytest.approx(multi_bleu_statistics(said, references, language="es").score())
     difference = pivot["over_direct"]["multi_bleu"]["difference"]
     assert difference == pytest.approx(pivot["multi_bleu"] - found["directions"]["fr>es"]["multi_bleu"])

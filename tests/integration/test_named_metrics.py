@@ -15,6 +15,7 @@ import pytest
 
 from helpers.commands import Cli
 from helpers.experiments import BASE, stage
+from helpers.kept import kept_files
 from loopmt.config import Evaluate, MetricEntry, loads
 from loopmt.errors import ConfigError, ExternalError, RunError
 from loopmt.evaluation.bootstrap import mean_statistics
@@ -246,7 +247,7 @@ def test_a_failing_metric_names_itself_and_keeps_the_translations(copied: Path, 
     (copied.parent / "own_metrics.py").write_text("def worst(texts):\n    return texts.nothing\n", encoding="utf-8")
     done = cli("evaluate", copied, "--beam", 1, "--metric", "own_metrics:worst")
     assert done.code == 2 and "own_metrics:worst" in done.err and "AttributeError" in done.err and "line 2" in done.err
-    assert (copied / "stages/dual/translations/made.json").exists()
+    assert kept_files(copied, "dual")
 
 
 def test_code_that_a_run_names_is_not_run_unasked(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from helpers.commands import Cli, contents
+from helpers.kept import kept_files, replace_translations
 from loopmt.__main__ import main as command
 from loopmt.cli import inspect, text
 from loopmt.config import Generate
@@ -294,8 +295,9 @@ def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copie
     """Its translations are made worse than they were; verbs take the last stage unless they are told."""
     words = ("evaluate", copied, "--beam", 1, "--samples", 20)
     cli(*words)
-    for file in (copied / "stages/dual/translations/test").iterdir():
-        file.write_text("".join("no\n" for _ in file.read_text(encoding="utf-8").splitlines()), encoding="utf-8")
+    for file in kept_files(copied, "dual"):
+        direction = file.name.partition(".")[0].replace("-", ">")
+        replace_translations(copied, "dual", direction, ["no"] * len(file.read_text(encoding="utf-8").splitlines()))
     sentence = "dual is worse than its control in BLEU: --stage vanilla-longer translates with that"
     assert sentence in cli(*words).out
     shown = cli("show", copied).out

@@ -5,7 +5,7 @@ RUN/analysis/DIGEST-beam4/en-fr.json     translations by source; the digest name
 
 from __future__ import annotations
 
-import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,15 +17,16 @@ import torch
 from loopmt.config import Generate
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import DamagedError
+from loopmt.files.checksums import read_checked, with_checksum
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.round_trips import HeldOutText, RoundTrip, translate_round_trips
 from loopmt.progress import Progress
-from loopmt.run import Run, read_json, write_json
+from loopmt.run import Run, write_json
 from loopmt.text.ragged import Ints
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import Floats, HopInput, Key, TranslationModel, Translations
 from loopmt.translate.sentences import Sentences
-from loopmt.workflow.models import for_text, result_of, text_limits
+from loopmt.workflow.models import check_unchanged, for_text, result_of, text_limits
 from loopmt.workflow.translate import search
 
 
@@ -40,9 +41,9 @@ class CachedTranslator:
 
     @classmethod
     def of(cls, run: Run, stage: str, beam: int, keep: bool = True) -> CachedTranslator:
-        digest = run.stage(stage).result_digest()[:16]
-        folder = run.folder / "analysis" / f"{digest}-beam{beam}" if keep else None
-        return cls(lambda: _load(run, stage), search(beam), folder)
+        digest = run.stage(stage).result_digest()
+        folder = run.folder / "analysis" / f"{digest[:16]}-beam{beam}" if keep else None
+        return cls(lambda: _load(run, stage, digest), search(beam), folder)
 
     def round_trips(
         self, starts: Sequence[HeldOutText], loops: Sequence[LanguagePath], progress: Progress, name: str
@@ -91,16 +92,28 @@ class CachedTranslator:
 
     def _of(self, hop: Hop) -> dict[str, str]:
         if hop not in self._known:
-            self._known[hop] = {}
-            if self.folder:
-                with contextlib.suppress(DamagedError):  # missing or cut off: it is translated again
-                    self._known[hop] = read_json(self.folder / f"{hop.pair}.json")
+            self._known[hop] = self._read(hop)
         return self._known[hop]
 
+    def _read(self, hop: Hop) -> dict[str, str]:
+        """What was translated before; where the file was edited or damaged, nothing, and a warning."""
+        if self.folder is None or not (file := self.folder / f"{hop.pair}.json").exists():
+            return {}
+        try:
+            kept = read_checked(file, "It is not used: the text is translated again.")
+        except DamagedError as error:
+            warnings.warn(str(error), stacklevel=2)
+            return {}
+        # An older version kept the translations without a checksum.
+        found: dict[str, str] = kept["translations"] if isinstance(kept.get("translations"), dict) else kept
+        return found
+
     def _keep(self, hop: Hop) -> None:
+        """Beside what another process has kept meanwhile."""
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(self.folder / f"{hop.pair}.json", self._known[hop])
+            known = self._read(hop) | self._known[hop]
+            write_json(self.folder / f"{hop.pair}.json", with_checksum({"translations": known}))
 
 
 def _translations(hop: Hop, texts: Sequence[str]) -> Translations:
@@ -109,9 +122,10 @@ def _translations(hop: Hop, texts: Sequence[str]) -> Translations:
     return Translations(Sentences(None, hop.target, texts=texts), scores, ended, np.ones(count, dtype=np.int64))
 
 
-def _load(run: Run, stage: str) -> tuple[TranslationModel, DecodeLimits]:
+def _load(run: Run, stage: str, digest: str) -> tuple[TranslationModel, DecodeLimits]:
     experiment, device = run.experiment(), device_of_this_process()
     chosen = experiment.stage(stage)
     longest = experiment.training(chosen).max_length
     networks = result_of(run, experiment, chosen, device)
+    check_unchanged(run, stage, digest)
     return for_text(networks, networks.vocab, longest), text_limits(device, longest)

@@ -1,33 +1,32 @@
 """`loopmt evaluate`: every finished stage on every test set.
 
-RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}    kept, and taken up again by the next call
-RUN/stages/NAME/scores.json                                 one stage
-RUN/scorecard.json                                          all stages so far, and the experiment's comparisons
+RUN/stages/NAME/translations/    kept, and taken up again by the next call
+RUN/stages/NAME/scores.json      one stage
+RUN/scorecard.json               all stages so far, and the experiment's comparisons
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from urllib.parse import quote
 
 from loopmt.config import Experiment, spoken_hops
-from loopmt.errors import DamagedError, DataError, PathError, RunError
+from loopmt.errors import DataError, PathError, RunError
 from loopmt.evaluation.metric import MetricInput
 from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
-from loopmt.run import Json, Run, read_json, write_json, write_text
+from loopmt.run import Json, Run, write_json
 from loopmt.text.manifest import Manifest
 from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
+from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
 from loopmt.workflow.permission import require_permission
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
-from loopmt.workflow.translate import Translator, choose_stage, load
+from loopmt.workflow.translate import choose_stage
 
 _BETWEEN_STAGES = ("comparisons", "waiting")
 
@@ -47,15 +46,6 @@ class EvaluateOptions:
 
 
 _DEFAULTS = EvaluateOptions()
-
-
-@dataclass(frozen=True)
-class TestPairs:
-    """One direction of one test set, or a way through other languages, as text."""
-
-    test: TestPath
-    sources: list[str]
-    references: list[str]
 
 
 def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progress) -> Json:
@@ -135,7 +125,7 @@ class RunEvaluation:
         for name in self.run.finished():
             pairs, asked = self.pairs_of(name), not options.stages or name in options.stages
             if not asked:
-                pairs = Translations(self, name, options.beam).translated(pairs)
+                pairs = KeptTranslations.of(self.run, name, options.beam).complete(pairs)
             if asked or pairs:
                 found[name] = self._stage(name, pairs, options, progress)
         return RunMeasures(self.experiment.seed, found)
@@ -148,15 +138,16 @@ class RunEvaluation:
     def _stage(
         self, name: str, pairs: Sequence[TestPairs], options: EvaluateOptions, progress: Progress
     ) -> StageMeasures:
-        outputs = Translations(self, name, options.beam).all(pairs, progress)
+        kept, state = KeptTranslations.of(self.run, name, options.beam), self.run.stage(name).result_state()
+        outputs = kept.translate(pairs, progress)
         texts = [self._texts(*one) for one in zip(pairs, outputs, strict=True)]
         measures = {}
         with progress.track(f"scoring {name}", len(pairs)) as advance:
             for one, found in zip(pairs, self.scorer.measures(texts), strict=True):
                 measures[one.test] = found
                 advance(1)
-        folder = self.run.stage(name)
-        return StageMeasures(measures, folder.result_digest(), folder.result_state())
+        kept.check_unchanged()
+        return StageMeasures(measures, kept.digest, state)
 
     def _texts(self, pairs: TestPairs, outputs: list[str]) -> MetricInput:
         hop, lower = pairs.test.ends, self.experiment.data.lowercase
@@ -192,70 +183,3 @@ def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]
             texts = store.pair_texts(record.name, *path.ends)
             if texts is not None:
                 yield TestPairs(TestPath(record.name, path, f"{record.name}/{record.pair}/{content}"), *texts)
-
-
-@dataclass
-class Translations:
-    """The translations of one stage, kept in its folder for as long as they are what would be made now."""
-
-    evaluation: RunEvaluation
-    stage: str
-    beam: int
-    _translator: Translator | None = None
-
-    @property
-    def folder(self) -> Path:
-        return self.evaluation.run.stage(self.stage).folder / "translations"
-
-    @property
-    def _made_with(self) -> Json:
-        return {"result": self.evaluation.run.stage(self.stage).result_digest(), "beam": self.beam}
-
-    @property
-    def kept(self) -> bool:
-        wanted = self._made_with  # a damaged result must not cost the translations
-        try:
-            return read_json(self.folder / "made.json") == wanted
-        except DamagedError:
-            return False
-
-    def all(self, pairs: Sequence[TestPairs], progress: Progress) -> list[list[str]]:
-        if not self.kept:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(exist_ok=True)
-            write_json(self.folder / "made.json", self._made_with)
-        found = []
-        with progress.track(f"translating with {self.stage}", sum(len(one.sources) for one in pairs)) as advance:
-            for one in pairs:
-                found.append(self._of(one))
-                advance(len(one.sources))
-        return found
-
-    def translated(self, pairs: Sequence[TestPairs]) -> list[TestPairs]:
-        """Those that need no decoding; none, where a direction is missing: its mean would be of other directions."""
-        there = [one for one in pairs if self._read(one) is not None] if self.kept else []
-        return there if all(one in there for one in pairs if one.test.direct) else []
-
-    def _read(self, pairs: TestPairs) -> list[str] | None:
-        file = self._file(pairs.test)
-        said = file.read_text(encoding="utf-8").split("\n")[:-1] if file.is_file() else None
-        return said if said is not None and len(said) == len(pairs.sources) else None
-
-    def _file(self, test: TestPath) -> Path:
-        return self.folder / folder_name(test.name) / f"{'-'.join(test.path.languages)}.txt"
-
-    def _of(self, pairs: TestPairs) -> list[str]:
-        if (said := self._read(pairs)) is not None:
-            return said
-        file = self._file(pairs.test)
-        self._translator = self._translator or load(self.evaluation.run.folder, self.stage)
-        said = self._translator.translate(pairs.sources, str(pairs.test.path), self.beam)
-        file.parent.mkdir(exist_ok=True)
-        write_text(file, "".join(f"{line}\n" for line in said))
-        return said
-
-
-def folder_name(test: str) -> str:
-    """A test set may be called anything; its folder may not."""
-    name = quote(test, safe=" ")
-    return name if name.strip(".") else name.replace(".", "%2E")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.errors import RunError
 from loopmt.model.backend import precision
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
@@ -55,6 +56,14 @@ def result_of(
     """The networks of a finished stage."""
     weights = run.stage(stage.name).result().tensors["weights"]
     return networks_with(run, experiment, stage, weights, device, dtype)
+
+
+def check_unchanged(run: Run, stage: str, digest: str) -> None:
+    """A stage may be trained again meanwhile: nothing may be kept or scored under the name of other weights."""
+    if run.stage(stage).result_digest() != digest:
+        raise RunError(
+            f'{run.folder}: the result of stage "{stage}" was replaced while it was read. Give the command again.'
+        )
 
 
 def for_text(model: TranslationModel, vocab: Vocab, longest: int) -> LongTextModel:
