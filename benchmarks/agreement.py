@@ -26,11 +26,11 @@ from loopmt.distributed import device_of_this_process
 from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.path import Hop
 from loopmt.run import Run
-from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
 from loopmt.translate.decoder import generate
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.sentences import Sentences
 from loopmt.workflow.models import result_of
 from loopmt.workflow.translate import choose_stage
 
@@ -110,7 +110,7 @@ def _all(translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype
     with way.attention():
         for hop in kind.hops:
             decoder = kind.decoder(hop)
-            sources = kind.with_tags(Ragged.of(kind.vocab.encode(texts[hop.source], hop.source)), hop)
+            sources = kind.source_rows(Sentences(kind.vocab, hop.source, texts=texts[hop.source]), hop)
             decoder = decoder if way.captured else replace(decoder, captured=None)
             found[hop] = [
                 row.tolist() for row in generate(decoder, sources, how, DecodeLimits.on(kind.device)).ids.rows()

@@ -70,7 +70,8 @@ def test_a_walk_takes_every_hop_but_the_last(translators: NetworkStack, english:
     assert same(trace(one)[0], english.ids)
     for number, hop in enumerate(one.path.generating):
         decoder = translators.decoder(hop)
-        outputs = generate_each(decoder, translators.with_tags(trace(one)[number], hop).rows(), GREEDY, LIMITS)
+        texts = Sentences(translators.vocab, hop.source, ids=trace(one)[number])
+        outputs = generate_each(decoder, translators.source_rows(texts, hop).rows(), GREEDY, LIMITS)
         assert same(trace(one)[number + 1], Ragged.of([output.ids for output in outputs]))
     assert [record.hop for record in one.records] == [Hop("en", "fr"), Hop("fr", "es")]
     assert tokens == sum(int(text.lengths.sum()) + len(text) for text in trace(one)[1:])
@@ -150,7 +151,7 @@ def test_languages_tags_and_networks(context: TrainingContext, english: Sentence
     shared = NetworkStack(model, context.vocab, context.networks(context.experiment.stages[0]).hops, context.device)
     assert shared.num_networks == 1
     assert shared.names() == ["all"]
-    tagged = shared.with_tags(english.ids, Hop("en", "es"), synthetic=True)
+    tagged = shared.source_rows(english, Hop("en", "es"), synthetic=True)
     assert tagged.row(0)[:2].tolist() == [context.vocab.tag("es"), context.vocab.synthetic]
     assert tagged.row(0)[2:].tolist() == english.ids.row(0).tolist()
     with pytest.raises(PathError, match=r"there is no translator en>de; there are en>fr, en>es, fr>en"):

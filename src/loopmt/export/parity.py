@@ -11,7 +11,7 @@ from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.path import Hop
-from loopmt.text.ragged import EOS, PAD, Ragged
+from loopmt.text.ragged import EOS, PAD
 from loopmt.text.vocab import Vocab
 from loopmt.translate.decoder import Decoder, padded
 from loopmt.translate.limits import DecodeLimits
@@ -76,7 +76,7 @@ class Parity:
 def compare(networks: NetworkStack, text: ParityText, exported: ExportedModel, bleu: Bleu) -> Parity:
     hop, vocab = text.hop, networks.vocab
     decoder = networks.decoder(hop)
-    rows = networks.with_tags(Ragged.of(vocab.encode(text.sources, hop.source)), hop).rows()
+    rows = networks.source_rows(Sentences(vocab, hop.source, texts=text.sources), hop).rows()
     read = exported.read(text.sources, hop)
     misread = sum([*row.tolist(), EOS] != theirs for row, theirs in zip(rows, read, strict=True))
     ours, theirs = (_greedy(model, vocab, text) for model in (networks, exported))

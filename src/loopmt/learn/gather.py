@@ -135,7 +135,7 @@ class Gatherer:
 
     def _mean_places(self, path: LanguagePath) -> float:
         """Places that a row of real text at the path's ends takes in a batch, on average, padding included."""
-        lengths = self.store.longer_sides(*path.ends, _SAMPLE) + 1
+        lengths = self.networks.longer_sides(self.store, *path.ends, _SAMPLE) + 1
         fitting = lengths[lengths <= self.shapes[-1].length]
         bounds = np.array([shape.length for shape in self.shapes])
         return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])
@@ -165,9 +165,10 @@ class Gatherer:
         # Routes that share an order read on at nearly the same pace: each sentence gets a source by all of them.
         order = (*route.path.ends, str(route.path.taught)) if route.entry.same_rows else self._names[route.number]
         rows = row_indices(len(starts), start, count, *self.key, "rows", *order)
-        most = min(self.shapes[-1].length - 3, self.train.max_length)
-        fit = np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) <= most
-        rows = np.repeat(rows[fit], route.entry.samples)
+        if not self.networks.own_tokens:  # else what is too long is known once it is cut into them
+            most = min(self.shapes[-1].length - 3, self.train.max_length)
+            rows = rows[np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) <= most]
+        rows = np.repeat(rows, route.entry.samples)
         first = starts.take(rows)
         return first, first if route.path.closed else ends.take(rows)
 
@@ -266,9 +267,14 @@ class Gatherer:
 
     def _tagged(self, route: Route, found: PathRows) -> Rows:
         marked = route.entry.tag and route.synthetic
-        sources = self.networks.with_tags(found.sources, route.path.taught, synthetic=marked)
+        hop, vocab = route.path.taught, self.networks.vocab
+        sources, targets = (
+            Sentences(vocab, language, ids=ids)
+            for language, ids in ((hop.source, found.sources), (hop.target, found.targets))
+        )
         paths = np.full(len(sources), route.number, dtype=np.int64)
-        return Rows.of(sources, found.targets, paths, found.groups)
+        read = self.networks.source_rows(sources, hop, synthetic=marked)
+        return Rows.of(read, self.networks.target_rows(targets, hop), paths, found.groups)
 
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
         """Samples that an objective groups have one and the same target: it is cut once for all of them."""

@@ -18,6 +18,7 @@ from loopmt.model.weights import Layout
 from loopmt.path import Hop
 from loopmt.rng import torch_generator
 from loopmt.text.ragged import PAD, UNK, Ints, Ragged
+from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.beam_search import Hypotheses
 from loopmt.translate.captured_decoder import CapturedDecoder
@@ -151,7 +152,7 @@ class NetworkStack:
         n: int,
     ) -> list[Translations]:
         draws = n if how.how == "sample" else 1
-        sources = Ragged.join([self.with_tags(one.sources.ids, one.hop) for one in inputs])
+        sources = Ragged.join([self.source_rows(one.sources, one.hop) for one in inputs])
         sources = sources.take(np.repeat(np.arange(len(sources)), draws)) if draws > 1 else sources
         beams = n if draws == 1 else 1
         outputs, counts = generate_up_to(decoder, sources, how, limits, generator, beams)
@@ -171,8 +172,7 @@ class NetworkStack:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        tagged_ids = self.with_tags(sources.ids, hop)
-        return negative_log_likelihood(self.decoder(hop), tagged_ids, targets.ids, as_generated)
+        return negative_log_likelihood(self.decoder(hop), self.source_rows(sources, hop), targets.ids, as_generated)
 
     def row_losses(
         self, flat_NP: Tensor, source_NBL: Tensor, target_NBL: Tensor, smoothing: float, dropout: Dropout
@@ -210,9 +210,21 @@ class NetworkStack:
     def _silent(self) -> dict[str, Tensor]:
         return {}
 
-    def with_tags(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    @property
+    def own_tokens(self) -> bool:
+        return False
+
+    def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
         """Sources as the network reads them: tagged with the target language if it serves several, and as synthetic."""
-        return tagged(self.vocab, self.shared, sources, hop, synthetic)
+        return tagged(self.vocab, self.shared, sources.ids, hop, synthetic)
+
+    def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
+        return targets.ids
+
+    def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
+        return store.longer_sides(start, end, most)
 
 
 def tagged(vocab: Vocab, shared: bool, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:

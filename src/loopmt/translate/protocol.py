@@ -18,6 +18,7 @@ from torch import Tensor
 from loopmt.config import Generate
 from loopmt.path import Hop
 from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.sentences import Sentences
@@ -113,8 +114,18 @@ class TrainableModel(TranslationModel, Protocol):
     def names(self) -> list[str]:
         """A name for each network, as files and logs call it."""
 
-    def with_tags(self, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
-        """Sources as the network reads them."""
+    @property
+    def own_tokens(self) -> bool:
+        """Whether rows are of other tokens than those of `vocab`, in which text is stored."""
+
+    def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
+        """Sources as the network reads them, without the end: PAD, EOS and UNK are those of `text.ragged`."""
+
+    def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
+        """Targets as the network learns to generate them, without the end."""
+
+    def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
+        """Tokens of the longer side of real rows at the ends of a path: of a sample, if there are more than `most`."""
 
     def named(self) -> dict[str, Tensor]:
         """Every weight by `network/weight`, for files."""

@@ -33,7 +33,7 @@ from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, stored_size
-from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.protocol import TrainableModel, TranslationModel
 from loopmt.translate.walker import Translators
 from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_networks
@@ -204,7 +204,7 @@ def starting_point(context: TrainingContext, stage: Stage) -> NetworkStack:
 
 
 def shapes_of(
-    context: TrainingContext, translators: NetworkStack, routes: Sequence[Route], train: Train, unit: int
+    context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], train: Train, unit: int
 ) -> list[BatchShape]:
     """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups of `unit` rows.
 
@@ -213,7 +213,7 @@ def shapes_of(
     """
     taught = {route.path.taught for route in routes}
     extra = 2 if translators.shared else 1  # tags
-    histogram = np.concatenate([np.zeros(extra, np.int64), _places(context, routes, train.max_length + 1)])
+    histogram = np.concatenate([np.zeros(extra, np.int64), _places(context, translators, routes, train.max_length + 1)])
     if not histogram.any():
         raise DataError(f"no row fits train.max_length = {train.max_length}.")
     longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
@@ -222,13 +222,13 @@ def shapes_of(
     return make_shapes(chosen, tokens, math.lcm(8, unit))
 
 
-def _places(context: TrainingContext, routes: Sequence[Route], longest: int) -> Ints:
+def _places(context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], longest: int) -> Ints:
     """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
     fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
     for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
         if context.store.has_mono(end) if start == end else context.store.has_bitext(start, end):
-            lengths = context.store.longer_sides(start, end, SAMPLE) + 1
+            lengths = translators.longer_sides(context.store, start, end, SAMPLE) + 1
             histogram += hops_fed * np.bincount(lengths[lengths <= longest], minlength=longest + 1)
             histogram[-1] += len(lengths) < len(
                 context.store.ends(start, end)[0]
