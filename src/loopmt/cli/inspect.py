@@ -109,7 +109,8 @@ def doctor(as_json: JsonOption = False) -> None:
     lines = {
         "python": f"{found['python']} on {found['platform']}",
         "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
-        "cpu": f"{cpu['usable_cores']} of {cpu['cores']} cores, threads: {cpu['threads']}; "
+        "cpu": f"{cpu['usable_cores']} of {cpu['cores']} cores ({_busy(cpu['busy_cores'])}), "
+        f"threads: {cpu['threads']}; "
         f"{found['memory_bytes'] / gib:.1f} GiB of memory",
         "devices": ", ".join(f"{one['name']} ({one['memory_bytes'] / gib:.0f} GiB)" for one in found["devices"])
         or "no CUDA device",
@@ -122,6 +123,10 @@ def doctor(as_json: JsonOption = False) -> None:
         typer.echo(f"{name:<10} {line}")
     for line in advice(found):
         typer.echo(f"{'':<10} {line}")
+
+
+def _busy(cores: int | None) -> str:
+    return "not known how many are busy" if cores is None else f"{cores} busy with other programs"
 
 
 def generate(

@@ -29,6 +29,7 @@ class TrainingState:
     streams: dict[str, Json] = field(default_factory=dict)  # by route: how far it has read
     guards: dict[str, list[Json]] = field(default_factory=dict)  # what the guard saw since the last line of the log
     window: dict[str, float] = field(default_factory=dict)  # other sums since then
+    threads: int | None = None  # CPU threads that the stage began with; a resumed one has as many
     first_update: float | None = None  # seconds until the first update was done, recording graphs included
     seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
 

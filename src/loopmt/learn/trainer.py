@@ -59,6 +59,7 @@ class TrainerHooks:
     choose: Callable[[int], tuple[Mapping[int, float], Json]] | None = None  # round -> weights of routes, and why
     stop: Callable[[], bool] = lambda: False
     show: Callable[[Json], None] = lambda record: None
+    begin: Callable[[Trainer, bool], None] = lambda trainer, resumed: None  # before the first update
 
 
 class Trainer:
@@ -148,7 +149,7 @@ class Trainer:
                 self.hooks.choose(progress.round) if self.processes.is_main else None
             )
             progress.weights = {str(route): weight for route, weight in weights.items()}
-            self._write({"kind": "choice", "update": progress.update, "round": progress.round, "worth": why})
+            self.write({"kind": "choice", "update": progress.update, "round": progress.round, "worth": why})
         weights = {
             route.number: route.entry.weight for route in self.routes if route.entry.from_update <= progress.update
         }
@@ -161,6 +162,11 @@ class Trainer:
         self.learner.update(batch, update, learning_rate(self.train, update, self.budget))
         self.progress.update = update
         self._glimpse("update")
+
+    def notice(self, text: str) -> None:
+        """Show a line that is not logged."""
+        if self.processes.is_main:
+            self.hooks.show({"kind": "notice", "update": self.progress.update, "text": text})
 
     def _glimpse(self, kind: str) -> None:
         """For whoever looks on; of no record."""
@@ -220,7 +226,7 @@ class Trainer:
         }
         tally.clear()
         self._window = LogWindow()
-        self._write(record)
+        self.write(record)
 
     def _losses(self) -> Json:
         tally = self._tally_tensors()
@@ -261,9 +267,10 @@ class Trainer:
             progress.best_bleu, progress.best_update = bleu, progress.update
         progress.validated.append(progress.update)
         means = {"mean_bleu": bleu, "mean_accuracy": validation.mean_accuracy}
-        self._write({"kind": "valid", "update": progress.update, **means, **asdict(validation)})
+        self.write({"kind": "valid", "update": progress.update, **means, **asdict(validation)})
 
-    def _write(self, record: Json) -> None:
+    def write(self, record: Json) -> None:
+        """Log a record, and show it."""
         if self.processes.is_main:
             self.folder.log(record)
             self.hooks.show(record)
@@ -274,7 +281,7 @@ class Trainer:
         if self.train.on_collapse == "rollback":
             self._roll_back([alarm.route for alarm in alarms])
         for record in records:
-            self._write(record)
+            self.write(record)
         if self.train.on_collapse == "stop":
             self._save()
             raise CollapseError(
@@ -328,9 +335,12 @@ class Trainer:
         if checkpoint is None:
             if self.processes.is_main:
                 self.folder.cut_log(0)
+            self.hooks.begin(self, False)
+            self._window = LogWindow()
             self._save()
             return
         self._restore(checkpoint)
+        self.hooks.begin(self, True)
         if self.progress.update:
             self._glimpse("resumed")
 

@@ -96,7 +96,9 @@ class Display:
         elif record["kind"] == "resumed":
             self.progress.say(f"{self.stage.name}: resuming at update {self.update:,} of {self._last()}")
         elif record["kind"] == "notice":
-            self.progress.say(record["text"])
+            self.progress.say(f"{self.stage.name}: {record['text']}")
+        elif record["kind"] == "threads":
+            self.progress.say(self._threads(record))
         elif record["kind"] == "pausing":
             self.progress.say(self._pausing(record))
         elif record["kind"] == "valid":
@@ -108,6 +110,12 @@ class Display:
             self.progress.say(
                 f"{self._place(record)}  ALARM  path {record['path']}, hop {record['hop']}: {record['what']}"
             )
+
+    def _threads(self, record: Json) -> str:
+        """The number of CPU threads that was chosen, and the seconds of an update with each number."""
+        times = ", ".join(f"{seconds:.3g} s with {number}" for number, seconds in record["seconds_per_update"].items())
+        chosen = f"{record['threads']} CPU thread{'s' * (record['threads'] != 1)}"
+        return f"{self.stage.name}: using {chosen}: an update takes {times} (to choose yourself, set OMP_NUM_THREADS)"
 
     def _place(self, record: Json) -> str:
         return f"{self.stage.name} {record['update']:>7,} of {self._last()}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from loopmt.config import Stage
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import LoopmtError, RunError
+from loopmt.learn.threads import share_cores
 from loopmt.progress import Lines
 from loopmt.run import Run
 from loopmt.workflow.observers import watched
@@ -36,6 +37,7 @@ def train_side_by_side(
     working: dict[str, BaseProcess] = {}
     stopped = False
     done = {stage.name for stage in stages if run.stage(stage.name).finished}
+    jobs = max(1, min(jobs, len(stages) - len(done)))  # each process gets its share of the cores
     while waiting or working:
         if stop_signal.asked() and not stopped:
             waiting, stopped = [], True
@@ -43,7 +45,7 @@ def train_side_by_side(
                 process.terminate()
         for stage in [stage for stage in waiting if stage.from_ is None or stage.from_ in done][: jobs - len(working)]:
             waiting.remove(stage)
-            working[stage.name] = _begin(run.folder, stage.name, stop_signal.deadline, tensorboard)
+            working[stage.name] = _begin(run.folder, stage.name, stop_signal.deadline, tensorboard, jobs)
         time.sleep(0.1)
         for name, process in [(name, process) for name, process in working.items() if not process.is_alive()]:
             del working[name]
@@ -58,8 +60,8 @@ def train_side_by_side(
     return done.issuperset(stage.name for stage in stages)
 
 
-def _begin(folder: Path, name: str, deadline: float | None, tensorboard: bool) -> BaseProcess:
-    settings = (folder, name, deadline, tensorboard, os.getpid())
+def _begin(folder: Path, name: str, deadline: float | None, tensorboard: bool, jobs: int) -> BaseProcess:
+    settings = (folder, name, deadline, tensorboard, jobs, os.getpid())
     process = multiprocessing.get_context("spawn").Process(target=_work, args=settings)
     resource_tracker.ensure_running()  # starting it later would take the mask back
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child that still imports would say where
@@ -86,11 +88,9 @@ def _end_of(process: BaseProcess) -> str:
     return f"was killed by {name}{why}"
 
 
-def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, parent: int) -> None:
+def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, jobs: int, parent: int) -> None:
     """In the child: one stage, as `loopmt train` would do it."""
-    import torch
-
-    torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
+    share_cores(jobs)
     progress = Lines(interval=_INTERVAL)
     stop_signal = StopSignal(deadline, orphaned=lambda: os.getppid() != parent)
     try:

@@ -59,7 +59,7 @@ def notice_of_draws(folder: StageFolder) -> Json | None:
     if begun == DRAWS:
         return None
     text = (
-        f"{folder.name}: it was begun by a version of loopmt with other random draws (draws version {begun}; "
+        f"this stage was begun by a version of loopmt with other random draws (draws version {begun}; "
         f"this one has {DRAWS}). Training goes on, but not with the bits of an uninterrupted run."
     )
     return {"kind": "notice", "update": max(folder.updates()), "text": text}

@@ -21,6 +21,7 @@ from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.learn.objectives import StageSettings, objectives_of
 from loopmt.learn.routes import Route, StageSetup, largest_group, one_by_entry
+from loopmt.learn.threads import choose_threads, threads_restored
 from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
@@ -121,7 +122,8 @@ def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal,
             folder.begin(settings)
             if notice := notice_of_draws(folder):
                 show(notice)
-        return trainer.run()
+        with threads_restored():
+            return trainer.run()
 
 
 def assemble(
@@ -137,7 +139,8 @@ def assemble(
     gatherer = Gatherer(setup, context.store, translators, text_filter_of(context, setup.train))
     learner = learner_of(context, stage, networks, setup)
     choose = chooser(context, stage, translators, setup.routes) if stage.mix == "auto" else None
-    hooks = TrainerHooks(validator(context, stage, networks, setup.train), choose, stop_signal.asked, show)
+    validate = validator(context, stage, networks, setup.train)
+    hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
     return Trainer(setup, gatherer, learner, folder, hooks)
 
 
