@@ -138,11 +138,11 @@ REFUSED = {
     "no code": (ONE.replace('"es"]', '"E"]'), ": language 'E': write a code such as en, fr or zh_Hans."),
     "unknown pair": (
         ONE.replace('"en-fr"', '"en-it"'),
-        ': data.bitext "en-it": write two of the languages en, fr, es, as in "en-fr".',
+        ': data.bitext "en-it": it is not in `languages`, which has en, fr, es. Correct it, or add it there.',
     ),
     "pair of other languages": (
         ONE.replace('["en", "fr", "es"]', '["es", "fr"]'),
-        ': data.bitext "en-fr": write two of the languages es, fr, as in "es-fr".',
+        ': data.bitext "en-fr": en is not in `languages`, which has es, fr. Correct it, or add it there.',
     ),
     "no pair": (
         ONE.replace('"en-fr"', '"enfr"'),
@@ -154,9 +154,16 @@ REFUSED = {
     ),
     "unknown pair of a test": (
         ONE.replace('valid = "v"', 'valid = "v"\ntest = { news = { "en-xx" = "v" } }'),
-        ': data.test.news "en-xx": write two of the languages en, fr, es, as in "en-fr".',
+        ': data.test.news "en-xx": xx is not in `languages`, which has en, fr, es. Correct it, or add it there.',
     ),
-    "unknown mono": (ONE.replace("{ en =", "{ it ="), ": data.mono.it: the experiment's languages are en, fr, es."),
+    "unknown mono": (
+        ONE.replace("{ en =", "{ it ="),
+        ": data.mono.it: it is not in `languages`, which has en, fr, es. Correct it, or add it there.",
+    ),
+    "a longer code": (
+        ONE.replace("{ en =", "{ fra ="),
+        ": data.mono.fra: fra is not in `languages`, which has en, fr, es. Did you mean fr? If not, add it there.",
+    ),
     "no valid": (ONE.replace('valid = "v"', ""), ": data.valid is missing: the best checkpoint is chosen on it."),
     "no text": (
         'languages = ["en", "fr"]\n[data]\nvalid = "v"' + stage("a"),
@@ -247,6 +254,25 @@ def test_overrides_that_are_refused(override: str) -> None:
     with pytest.raises(ConfigError) as caught:
         loads(ONE, [override], where="exp.toml")
     assert str(caught.value) == OVERRIDES[override]
+
+
+@pytest.mark.parametrize(
+    ("override", "ours"),
+    [
+        ("train.lr=0.1", "train.learning_rate"),
+        ("stage.vanilla.lr=0.1", "train.learning_rate"),
+        ("stage.vanilla.train.lr=0.1", "train.learning_rate"),
+        ("train.epochs=3", "`updates`"),
+        ("stage.vanilla.max_steps=3", "`updates`"),
+        ("train.batch_size=32", "train.tokens"),
+    ],
+)
+def test_names_that_other_toolkits_use(override: str, ours: str) -> None:
+    key = override.partition("=")[0].rpartition(".")[2]
+    with pytest.raises(ConfigError) as caught:
+        loads(ONE, [override])
+    head, _, _ = str(caught.value).partition("Valid keys")
+    assert f"unknown key '{key}'" in head and ours in head and "Did you mean" not in head
 
 
 def test_overrides() -> None:

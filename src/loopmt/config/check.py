@@ -33,18 +33,27 @@ def _check_languages(experiment: Experiment) -> None:
         raise ConfigError("data.world draws all text itself: remove data.bitext, data.mono, data.valid and data.test.")
     pairs = dict.fromkeys(_pairs(experiment))
     for where, pair in pairs:
-        one, _, other = pair.partition("-")
-        if one == other or one not in languages or other not in languages:
+        one, hyphen, other = pair.partition("-")
+        if one == other or not hyphen:
             example = f', as in "{"-".join(languages[:2])}"' if len(languages) > 1 else ""
             raise ConfigError(f'{where} "{pair}": write two of the languages {", ".join(languages)}{example}.')
+        _check_listed(f'{where} "{pair}"', (one, other), languages)
         if (where, f"{other}-{one}") in pairs:
             raise ConfigError(f'{where} has both "{pair}" and "{other}-{one}", which are one pair: join them.')
     for language in data.monolingual():
-        if language not in languages:
-            raise ConfigError(f"data.mono.{language}: the experiment's languages are {', '.join(languages)}.")
+        _check_listed(f"data.{'world.' if data.world else ''}mono.{language}", (language,), languages)
     if not data.world and data.valid is None:
         raise ConfigError("data.valid is missing: the best checkpoint is chosen on it.")
     _check_sharing(experiment)
+
+
+def _check_listed(where: str, codes: tuple[str, ...], languages: list[str]) -> None:
+    for code in codes:
+        if code not in languages:
+            near = [one for one in languages if one.lower() == code.lower() or (len(code) > 2 and code.startswith(one))]
+            known = f"{code} is not in `languages`, which has {', '.join(languages)}"
+            hint = f"Did you mean {near[0]}? If not, add" if near else "Correct it, or add"
+            raise ConfigError(f"{where}: {known}. {hint} it there.")
 
 
 def _pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,16 @@ from loopmt.errors import ConfigError, LoopmtError, listed
 
 Kind = TypeVar("Kind", bound=BaseModel)
 
+_RATE = "The learning rate is train.learning_rate."
+_BUDGET = "Training is counted in updates: set `updates` of the stage."
+_BATCH = "A batch is counted in tokens: set train.tokens."
+_OTHER_TOOLKITS = {  # names of their settings, and what ours are
+    **dict.fromkeys(("lr", "learning-rate", "peak_lr"), _RATE),
+    **dict.fromkeys(("epochs", "epoch", "max_epochs", "num_epochs", "num_train_epochs", "max_epoch"), _BUDGET),
+    **dict.fromkeys(("steps", "max_steps", "train_steps", "num_steps", "max_update"), _BUDGET),
+    **dict.fromkeys(("batch_size", "batch", "max_tokens", "minibatch", "mini_batch"), _BATCH),
+}
+
 
 def load(file: Path | str, overrides: Sequence[str] = ()) -> Experiment:
     """Read an experiment file; `overrides` are `section.key=value` with TOML values."""
@@ -170,7 +180,7 @@ def _item(here: Any, key: int | str) -> Any:
 
 def _unknown(key: str, known: list[str], place: str) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    hint = f" {_OTHER_TOOLKITS.get(key) or (f'Did you mean {near[0]!r}?' if near else '')}".rstrip()
     where = f" in {place}" if place else ""
     return f"unknown key '{key}'{where}.{hint} Valid keys: {', '.join(known)}."
 
