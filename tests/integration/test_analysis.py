@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from helpers.commands import Cli, contents
 from helpers.toy import EXPERIMENT, ORDERS, draw_meanings, say
 from loopmt import theory
 from loopmt.cli import app
@@ -434,10 +435,20 @@ def test_the_command_prints_tables_and_json(run: Path) -> None:
     for words in ("Accuracy at thresholds", "Estimated parameters", "beyond the placebo vanilla-longer", "0.77"):
         assert words in shown.stdout
     assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["rules"][0] == "BLEU > 50"
-    alone = CliRunner().invoke(app, [*command, "--stage", "vanilla"]).stdout
-    assert "No finished stage here started from another one" in alone and "right before and after" not in alone
+    alone = CliRunner().invoke(app, [*command, "--stage", "vanilla", "--all"]).stdout
+    assert "right before and after" not in alone
 
 
 def test_there_must_be_a_plan_to_set_against(run: Path) -> None:
     with pytest.raises(RunError, match="loopmt plan"):
         analyze(run, AnalyzeOptions(beam=1, sentences=6, against_plan=True), Silent())
+
+
+def test_one_finished_stage_is_refused_before_anything_is_decoded(cli: Cli, tiny_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(tiny_run, tmp_path / "run", ignore=shutil.ignore_patterns("dual", "vanilla-longer"))
+    before = contents(run)
+    done = cli("analyze", run)
+    assert (done.code, done.out) == (2, "") and contents(run) == before
+    assert all(fact in done.err for fact in ("vanilla", 'from = "vanilla"', "--all", "--json"))
+    done = cli("analyze", run, "--all", "--beam", 1, "--sentences", 4, "--longest", 2)
+    assert done.code == 0 and (run / "analysis.json").is_file(), done.err

@@ -48,7 +48,8 @@ def analyze(
     from loopmt.workflow.analyze import GRID, AnalyzeOptions
     from loopmt.workflow.analyze import analyze as run_analyze
 
-    options = AnalyzeOptions(stage or (), threshold or GRID, beam, sentences, longest, against_plan)
+    single = everything or as_json or against_plan
+    options = AnalyzeOptions(stage or (), threshold or GRID, beam, sentences, longest, against_plan, single)
     analysis = run_analyze(run, options, standard())
     if as_json:
         typer.echo(json.dumps(analysis, indent=1))

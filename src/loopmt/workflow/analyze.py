@@ -43,6 +43,7 @@ class AnalyzeOptions:
     sentences: int | None = None
     longest: int = 3
     against_plan: bool = False
+    single: bool = True  # measure stages also if no two of them can be compared
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
     """Decode what was not decoded before, judge, estimate; the analysis is written and returned."""
     wanted = RunAnalysis.open(folder, options)
     wanted.run.check_writable()
+    if not options.single and not stage_pairs(wanted.experiment, wanted.stages):
+        raise RunError(_nothing_to_compare(wanted.stages))
     plan = _plan_of(wanted) if options.against_plan else None
     if plan and plan["rule"] not in {rule.name for rule in wanted.rules}:
         wanted.rules.append(ThresholdRule(plan["threshold"]))
@@ -116,6 +119,14 @@ def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
         analysis = {**analysis, "predicted": {"rate": hit_rate(rows), "rows": rows}}
         write_json(wanted.run.folder / "predicted.json", analysis["predicted"])
     return analysis
+
+
+def _nothing_to_compare(stages: Sequence[str]) -> str:
+    return (
+        f"there is nothing to compare: analyze compares a finished stage with one that it started from, and finds only "
+        f'{", ".join(stages)}. Train a stage with from = "{stages[0]}", or give --all or --json to measure '
+        "each stage by itself."
+    )
 
 
 def _plan_of(wanted: RunAnalysis) -> Json:
