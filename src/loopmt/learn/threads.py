@@ -56,15 +56,22 @@ def _resume_with(recorded: int, trainer: Trainer) -> None:
 
 
 def _measure_and_set(trainer: Trainer) -> None:
-    counts = thread_counts(torch.get_num_threads())
-    batches = _batches(trainer) if len(counts) > 1 else []
+    batches = _batches(trainer) if torch.get_num_threads() > 1 else []
     if not batches:
         return
     with unchanged(trainer.learner):
-        seconds = time_updates(trainer.learner, batches, counts)
+        seconds = time_updates(trainer.learner, batches)
     torch.set_num_threads(fastest(seconds))
     times: dict[str, Any] = {str(number): spent for number, spent in seconds.items()}
     trainer.write({"kind": "threads", "update": 0, "threads": fastest(seconds), "seconds_per_update": times})
+
+
+def use_fastest(learner: Learner, batches: Sequence[Batch]) -> bool:
+    """Set the number of threads that a stage with these batches would begin with; whether it is another one."""
+    before = torch.get_num_threads()
+    if learner.weights.is_cpu and before > 1 and not set_by_user():
+        torch.set_num_threads(fastest(time_updates(learner, batches)))
+    return torch.get_num_threads() != before
 
 
 def _batches(trainer: Trainer) -> list[Batch]:
@@ -112,9 +119,9 @@ def fastest(seconds: Mapping[int, float]) -> int:
     return best
 
 
-def time_updates(learner: Learner, batches: Sequence[Batch], counts: Sequence[int]) -> dict[int, float]:
+def time_updates(learner: Learner, batches: Sequence[Batch]) -> dict[int, float]:
     """Seconds that an update takes, by number of threads."""
-    rate = learning_rate(learner.train, 1)
+    counts, rate = thread_counts(torch.get_num_threads()), learning_rate(learner.train, 1)
     steps = count()
     return mean_seconds(lambda: learner.update(batches[next(steps) // len(counts) % len(batches)], 1, rate), counts)
 

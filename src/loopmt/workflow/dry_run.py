@@ -16,6 +16,7 @@ from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
+from loopmt.learn.threads import threads_restored, use_fastest
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
@@ -221,7 +222,11 @@ class StagePlan:
         batches = pack(gathered.networks, setup.shapes, _TIMED_UPDATES, *setup.key, unit=setup.largest_group)
         if not batches:
             return None
-        return gathering, _learning(stages.learner_of(context, self.stage, networks, setup), batches, train)
+        learner = stages.learner_of(context, self.stage, networks, setup)
+        with threads_restored():
+            if use_fastest(learner, batches):  # generation is faster, too
+                _, gathering = self._gather(context, networks, setup)
+            return gathering, _learning(learner, batches, train)
 
     def _gather(
         self, context: stages.TrainingContext, networks: NetworkStack, setup: StageSetup

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from conftest import AskFor, Cli
-from digests import weights_digest
+from helpers.commands import AskFor, Cli
+from helpers.digests import weights_digest
 from loopmt.distributed import Processes
 from loopmt.learn import threads
 from loopmt.learn.threads import choose_threads, fastest, set_by_user, share_cores, thread_counts
