@@ -32,7 +32,7 @@ from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.sentences import Sentences
 from loopmt.workflow.models import result_of
-from loopmt.workflow.translate import choose_stage
+from loopmt.workflow.stage_choice import choose_stage
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def plan(run: Path | str) -> Json:
 def load(run: Path | str, stage: str | None = None, device: str | None = None) -> Translator:
     """Load the translators of a stage: by default those of the last finished one, on a GPU if there is one.
 
+    A stage that is the control of another finished one, or that was found worse than its own control, is no default.
     `device` is "cpu", "cuda" or "cuda:N".
     """
     return load_translator(Path(run), stage, device)

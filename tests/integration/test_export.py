@@ -31,9 +31,9 @@ from loopmt.translate.networks import NetworkStack
 from loopmt.workflow import export as workflow
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.models import result_of
+from loopmt.workflow.stage_choice import choose_stage
 from loopmt.workflow.stages import TrainingContext
 from loopmt.workflow.train import TrainOptions, prepare_run
-from loopmt.workflow.translate import choose_stage
 
 
 def needs(package: str) -> pytest.MarkDecorator:

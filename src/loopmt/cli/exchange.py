@@ -12,6 +12,7 @@ import typer
 from loopmt.cli.options import RunFolder, StageOption, quoted
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.errors import ConfigError
+from loopmt.progress import visible
 
 if TYPE_CHECKING:
     from loopmt.export.parity import Parity
@@ -52,11 +53,13 @@ def export(
     from loopmt.progress import standard
     from loopmt.workflow.export import ExportOptions
     from loopmt.workflow.export import export as run_export
+    from loopmt.workflow.stage_choice import stage_line
 
     if to is To.hf and kind is not Type.float32:
         raise ConfigError(
             f"--type {kind.value} is for --to ct2: Hugging Face folders hold float32. Leave it out, or write --to ct2."
         )
+    typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
     parities = run_export(run, ExportOptions(to.value, out, stage, kind.value, sentences), standard())
     _print_parities(parities)
     typer.echo(f"written to {out}; how to use each folder is in its README.md")

@@ -14,6 +14,7 @@ from loopmt.cli.options import JsonOption, RunFolder, StageOption, quoted
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.cli.text import TEMPERATURE, TOP_K, LengthPenalty, Temperature, TopK, TopP
 from loopmt.errors import ConfigError
+from loopmt.progress import visible
 
 if TYPE_CHECKING:
     from loopmt.workflow.generate import GenerationResult
@@ -159,11 +160,13 @@ def generate(
     from loopmt.progress import standard
     from loopmt.workflow.generate import GenerateOptions
     from loopmt.workflow.generate import generate as run_generate
+    from loopmt.workflow.stage_choice import stage_line
 
     settings = Generate(
         how=how.value, temperature=temperature, top_k=top_k, top_p=top_p, beam=beam, length_penalty=length_penalty
     )
     order = GenerateOptions(run, path, out, stage, settings, limit, _shard(shard), chunk, seed)
+    typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
     found = run_generate(order, standard())
     if found:
         typer.echo(json.dumps(_as_json(found)) if as_json else _sentence(found, out))

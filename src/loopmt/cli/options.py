@@ -69,7 +69,9 @@ SetOption = Annotated[
 ]
 StageOption = Annotated[
     str | None,
-    typer.Option("--stage", help="The stage; default: the last finished one.", autocompletion=complete_stage),
+    typer.Option(
+        "--stage", help="The stage; default: the last finished that is no control.", autocompletion=complete_stage
+    ),
 ]
 MetricOption = Annotated[
     list[str] | None,

@@ -43,9 +43,9 @@ def print_scorecard(card: dict[str, Any]) -> None:
 
 
 def print_setbacks(below: Mapping[str, str], label: str) -> None:
-    """Verbs that translate take the last finished stage, be it worse than its control."""
+    """Verbs that translate pass over such stages."""
     for of, against in below.items():
-        line = f"{of} is worse than its control in {label}: --stage {against} translates with that"
+        line = f"{of} is worse than its control {against} in {label}, so it is not the default stage"
         console().print(plain(line), highlight=False, soft_wrap=True)
 
 

@@ -26,6 +26,7 @@ from loopmt.cli.options import (
     quoted,
 )
 from loopmt.errors import ConfigError
+from loopmt.progress import visible
 
 if TYPE_CHECKING:
     from loopmt.progress import Progress
@@ -78,6 +79,7 @@ def translate(
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
     from loopmt.text.files import read_files, read_stream
+    from loopmt.workflow.stage_choice import stage_line
     from loopmt.workflow.translate import checked_path, growing_chunks
 
     _check_decoding(context, sample, beam)
@@ -97,6 +99,7 @@ def translate(
     done = 0
     with _translator(run, stage, backend, kind) as translator, _watched().track("translating") as advance:
         checked_path(translator, path)
+        typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
         if typed:
             typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
         for chunk in growing_chunks(texts, first, most):

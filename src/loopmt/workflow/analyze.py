@@ -24,8 +24,8 @@ from loopmt.text.store import Store
 from loopmt.theory.cases import jsonable
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.cached_translator import CachedTranslator
+from loopmt.workflow.stage_choice import choose_stage
 from loopmt.workflow.stages import judge_of
-from loopmt.workflow.translate import choose_stage
 
 _VERSION = 1
 GRID = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)

@@ -26,7 +26,7 @@ from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
 from loopmt.workflow.permission import require_permission
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
-from loopmt.workflow.translate import choose_stage
+from loopmt.workflow.stage_choice import choose_stage
 
 _BETWEEN_STAGES = ("comparisons", "waiting")
 

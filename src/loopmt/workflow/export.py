@@ -24,7 +24,7 @@ from loopmt.run import Run, write_json
 from loopmt.text.store import Store
 from loopmt.translate.networks import NetworkStack
 from loopmt.workflow.models import result_of
-from loopmt.workflow.translate import choose_stage
+from loopmt.workflow.stage_choice import choose_stage
 
 _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed
 

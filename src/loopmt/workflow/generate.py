@@ -30,8 +30,8 @@ from loopmt.translate.networks import NetworkStack
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
 from loopmt.workflow.models import result_of
+from loopmt.workflow.stage_choice import choose_stage
 from loopmt.workflow.stages import TrainingContext, text_filter_of
-from loopmt.workflow.translate import choose_stage
 
 _NAME = "synthetic"
 

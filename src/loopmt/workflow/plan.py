@@ -39,8 +39,8 @@ from loopmt.workflow.analyze import GRID
 from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.observers import Display
 from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stage_choice import choose_stage
 from loopmt.workflow.stages import TrainingContext, judge_of, train_stage
-from loopmt.workflow.translate import choose_stage
 
 _VERSION = 1
 _UPDATES = 10_000  # of the suggested stage, where the start had no fixed budget

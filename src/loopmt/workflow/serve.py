@@ -28,7 +28,8 @@ from loopmt.translate.networks import all_hops
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.models import for_text, result_of, text_limits
 from loopmt.workflow.samples import Samples
-from loopmt.workflow.translate import Candidate, Translator, checked_path, choose_stage, text_translator
+from loopmt.workflow.stage_choice import choose_stage, told_stage
+from loopmt.workflow.translate import Candidate, Translator, checked_path, text_translator
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
 _CHECKED = 20  # sentences a direction that CTranslate2 must say as we do, before it rounds
@@ -70,7 +71,9 @@ def serve(options: ServeOptions, progress: Progress) -> None:
             Watcher(folder, Samples(folder)),
             options.limits,
         )
-        what = f"stage {engine.stage}, decoded by {engine.backend}" if engine else "no stage is finished yet: watch it"
+        what = "no stage is finished yet: watch it"
+        if engine:
+            what = f"{told_stage(folder, experiment, engine.stage, options.stage)}, decoded by {engine.backend}"
         progress.say(f"{options.run} ({what}) at {address(listening)} - stop with Ctrl-C")
         run(service, listening, options.host)
     progress.say("stopped")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, spoken_hops
@@ -14,6 +13,7 @@ from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
+from loopmt.workflow.stage_choice import default_stage
 
 
 def overview(folder: Path) -> Json:
@@ -93,18 +93,12 @@ def after_training(run: Run) -> str:
     return f"finished{still}; next: {_next(run, experiment, bool(left), scored=False)}"
 
 
-def _next(
-    run: Run, experiment: Experiment, left: bool, scored: bool, below: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """Nobody is sent to translate with a stage that was found `below` its control."""
+def _next(run: Run, experiment: Experiment, left: bool, scored: bool, below: Collection[str] = ()) -> str:
     if left:
         return resume_command(run, experiment)
     folder = shlex.quote(str(run.folder))
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
-    chosen = last = run.finished()[-1]
-    for _ in below:  # a control may be below its own
-        chosen = below.get(chosen, chosen)
+    chosen = default_stage(experiment, run.finished(), below)
     hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, chosen))
-    option = "" if chosen == last else f" --stage {shlex.quote(chosen)}"
-    return f'loopmt translate {folder} "{hop}"{option}'
+    return f'loopmt translate {folder} "{hop}"'

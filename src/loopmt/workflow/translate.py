@@ -13,9 +13,9 @@ import torch
 from pydantic import model_validator
 
 from loopmt import config
-from loopmt.config import Experiment, Stage, validated
+from loopmt.config import validated
 from loopmt.distributed import device_of_this_process
-from loopmt.errors import ConfigError, DataError, PathError, RunError
+from loopmt.errors import ConfigError, DataError, PathError
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.translate.limits import DecodeLimits
@@ -24,6 +24,7 @@ from loopmt.translate.protocol import TranslationModel
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along
 from loopmt.workflow.models import for_text, result_of, text_limits
+from loopmt.workflow.stage_choice import choose_stage
 
 Item = TypeVar("Item")
 
@@ -213,7 +214,7 @@ def _check_count(name: str, count: int) -> None:
 
 
 def load(folder: Path, stage: str | None = None, device: str | None = None) -> Translator:
-    """The result of a stage; by default of the last finished one, on this process's GPU if there is one."""
+    """The result of a stage; by default of the last finished one that is no control. On a GPU if there is one."""
     run = Run.open(folder)
     experiment = run.experiment()
     chosen = choose_stage(run, experiment, stage)
@@ -237,17 +238,6 @@ def _device(name: str | None) -> torch.device:
     if device.type == "cuda":
         torch.cuda.set_device(device)  # captured graphs and their draws are of the current device
     return device
-
-
-def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
-    """The stage of that name, or the last finished one."""
-    finished = run.finished()
-    if not finished:
-        raise RunError(f"{run.folder} has no finished stage. Train on: `loopmt train EXPERIMENT --run {run.folder}`.")
-    stage = experiment.stage(name or finished[-1])
-    if stage.name not in finished:
-        raise RunError(f'{run.folder}: stage "{stage.name}" is not finished; finished: {", ".join(finished)}.')
-    return stage
 
 
 def growing_chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:

@@ -1,0 +1,85 @@
+"""Which stage of a run a verb uses when none is named: the last finished one that is no control, and beats its own.
+
+A control is trained to be compared with, not to be used. It is the default only if the stage that was compared with it
+is not finished, or turned out to be worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from loopmt.config import Experiment, Stage
+from loopmt.errors import DamagedError, RunError
+from loopmt.run import Json, Run, read_json
+from loopmt.workflow.scorecard import setbacks
+
+
+def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
+    """The stage of that name, or the default; it must be finished."""
+    finished = run.finished()
+    if not finished:
+        raise RunError(f"{run.folder} has no finished stage. Train on: `loopmt train EXPERIMENT --run {run.folder}`.")
+    stage = experiment.stage(name or default_stage(experiment, finished, known_setbacks(run)))
+    if stage.name not in finished:
+        raise RunError(f'{run.folder}: stage "{stage.name}" is not finished; finished: {", ".join(finished)}.')
+    return stage
+
+
+def default_stage(experiment: Experiment, finished: Sequence[str], below: Collection[str]) -> str:
+    """`below` are stages that are worse than their controls."""
+    reasons = passed_over(experiment, finished, below)
+    return next((name for name in reversed(finished) if name not in reasons), finished[-1])
+
+
+def passed_over(experiment: Experiment, finished: Collection[str], below: Collection[str]) -> dict[str, str]:
+    """The finished stages that are no default, with the reason."""
+    controls = {
+        one.against: f"the control of {one.of}"
+        for one in experiment.compare
+        if one.of in finished and one.of not in below
+    }
+    worse = {one.of: f"worse than its control {one.against}" for one in experiment.compare if one.of in below}
+    return {name: reason for name, reason in (controls | worse).items() if name in finished}
+
+
+def told_stage(run: Run, experiment: Experiment, stage: str, asked_for: str | None) -> str:
+    """The stage that is used, and why it is not the last one."""
+    finished = run.finished()
+    later = [] if asked_for else finished[finished.index(stage) + 1 :]
+    reasons = passed_over(experiment, finished, known_setbacks(run))
+    why = "; ".join(f"{name} is {reasons[name]}" for name in later if name in reasons)
+    return f"stage {stage}" + (f" ({why}; --stage names another)" if why else "")
+
+
+def stage_line(folder: Path, asked_for: str | None) -> str:
+    """The same of a run's folder."""
+    run = Run.open(folder)
+    experiment = run.experiment()
+    return told_stage(run, experiment, choose_stage(run, experiment, asked_for).name, asked_for)
+
+
+# -- what evaluations found ------------------------------------------------------------------------------------
+
+
+def known_setbacks(run: Run) -> Mapping[str, str]:
+    """Stages that the scorecard finds worse than their control, each with its control; none without a scorecard."""
+    try:
+        card = read_json(run.folder / "scorecard.json")
+        return setbacks({**card, "comparisons": current_comparisons(run, card)})
+    except (DamagedError, KeyError, TypeError):  # it is good for advice, and nothing depends on it
+        return {}
+
+
+def current_comparisons(run: Run, card: Json) -> list[Json]:
+    """Those of stages that are as they were when they were evaluated."""
+    found: list[Json] = card.get("comparisons", [])
+    names = {name for one in found for name in (one["of"], one["against"])}
+    current = {name for name in names if is_current(run, name, card)}
+    return [one for one in found if {one["of"], one["against"]} <= current]
+
+
+def is_current(run: Run, name: str, card: Json) -> bool:
+    """Is the scorecard of the stage's weights as they are now?"""
+    scored = card.get("stages", {}).get(name, {}).get("result")
+    return run.stage(name).finished and scored == run.stage(name).result_digest()
