@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopmt.path import Hop, LanguagePath, ways
 from loopmt.serve.round_trips import RoundTripPlan
-from loopmt.serve.word_diff import differences, similarity, words
+from loopmt.serve.word_diff import differences, matches, similarity, words
 
 
 def test_ways_go_where_there_are_translators() -> None:
@@ -51,3 +54,36 @@ def test_differences_hold_both_lines(before: str, after: str) -> None:
     assert new + same == len(words(after))
     assert 0 <= similarity(before, after) <= 1
     assert similarity(before, before) == 1
+
+
+def longest(one: str, other: str) -> int:
+    """Length of a longest common subsequence, by the textbook's table."""
+    row = [0] * (len(other) + 1)
+    for letter in one:
+        before = row[:]
+        for place, theirs in enumerate(other):
+            row[place + 1] = before[place] + 1 if letter == theirs else max(row[place], before[place + 1])
+    return row[-1]
+
+
+@given(st.text("abc", max_size=30), st.text("abc", max_size=30))
+def test_words_in_common_are_as_many_as_can_be(one: str, other: str) -> None:
+    found = matches(one, other)
+    assert len(found) == longest(one, other)
+    assert all(one[row] == other[column] for row, column in found)
+    assert all(here[0] < there[0] and here[1] < there[1] for here, there in pairwise(found))
+
+
+@pytest.mark.parametrize(("before", "after"), [("." * 2000, ".," * 1000), (".," * 4000, ",." * 4000)])
+def test_repeated_words_are_compared_in_bounded_time(before: str, after: str) -> None:
+    """A comparison that looks for the longest block again and again takes minutes for these lines."""
+    began = time.process_time()
+    found = list(differences(before, after))
+    assert similarity(before, after) >= 0.5
+    assert time.process_time() - began < 2
+    assert sum(len(words(text)) for kind, text in found if kind != "new") == len(before)
+
+
+def test_lines_too_long_to_align_share_their_ends() -> None:
+    found = list(differences("first " + "a b " * 5000 + "last", "first " + "b a " * 5000 + "last"))
+    assert [kind for kind, _ in found] == ["same", "lost", "new", "same"]
