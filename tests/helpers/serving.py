@@ -15,6 +15,7 @@ import httpx
 
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
+from loopmt.serve.access import Access
 from loopmt.serve.app import Service
 from loopmt.serve.limits import RequestLimits
 from loopmt.serve.server import address, listen, make_server
@@ -27,10 +28,10 @@ SMALL = RequestLimits(characters=60, texts=4, looped=2, hops=3, queue=40, second
 
 
 @contextlib.contextmanager
-def running(service: Service, host: str = "127.0.0.1") -> Iterator[httpx.Client]:
+def running(service: Service, access: Access | None = None) -> Iterator[httpx.Client]:
     """The server in a thread of this process, and a client of it."""
-    listening = listen(host, 0)
-    server = make_server(service, host)
+    listening = listen("127.0.0.1", 0)
+    server = make_server(service, access or Access("127.0.0.1"))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     where = address(listening)
     thread.start()

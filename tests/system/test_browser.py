@@ -25,6 +25,7 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 import loopmt  # noqa: E402
 from loopmt.progress import Silent  # noqa: E402
 from loopmt.run import Run  # noqa: E402
+from loopmt.serve.access import Access  # noqa: E402
 from loopmt.serve.app import Service  # noqa: E402
 from loopmt.serve.limits import RequestLimits  # noqa: E402
 from loopmt.serve.server import address, listen, make_server  # noqa: E402
@@ -55,7 +56,7 @@ def served(run: Path) -> Iterator[str]:
     service = Service("tiny", ["en", "fr", "es"], engine, lambda: engine, watcher, RequestLimits(characters=80))
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
-    server = make_server(service, "127.0.0.1")
+    server = make_server(service, Access("127.0.0.1"))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     yield where

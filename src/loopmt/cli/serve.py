@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,27 +32,83 @@ def serve(
         int, typer.Option("--max-queue", min=1, help="Most texts, times hops, waiting or under way.")
     ] = 2048,
     seconds: Annotated[float, typer.Option("--time-limit", min=0.1, help="Most seconds for an answer.")] = 60,
+    subwords: Annotated[
+        int, typer.Option("--max-subwords", min=1, help="Most subwords, times hops, waiting or under way (estimated).")
+    ] = 524_288,
+    connections: Annotated[int, typer.Option("--max-connections", min=1, help="Most open connections.")] = 512,
+    client_connections: Annotated[
+        int, typer.Option("--max-client-connections", min=1, help="Most open connections from one address.")
+    ] = 128,
     rate: Annotated[
         float | None,
         typer.Option(
             "--rate", min=0, help="Most requests a second from one address; default: any on loopback, else 20."
         ),
     ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="Host name that the server answers to, besides its addresses; repeat for more."),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            envvar="LOOPMT_TOKEN",
+            show_envvar=True,
+            help="Token that requests must send. Better in the environment or in a file: `ps` shows options.",
+        ),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="File whose first line is the token.")] = None,
+    proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust-proxy", help="Address or network of a proxy whose X-Forwarded-For is believed; repeat for more."
+        ),
+    ] = None,
 ) -> None:
     """Serve a run's translators: a page to translate and to watch training, and POST /translate.
 
-    Nobody but this machine can ask unless --host says otherwise. The interface is described at /docs, the state
-    at /health. A run without a finished stage can be watched; it translates as soon as one is finished,
-    and where that one cannot be loaded, /health says why.
+    Nobody but this machine can ask unless --host says otherwise; docs/serving.md says how to let others ask safely.
+    The interface is described at /docs, the state at /health. A run without a finished stage can be watched; it
+    translates as soon as one is finished, and where that one cannot be loaded, /health says why.
 
     Example: loopmt serve loopmt-demo --port 8000
     """
     from loopmt.progress import standard
-    from loopmt.serve.limits import RequestLimits, usual_rate
+    from loopmt.serve.limits import RequestLimits
     from loopmt.workflow.serve import ServeOptions
     from loopmt.workflow.serve import serve as run_serve
 
     limits = RequestLimits(
-        characters, texts, queue=queue, seconds=seconds, rate=usual_rate(host) if rate is None else rate
+        characters,
+        texts,
+        queue=queue,
+        subwords=subwords,
+        seconds=seconds,
+        connections=connections,
+        client_connections=client_connections,
     )
-    run_serve(ServeOptions(run, stage, host, port, beam, backend.value, kind.value, limits), standard())
+    options = ServeOptions(
+        run,
+        stage,
+        host,
+        port,
+        beam,
+        backend.value,
+        kind.value,
+        limits,
+        rate,
+        name or (),
+        token,
+        token_file,
+        proxies or (),
+    )
+    if not run_serve(options, standard()):
+        _leave()
+
+
+def _leave() -> None:
+    """End without waiting for the thread that is in the middle of a batch, which Python would do."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

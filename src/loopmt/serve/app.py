@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -19,16 +20,19 @@ from loopmt.errors import DamagedError, LoopmtError, PathError
 from loopmt.progress import visible
 from loopmt.run import Json
 from loopmt.serve import messages, pages
+from loopmt.serve.access import Access
 from loopmt.serve.batching import Batcher, Engine
 from loopmt.serve.guard import RequestGuard, refused
-from loopmt.serve.limits import AdmissionControl, RefusedError, RequestLimits
+from loopmt.serve.limits import AdmissionControl, RefusedError, RequestLimits, estimated_subwords
 from loopmt.serve.round_trips import RoundTripPlan, RoundTrips
+from loopmt.serve.threads import WorkerThread
 from loopmt.serve.watch import Watcher
 
 _LOG = logging.getLogger("uvicorn.error")  # where uvicorn puts what went wrong
 _NOT_LOADED = "the finished stage cannot be loaded"
 _LOOK_EVERY = 2.0  # seconds between two looks for a first finished stage
 _LOAD_EVERY = 10.0  # seconds before another try, where there is one and it could not be loaded
+_LAST_SECONDS = 1.0  # for threads to end what they do when the server stops
 _Problems = dict[int | str, dict[str, Any]]
 
 
@@ -36,12 +40,15 @@ def _problems(meanings: dict[int, str]) -> _Problems:
     return {status: {"model": messages.ErrorMessage, "description": meaning} for status, meaning in meanings.items()}
 
 
-_AT_THE_DOOR = _problems(
+_EVERYWHERE = _problems(
     {
+        401: "The token is missing or wrong, where the server was started with one.",
         408: "The request did not arrive in time.",
+        411: "The body was sent in chunks, or without its length.",
         413: "Too much for one request.",
         421: "The server does not answer to that name.",
         429: "Too many requests from one address.",
+        503: "Too many large requests at once, or the server stops; `retry-after` says when to try again.",
     }
 )
 _TRANSLATING = _problems(
@@ -70,9 +77,12 @@ class Service:
     limits: RequestLimits
 
     def __post_init__(self) -> None:
-        self.gate = AdmissionControl(self.limits.queue)
+        self.gate = AdmissionControl(self.limits)
         self.batcher = Batcher()
         self.problem: str | None = None  # why a finished stage could not be loaded
+        self.ended = True  # whether no thread is at work after the end
+        self._comparing = WorkerThread("words")
+        self._loading = WorkerThread("loading")
         self._logged = ""
 
     async def work(self) -> None:
@@ -84,7 +94,7 @@ class Service:
     async def _try_to_load(self) -> None:
         """Whatever goes wrong ends this try alone: a copy may be put back, memory may become free."""
         try:
-            self.engine = await asyncio.to_thread(self.load)
+            self.engine = await self._loading.submit(self.load)
             self.problem = None
         except Exception as error:
             self._log(error)
@@ -97,16 +107,25 @@ class Service:
             _LOG.error("%s: %s", _NOT_LOADED, visible(str(error)), exc_info=unforeseen)
         self._logged = repr(error)
 
-    async def translate(self, request: messages.TranslateRequest) -> messages.TranslateResponse:
+    def close(self) -> None:
+        """Drop what waits; a batch that is under way may end for some moments."""
+        end = time.monotonic() + _LAST_SECONDS
+        for owner in (self.batcher, self.watcher, self._comparing, self._loading):
+            self.ended = owner.close(max(0.0, end - time.monotonic())) and self.ended
+
+    async def translate(self, request: messages.TranslateRequest, client: str) -> bytes:
+        """The answer, as JSON."""
         if self.engine is None:
             raise RefusedError(503, self._why_not(), 10)
         path = self.engine.walk(request.path)
         self.limits.check(request.texts, len(path.hops), request.loops)
         plan = RoundTripPlan(path, self.engine.hops, request.loops)
-        with self.gate.admit(plan.work * len(request.texts)):
+        subwords = plan.work * sum(map(estimated_subwords, request.texts))
+        trips = RoundTrips(self.batcher, request.texts, plan, request.nbest, client, self.limits.grown)
+        with self.gate.admit(client, plan.work * len(request.texts), subwords):
             try:
                 async with asyncio.timeout(self.limits.seconds):
-                    return await RoundTrips(self.batcher, request.texts, plan, request.nbest).answer()
+                    return await trips.answer(self._comparing)
             except TimeoutError:
                 raise RefusedError(503, f"no answer within {self.limits.seconds:g} seconds. Send less.", 1) from None
 
@@ -115,11 +134,15 @@ class Service:
             return f"{_NOT_LOADED}: {self.problem}"
         return "no stage of the run is finished yet: there is nothing to translate with."
 
-    def health(self) -> Json:
+    def health(self, known: bool) -> Json:
+        """Without the token that is needed: the status alone."""
         engine = self.engine
         waiting = _NOT_LOADED if self.problem else "waiting for a finished stage"
+        status = "ready" if engine else waiting
+        if not known:
+            return {"status": status}
         return {
-            "status": "ready" if engine else waiting,
+            "status": status,
             "problem": self.problem,
             "run": self.name,
             "languages": self.languages,
@@ -140,8 +163,7 @@ def _reason(error: Exception) -> str:
     return visible(str(error)) if isinstance(error, LoopmtError) else "the server's log says why."
 
 
-def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
-    """The application; `names` are those it answers to, None for any."""
+def create_app(service: Service, access: Access) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -152,13 +174,13 @@ def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-            service.batcher.close()
-            service.watcher.close()
+            service.close()
 
-    about = f"Translators of {service.name}"
-    app = FastAPI(title="loopmt", description=about, docs_url=None, redoc_url=None, responses=_AT_THE_DOOR)
+    app = FastAPI(
+        title="loopmt", description="Translators of a run", docs_url=None, redoc_url=None, responses=_EVERYWHERE
+    )
     app.router.lifespan_context = lifespan
-    app.add_middleware(RequestGuard, limits=service.limits, names=names)
+    app.add_middleware(RequestGuard, limits=service.limits, access=access)
     _add_endpoints(app, service)
     _add_pages(app)
     _add_problems(app)
@@ -166,31 +188,40 @@ def create_app(service: Service, names: Collection[str] | None) -> FastAPI:
 
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
-    @app.post("/translate", responses=_TRANSLATING)
-    async def translate(request: messages.TranslateRequest) -> messages.TranslateResponse:
+    @app.post("/translate", responses=_TRANSLATING, response_model=messages.TranslateResponse)
+    async def translate(request: messages.TranslateRequest, http: HttpRequest) -> Response:
         """Translate texts along a path; with `loops`, also home by each loop and there by each other way."""
-        return await service.translate(request)
+        return _json(await service.translate(request, http.state.client))
 
-    @app.get("/watch", responses=_WATCHING)
+    @app.get("/watch", responses=_WATCHING, response_model=dict[str, Any])
     async def watch(
-        stage: Annotated[str | None, Query(max_length=200)] = None, offset: Annotated[int, Query(ge=0)] = 0
-    ) -> dict[str, Any]:
+        http: HttpRequest,
+        stage: Annotated[str | None, Query(max_length=200)] = None,
+        offset: Annotated[int, Query(ge=0)] = 0,
+    ) -> Response:
         """Stages of the run, and one stage's log from an offset on, with what its newest weights say."""
-        return await service.watcher.look(stage, offset)
+        return _json(await service.watcher.look(stage, offset, http.state.client))
 
     @app.get("/health")
-    async def health() -> dict[str, Any]:
-        """How the server is: its stage, what decodes, directions, limits, and what waits."""
-        return service.health()
+    async def health(http: HttpRequest) -> dict[str, Any]:
+        """How the server is: its stage, what decodes, directions, limits, and what waits. Without the token that the
+        server was started with: the status."""
+        return service.health(http.state.known)
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
 
 
 def _add_pages(app: FastAPI) -> None:
     for address, (file, kind) in pages.FILES.items():
         _add_page(app, address, pages.contents(file), kind)
 
+    page = pages.description(app.openapi())
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(pages.description(app.openapi()))
+        return HTMLResponse(page)
 
 
 def _add_page(app: FastAPI, address: str, content: str, kind: str) -> None:

@@ -1,22 +1,24 @@
 """Requests wait a moment for one another: texts that take the same hop are translated together.
 
-One thread owns the translators. What arrives while it works waits, and goes with the next batch of its hop; hops
-take turns, so that a crowded one does not keep the others waiting.
+One thread owns the translators. What arrives while it works waits, and goes with a later batch of its hop. A batch
+is bounded in subwords, so that it takes about half a second: that is how long work that nobody wants any more goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Protocol
 
 from loopmt.path import Hop, LanguagePath
+from loopmt.serve.fair_queue import BatchKey, FairQueue, QueuedText
+from loopmt.serve.threads import WorkerThread
 
 _WINDOW = 0.01  # seconds that the first text waits for company
-_MOST = 256  # texts translated at once
+_MOST_TEXTS = 256  # translated at once
+_TARGET = 0.5  # seconds for a batch
+_SMALLEST, _LARGEST = 4_096, 65_536  # estimated subwords of a batch
 
 
 class ServedHypothesis(Protocol):
@@ -49,36 +51,29 @@ class Engine(Protocol):
         """Up to `n` translations of each text, best first."""
 
 
-@dataclass(frozen=True)
-class BatchKey:
-    """What a text waits for: texts on the same errand go together."""
-
-    hop: Hop
-    n: int
-
-
-@dataclass
-class QueuedText:
-    text: str
-    said: asyncio.Future[Sequence[ServedHypothesis]]
-
-
 class Batcher:
-    """A queue by errand, and the thread that works through it."""
+    """The queue of texts, and the thread that works through it."""
 
     def __init__(self) -> None:
         self.batches = 0
         self.texts = 0
-        self._queues: dict[BatchKey, deque[QueuedText]] = {}
+        self._queue = FairQueue()
         self._arrived = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "translators")
+        self._thread = WorkerThread("translators")
+        self._most_subwords = _SMALLEST
 
-    async def say(self, texts: Sequence[str], hop: Hop, n: int = 1) -> list[Sequence[ServedHypothesis]]:
-        loop = asyncio.get_running_loop()
-        waiting = [QueuedText(text, loop.create_future()) for text in texts]
-        self._queues.setdefault(BatchKey(hop, n), deque()).extend(waiting)
+    async def say(
+        self, texts: Sequence[str], hop: Hop, n: int = 1, client: str = ""
+    ) -> list[Sequence[ServedHypothesis]]:
+        key = BatchKey(hop, n)
+        waiting = self._queue.put(client, key, texts)
         self._arrived.set()
-        return await asyncio.gather(*(one.said for one in waiting))
+        try:
+            found: list[Sequence[ServedHypothesis]] = await asyncio.gather(*(one.said for one in waiting))
+            return found
+        finally:
+            if not all(one.said.done() and not one.said.cancelled() for one in waiting):
+                self._queue.drop(key, waiting)
 
     async def work(self, engine: Engine) -> None:
         """Translate what waits, for ever."""
@@ -86,41 +81,41 @@ class Batcher:
             await self._arrived.wait()
             self._arrived.clear()
             await asyncio.sleep(_WINDOW)
-            while self._queues:
-                await self._translate(engine, *self._next())
+            while self._queue:
+                await self._translate(engine, *self._queue.take(_MOST_TEXTS, self._most_subwords))
 
-    def close(self) -> None:
-        self._thread.shutdown()
+    def close(self, seconds: float) -> bool:
+        """Whether the batch in hand ended within these seconds."""
+        return self._thread.close(seconds)
 
-    def _next(self) -> tuple[BatchKey, list[QueuedText]]:
-        key = next(iter(self._queues))
-        queue = self._queues.pop(key)
-        batch = [queue.popleft() for _ in range(min(_MOST, len(queue)))]
-        if queue:
-            self._queues[key] = queue  # behind the others
-        return key, batch
-
-    async def _translate(self, engine: Engine, key: BatchKey, batch: list[QueuedText]) -> None:
+    async def _translate(self, engine: Engine, key: BatchKey, batch: Sequence[QueuedText]) -> None:
         batch = [one for one in batch if not one.said.done()]  # some gave up
         if not batch:
             return
-        texts = [one.text for one in batch]
+        texts, began = [one.text for one in batch], time.monotonic()
         try:
-            loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._thread, engine.say, texts, key.hop, key.n)
+            found = await self._thread.submit(engine.say, texts, key.hop, key.n)
         except Exception as error:
             await self._isolate(engine, key, batch, error)
             return
+        self._adapt(sum(one.subwords for one in batch), time.monotonic() - began)
         self.batches += 1
         self.texts += len(batch)
         for one, said in zip(batch, found, strict=True):
             if not one.said.done():
                 one.said.set_result(said)
 
-    async def _isolate(self, engine: Engine, key: BatchKey, batch: list[QueuedText], error: Exception) -> None:
-        """One text that fails must not take its company with it."""
-        if len(batch) > 1:
-            for one in batch:
-                await self._translate(engine, key, [one])
+    def _adapt(self, subwords: int, seconds: float) -> None:
+        if seconds > _TARGET:
+            self._most_subwords = max(_SMALLEST, self._most_subwords // 2)
+        elif seconds < _TARGET / 2 and 2 * subwords > self._most_subwords:
+            self._most_subwords = min(_LARGEST, 2 * self._most_subwords)
+
+    async def _isolate(self, engine: Engine, key: BatchKey, batch: Sequence[QueuedText], error: Exception) -> None:
+        """One text that fails must not take its company with it: look for it in either half."""
+        half = len(batch) // 2
+        if half:
+            await self._translate(engine, key, batch[:half])
+            await self._translate(engine, key, batch[half:])
         elif not batch[0].said.done():
             batch[0].said.set_exception(error)

@@ -1,17 +1,23 @@
-"""The door of the server, before anything is read: who asks, how often, how much, how slowly; and what leaves."""
+"""Checks before and after the application: who asks, how often, how much, how slowly; and the headers of the answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import contextlib
+from collections.abc import Iterator
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loopmt.serve.limits import RateLimit, RefusedError, RequestLimits
+from loopmt.serve.access import Access
+from loopmt.serve.limits import FairShare, RateLimit, RefusedError, RequestLimits
+from loopmt.serve.turns import Turns
 
 _PATIENCE = 8  # times the largest request
+_DRAIN_SECONDS, _DRAIN_BYTES = 1.0, 2**18  # of a refused request
+_UNCOUNTED = 2**14  # bytes of a body that are not counted: that many wait for every connection
+_PUBLIC = {"/", "/page.css", "/page.js", "/watch.js", "/docs", "/openapi.json", "/health"}  # say nothing of the run
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -25,47 +31,83 @@ _HEADERS = {
 class RequestGuard:
     """Passes on requests that are whole and within the limits; every answer carries the headers of safety.
 
-    `names` are those the server answers to: another site's name that points here is no way in. None: any name.
+    The application finds in its state which client asks, and whether that one may know what the token protects.
     """
 
-    def __init__(self, app: ASGIApp, limits: RequestLimits, names: Collection[str] | None) -> None:
+    def __init__(self, app: ASGIApp, limits: RequestLimits, access: Access) -> None:
         self._app = app
         self._limits = limits
-        self._names = names
+        self._access = access
         self._pace = RateLimit(limits.rate)
+        self._bodies = FairShare(limits.bodies)
+        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = _with_headers(send)
+        exchange = _Exchange(scope, receive, send)
         try:
-            self._check(scope)
-            body = await self._body(receive)
-        except RefusedError as refusal:
-            await refused(refusal)(scope, receive, send)
-            return
-        if body is not None:
-            await self._app(scope, _once(body, receive), send)
+            await self._answer(scope, exchange)
+        except asyncio.CancelledError:  # the server stops, and has waited long enough
+            if not exchange.started:
+                await refused(RefusedError(503, "the server stops.", 10), True)(scope, receive, exchange.send)
 
-    def _check(self, scope: Scope) -> None:
+    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+        try:
+            await self._pass_on(scope, exchange)
+        except RefusedError as refusal:
+            await exchange.drain()
+            await refused(refusal, close=not exchange.whole)(scope, exchange.receive, exchange.send)
+
+    async def _pass_on(self, scope: Scope, exchange: _Exchange) -> None:
         headers = Headers(scope=scope)
-        if self._names is not None and _name(headers.get("host", "")) not in self._names:
-            raise RefusedError(421, "this server does not answer to that name. Use the address that it printed.")
-        self._pace.check(scope["client"][0] if scope.get("client") else "")
+        client = self._access.client(scope["client"][0] if scope.get("client") else "", headers)
+        await self._turn(scope, client)
+        self._check(scope, headers, client)
+        with self._kept(client) as kept:
+            body = await self._body(exchange.receive, kept)
+            if body is not None:
+                await _unless_disconnected(self._app, scope, body, exchange)
+
+    async def _turn(self, scope: Scope, client: str) -> None:
+        """Wait to begin. Meanwhile the connection may have to give way to that of a client with fewer."""
+        state = scope.setdefault("state", {})
+        state["queued"] = True
+        await self._turns.wait(client)
+        state["queued"] = False
+
+    def _check(self, scope: Scope, headers: Headers, client: str) -> None:
+        self._access.check(headers)
+        self._pace.check(client)
+        if "transfer-encoding" in headers:  # to parse chunks of a byte costs forty times as much as to send them
+            raise RefusedError(411, "send the body at once, with the header content-length: BYTES.")
+        known = self._access.authorized(headers)
+        if not known and scope["path"] not in _PUBLIC:
+            raise RefusedError(401, "a token is needed. Send the header authorization: Bearer TOKEN.")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if (scope["method"], scope["path"]) == ("POST", "/translate") and kind != "application/json":
             raise RefusedError(415, "send JSON, with the header content-type: application/json.")
+        scope["state"].update(client=client, known=known)
 
-    async def _body(self, receive: Receive) -> bytes | None:
+    @contextlib.contextmanager
+    def _kept(self, client: str) -> Iterator[_Kept]:
+        """Account for a body until its request is answered."""
+        kept = _Kept(self._bodies, client)
+        try:
+            yield kept
+        finally:
+            self._bodies.give_back(client, kept.size)
+
+    async def _body(self, receive: Receive, kept: _Kept) -> bytes | None:
         """The whole body; None if the client left before it was there."""
         try:
             async with asyncio.timeout(self._limits.reading):
-                return await self._read(receive)
+                return await self._read(receive, kept)
         except TimeoutError:
             raise RefusedError(408, f"the request did not arrive within {self._limits.reading:g} seconds.") from None
 
-    async def _read(self, receive: Receive) -> bytes | None:
+    async def _read(self, receive: Receive, kept: _Kept) -> bytes | None:
         """What is too large is read on for a while, unkept: who still sends does not see the answer."""
         body, size, most = bytearray(), 0, self._limits.body
         while True:
@@ -74,6 +116,7 @@ class RequestGuard:
                 return None
             size += len(message.get("body", b""))
             if size <= most:
+                kept.grow(size - _UNCOUNTED)
                 body += message.get("body", b"")
             if size > _PATIENCE * most or (size > most and not message.get("more_body", False)):
                 raise RefusedError(413, f"the request is larger than {most:,} bytes. Send fewer or shorter texts.")
@@ -81,38 +124,89 @@ class RequestGuard:
                 return bytes(body)
 
 
-def _name(host: str) -> str:
-    """Of a host header, without the port: `localhost:8000`, `[::1]:8000`."""
-    return (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+class _Exchange:
+    """A request and its answer: how much of either has come, and the headers that every answer carries."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.whole = False  # the request was read
+        self.started = False  # the answer is on its way
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.whole = self.whole or not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            extra = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+            message["headers"] = [*message.get("headers", []), *extra]
+        await self._send(message)
+
+    async def drain(self) -> None:
+        """Read what is left of a refused request, for a moment: who still sends does not read the answer."""
+        if {"expect", "transfer-encoding"} & set(
+            Headers(scope=self._scope)
+        ):  # to read would be to ask for it, or costly
+            return
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                while not self.whole and size <= _DRAIN_BYTES:
+                    size += len((await self.receive()).get("body", b""))
 
 
-def refused(refusal: RefusedError) -> JSONResponse:
+class _Kept:
+    """What one request takes of the room for bodies."""
+
+    def __init__(self, share: FairShare, client: str) -> None:
+        self.size = 0
+        self._share = share
+        self._client = client
+
+    def grow(self, size: int) -> None:
+        if size <= self.size:
+            return
+        if not self._share.take(self._client, size - self.size):
+            raise RefusedError(503, "too many large requests arrive at this moment. Try again.", 1)
+        self.size = size
+
+
+def refused(refusal: RefusedError, close: bool = False) -> JSONResponse:
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
-    if refusal.status in (408, 413):
-        headers["connection"] = "close"  # the rest of the request is not read
+    if refusal.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if close:
+        headers["connection"] = "close"
     return JSONResponse({"error": str(refusal)}, refusal.status, headers)
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, then whatever comes."""
-    told = False
+async def _unless_disconnected(app: ASGIApp, scope: Scope, body: bytes, exchange: _Exchange) -> None:
+    """Run the application until it is done or the client has left."""
+    answering = asyncio.ensure_future(app(scope, _once(body), exchange.send))
+    leaving = asyncio.ensure_future(exchange.receive())
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            answering.result()
+    finally:
+        leaving.cancel()
+        if not answering.done():
+            answering.cancel()
+            await asyncio.wait({answering})
+
+
+def _once(body: bytes) -> Receive:
+    """A body that was read already; that the client left is noticed elsewhere."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_body() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        if messages:
+            return messages.pop()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets that event")
 
     return receive_body
-
-
-def _with_headers(send: Send) -> Send:
-    extra = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-
-    async def send_more(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *extra]
-        await send(message)
-
-    return send_more

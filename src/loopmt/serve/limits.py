@@ -1,38 +1,53 @@
-"""What a server refuses, and how it says so: too long, too many, too often, too late."""
+"""Limits of the server and how it refuses what exceeds them: too long, too many, too often, too late."""
 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import math
 import time
-from collections import OrderedDict
+import unicodedata
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-_MOST_CLIENTS = 10_000  # whose pace is remembered
+_MOST_CLIENTS = 10_000  # whose rate is remembered
 _ESCAPED = 12  # bytes of JSON that one character can take
 _SPARE = 16_384
 _FOREIGN_RATE = 20.0
+_ENDS = 2  # subwords that a text gets besides its own: a tag and the end
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Bounds on what one request may ask for, and on what may be under way at once."""
+    """Bounds on one request, on one client, and on all of them together.
+
+    A client is an IPv4 address or an IPv6 network of 64 bits.
+    """
 
     characters: int = 2_000  # of a text
     texts: int = 64  # of a request
     looped: int = 8  # texts of a request that asks for loops
     hops: int = 8  # of a path
     queue: int = 2_048  # translations of one text by one hop, waiting or under way
+    subwords: int = 524_288  # of these translations, as `estimated_subwords` counts them
     seconds: float = 60.0  # for an answer
-    reading: float = 10.0  # seconds for a request to arrive
-    rate: float = 0.0  # requests a second from one address; 0: any number
+    reading: float = 10.0  # seconds for the head of a request to arrive, and again for its body
+    writing: float = 30.0  # seconds for the client to take the answer
+    rate: float = 0.0  # requests a second from one client; 0: any number
+    connections: int = 512  # open at once
+    client_connections: int = 128  # of one client
+    bodies: int = 2**25  # bytes of requests kept at once
+    answers: int = 2**26  # bytes of answers kept at once for clients that do not take them
 
     @property
     def body(self) -> int:
         """Bytes of the largest request that can be within the limits."""
         return self.texts * self.characters * _ESCAPED + _SPARE
+
+    @property
+    def grown(self) -> int:
+        """Characters of a translation that is translated further: a network may repeat itself without end."""
+        return 4 * self.characters
 
     def check(self, texts: Sequence[str], hops: int, loops: bool) -> None:
         most = self.looped if loops else self.texts
@@ -48,17 +63,18 @@ class RequestLimits:
             raise RefusedError(400, f"the path has {hops} hops; at most {self.hops}.")
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return False
+def estimated_subwords(text: str) -> int:
+    """About as many subwords as a text can have in any vocabulary: its bytes in UTF-8.
+
+    Ordinary text has a third to a fifth as many in every script, so clients are compared fairly. Text that no
+    vocabulary knows, spelt in bytes, has as many.
+    """
+    return len(unicodedata.normalize("NFC", text).encode("utf-8", "replace")) + _ENDS
 
 
-def usual_rate(host: str) -> float:
+def usual_rate(local: bool) -> float:
     """Of requests, where the user says nothing: this machine may ask as it likes, others may not."""
-    return 0.0 if is_loopback(host) else _FOREIGN_RATE
+    return 0.0 if local else _FOREIGN_RATE
 
 
 class RefusedError(Exception):
@@ -71,42 +87,81 @@ class RefusedError(Exception):
 
 
 @dataclass
+class FairShare:
+    """A stock that clients share: each may hold as much as it leaves free.
+
+    One client alone gets a half, two get a third each, and there is always some left for the next one.
+    """
+
+    most: int
+    used: int = 0
+    _held: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def largest(self) -> int:
+        """The most that a client can ever hold."""
+        return self.most // 2
+
+    def take(self, client: str, amount: int) -> bool:
+        if self._held[client] + amount > self.most - self.used - amount:
+            return False
+        self.used += amount
+        self._held[client] += amount
+        return True
+
+    def give_back(self, client: str, amount: int) -> None:
+        self.used -= amount
+        self._held[client] -= amount
+        if not self._held[client]:
+            del self._held[client]
+
+
 class AdmissionControl:
     """Lets in what the queue can hold: a request that is in is answered, one that would wait too long is refused."""
 
-    most: int
-    inside: int = 0
+    def __init__(self, limits: RequestLimits) -> None:
+        self._stocks = {"translations": FairShare(limits.queue), "subwords": FairShare(limits.subwords)}
+
+    @property
+    def inside(self) -> int:
+        """Translations waiting or under way."""
+        return self._stocks["translations"].used
 
     @contextlib.contextmanager
-    def admit(self, work: int) -> Iterator[None]:
-        if work > self.most:
-            raise RefusedError(
-                413, f"the request needs {work:,} translations; at most {self.most:,} at once. Send parts."
-            )
-        if self.inside + work > self.most:
-            raise RefusedError(503, f"the queue is full ({self.inside:,} translations). Try again in a moment.", 1)
-        self.inside += work
-        try:
+    def admit(self, client: str, translations: int, subwords: int) -> Iterator[None]:
+        with contextlib.ExitStack() as held:
+            for (what, stock), amount in zip(self._stocks.items(), (translations, subwords), strict=True):
+                _take(stock, client, amount, what)
+                held.callback(stock.give_back, client, amount)
             yield
-        finally:
-            self.inside -= work
+
+
+def _take(stock: FairShare, client: str, amount: int, what: str) -> None:
+    if amount > stock.largest:
+        raise RefusedError(
+            413, f"the request needs {amount:,} {what}; at most {stock.largest:,} in one request. Send it in parts."
+        )
+    if not stock.take(client, amount):
+        raise RefusedError(
+            503, f"the queue is full: {stock.used:,} of {stock.most:,} {what} are taken. Try again in a moment.", 1
+        )
 
 
 @dataclass
 class RateLimit:
-    """How often each address asks: a bucket that holds two seconds' worth and fills at the rate."""
+    """How often each client asks: a bucket that holds two seconds' worth and fills at the rate."""
 
     rate: float
     clock: Callable[[], float] = time.monotonic
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
-    def check(self, address: str) -> None:
+    def check(self, client: str) -> None:
         if not self.rate:
             return
         now, full = self.clock(), max(1.0, 2 * self.rate)
-        left, then = self._buckets.pop(address, (full, now))
+        left, then = self._buckets.pop(client, (full, now))
         left = min(full, left + (now - then) * self.rate)
-        self._buckets[address] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        self._buckets[client] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         if left < 1:

@@ -9,6 +9,8 @@ from statistics import fmean
 from loopmt.path import Hop, LanguagePath, ways
 from loopmt.serve import messages
 from loopmt.serve.batching import Batcher, ServedHypothesis
+from loopmt.serve.limits import RefusedError
+from loopmt.serve.threads import WorkerThread
 from loopmt.serve.word_diff import differences, similarity, words
 
 Walk = tuple[str, ...]
@@ -38,21 +40,32 @@ class RoundTripPlan:
 class RoundTrips:
     """Walks of the same texts."""
 
-    def __init__(self, batcher: Batcher, texts: Sequence[str], plan: RoundTripPlan, nbest: int) -> None:
+    def __init__(
+        self, batcher: Batcher, texts: Sequence[str], plan: RoundTripPlan, nbest: int, client: str, longest: int
+    ) -> None:
         self.texts = texts
         self.plan = plan
         self._batcher = batcher
         self._nbest = nbest
+        self._client = client
+        self._longest = longest  # characters of a text that is translated further
         self._reached: dict[Walk, asyncio.Task[list[Sequence[ServedHypothesis]]]] = {}
 
-    async def answer(self) -> messages.TranslateResponse:
+    async def answer(self, thread: WorkerThread) -> bytes:
+        """The answer as JSON. The thread compares words, one text at a time: others may have theirs in between."""
+        try:
+            await self._translate()
+        except* RefusedError as refusals:
+            raise _first(refusals) from None
+        rows = [await thread.submit(self._translation, row) for row in range(len(self.texts))]
+        answer = messages.TranslateResponse(path=str(self.plan.path), translations=rows)
+        return await thread.submit(lambda: answer.model_dump_json().encode())
+
+    async def _translate(self) -> None:
         plan = self.plan
         async with asyncio.TaskGroup() as group:
             for walk in (plan.path.languages, *plan.loops, *plan.ways):
                 self._start(walk, group)
-        return messages.TranslateResponse(
-            path=str(plan.path), translations=[self._translation(row) for row in range(len(self.texts))]
-        )
 
     def _start(self, walk: Walk, group: asyncio.TaskGroup) -> None:
         for length in range(2, len(walk) + 1):
@@ -64,8 +77,19 @@ class RoundTrips:
         before = self.texts
         if len(walk) > 2:
             before = [said[0].text for said in await self._reached[walk[:-1]]]
+            self._check_length(before, walk)
         n = self._nbest if walk == self.plan.path.languages else 1
-        return await self._batcher.say(before, Hop(*walk[-2:]), n)
+        return await self._batcher.say(before, Hop(*walk[-2:]), n, self._client)
+
+    def _check_length(self, texts: Sequence[str], walk: Walk) -> None:
+        """A network that repeats itself says more with every hop."""
+        longest = max(map(len, texts))
+        if longest > self._longest:
+            raise RefusedError(
+                413,
+                f"the translation into {walk[-2]} has {longest:,} characters; at most {self._longest:,} are translated "
+                "further. Send a shorter text or a shorter path.",
+            )
 
     def _said(self, walk: Walk, row: int) -> Sequence[ServedHypothesis]:
         return self._reached[walk].result()[row]
@@ -102,6 +126,11 @@ def _confidence(source: str, said: str, others: Sequence[messages.RoundTripMessa
     if not others:
         return None
     return fmean(way.likeness for way in others) if words(said) or not words(source) else 0.0
+
+
+def _first(group: BaseExceptionGroup[RefusedError]) -> RefusedError:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _differences(before: str, after: str) -> list[messages.DifferenceMessage]:

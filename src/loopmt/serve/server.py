@@ -2,64 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import functools
 import signal
 import socket
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import FrameType
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from loopmt.errors import ConfigError
+from loopmt.serve.access import Access
 from loopmt.serve.app import Service, create_app
-from loopmt.serve.limits import is_loopback
+from loopmt.serve.connections import BoundedProtocol, OpenConnections
+from loopmt.serve.log import limit_log
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_BACKLOG = 1024
-_SILENCE = 10.0  # seconds that a connection may take to ask something
-_FAREWELL = 10  # seconds that requests under way get to end
-
-
-class TimeoutProtocol(H11Protocol):
-    """A connection whose next request does not arrive, silent or dripping, is closed: it would hold its place for ever.
-
-    Between requests uvicorn itself waits for a first byte; from then on the head must come in time.
-    """
-
-    _patience: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._limit()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._limit()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._relax()
-
-    def _limit(self) -> None:
-        if self.conn.their_state is not h11.IDLE:  # the head is there; the door limits the body
-            self._relax()
-        elif self._patience is None:
-            self._patience = self.loop.call_later(_SILENCE, self.transport.close)
-
-    def _relax(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+_BACKLOG = 256  # connections that wait to be accepted, and that are accepted at once
+_SPARE_FILES = 128  # open files besides connections
+_FEWEST = 16  # connections, below which it makes no sense to serve
+_KERNEL_BUFFER = 2**17  # bytes that the kernel keeps for a connection, in and out
+_SWITCH = 0.001  # seconds after which the event loop leaves Python's lock to the translators, and they to it
+_FAREWELL = 6  # seconds that requests under way get to end; with what follows it is less than 10
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that says it is TCP: only of such ones asyncio sends small answers at once."""
+    """Set IPPROTO_TCP so that asyncio enables TCP_NODELAY."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER)  # connections inherit both
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _KERNEL_BUFFER)
         listening.bind((host, port))
         listening.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
@@ -76,24 +50,51 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def make_server(service: Service, host: str) -> uvicorn.Server:
-    names = {*_LOOPBACK, host.lower()} if is_loopback(host) else None
+def possible_connections(wanted: int) -> int:
+    """As many as there may be open files, after raising the soft limit as far as need be."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _BACKLOG + _SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - _BACKLOG - _SPARE_FILES)
+    if possible < min(_FEWEST, wanted):
+        raise ConfigError(
+            f"this process may open {soft:,} files; serving needs {_BACKLOG + _SPARE_FILES + _FEWEST:,}. "
+            "Raise the limit: ulimit -n 4096, or LimitNOFILE=4096 in a systemd unit."
+        )
+    return possible
+
+
+def make_server(service: Service, access: Access) -> uvicorn.Server:
+    connections = possible_connections(service.limits.connections)
+    open_connections = OpenConnections(replace(service.limits, connections=connections), access)
     config = uvicorn.Config(
-        create_app(service, names),
-        http=TimeoutProtocol,
+        create_app(service, access),
+        loop="asyncio",
+        http=functools.partial(BoundedProtocol, open_connections=open_connections),  # type: ignore[arg-type]
         ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # `Access` reads them
+        backlog=_BACKLOG,
         timeout_graceful_shutdown=_FAREWELL,
     )
+    limit_log()
     return uvicorn.Server(config)
 
 
-def run(service: Service, listening: socket.socket, host: str) -> None:
-    """Serve until told to stop (Ctrl-C or SIGTERM); what is under way is answered first."""
+def run(service: Service, listening: socket.socket, access: Access) -> bool:
+    """Serve until told to stop (Ctrl-C or SIGTERM); what is under way gets some seconds. Whether all threads ended."""
+    sys.setswitchinterval(_SWITCH)
     with _stopped_by_signal():
-        make_server(service, host).run(sockets=[listening])
+        make_server(service, access).run(sockets=[listening])
+    return service.ended
 
 
 @contextlib.contextmanager

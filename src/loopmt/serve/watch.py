@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 from loopmt.errors import DamagedError
 from loopmt.run import Json, Run, StageFolder
-from loopmt.serve.limits import RefusedError
+from loopmt.serve.limits import FairShare, RefusedError
+from loopmt.serve.threads import WorkerThread
 
 Sampler = Callable[[str], Json | None]  # stage -> its update and what its translators say then
 
 _MOST_BYTES = 2**20  # of the log, in one answer
+_MOST_LOOKS = 32  # at once
 _TOLD = {
     "train": ("update", "loss", "learning_rate", "seconds", "tokens_per_second", "generate_share"),
     "valid": ("update", "mean_bleu", "bleu", "loss", "accuracy"),
@@ -31,14 +32,25 @@ class Watcher:
         self._sampler = sampler
         self._samples: dict[str, Json] = {}
         self._asking: asyncio.Future[Json | None] | None = None
-        self._thread = ThreadPoolExecutor(1, "samples")
+        self._sampling = WorkerThread("samples")
+        self._reading = WorkerThread("logs")
+        self._looks = FairShare(_MOST_LOOKS)
 
-    def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
+    def close(self, seconds: float) -> bool:
+        """Whether both threads ended, each within these seconds."""
+        return all([self._sampling.close(seconds), self._reading.close(seconds)])
 
-    async def look(self, stage: str | None, offset: int) -> Json:
-        """Where the stages stand, and what is new of one: by default of the one under way, else of the last."""
-        stages = await asyncio.to_thread(self._stages)
+    async def look(self, stage: str | None, offset: int, client: str = "") -> bytes:
+        """As JSON: where the stages stand, and what is new of one: the one under way by default, else the last."""
+        if not self._looks.take(client, 1):
+            raise RefusedError(503, "too many are watching at this moment. Try again.", 1)
+        try:
+            return await self._look(stage, offset)
+        finally:
+            self._looks.give_back(client, 1)
+
+    async def _look(self, stage: str | None, offset: int) -> bytes:
+        stages = await self._reading.submit(self._stages)
         names = [one["name"] for one in stages]
         if stage is None:
             begun = [one["name"] for one in stages if one["state"] != "not begun"]
@@ -47,8 +59,8 @@ class Watcher:
         if stage not in names:
             raise RefusedError(404, f"there is no such stage; there are {', '.join(names)}.")
         self._ask(stage)
-        log = await asyncio.to_thread(new_records, self._run.stage(stage), offset)
-        return {"stages": stages, "stage": stage, **log, "samples": self._samples.get(stage)}
+        told = {"stages": stages, "stage": stage, "samples": self._samples.get(stage)}
+        return await self._reading.submit(_answer, told, self._run.stage(stage), offset)
 
     def _stages(self) -> list[Json]:
         found = []
@@ -67,8 +79,12 @@ class Watcher:
             if not asked.cancelled() and asked.exception() is None and (samples := asked.result()):
                 self._samples[stage] = samples
 
-        self._asking = asyncio.get_running_loop().run_in_executor(self._thread, self._sampler, stage)
+        self._asking = self._sampling.submit(self._sampler, stage)
         self._asking.add_done_callback(remember)
+
+
+def _answer(told: Json, folder: StageFolder, offset: int) -> bytes:
+    return json.dumps({**told, **new_records(folder, offset)}, allow_nan=False).encode()
 
 
 def new_records(folder: StageFolder, offset: int) -> Json:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -47,19 +47,30 @@ class ServeOptions:
     backend: Backend = "auto"
     kind: Type = "int8"  # of CTranslate2's numbers
     limits: RequestLimits = field(default_factory=RequestLimits)
+    rate: float | None = None  # requests a second from one client; None: any number from this machine, else 20
+    names: Sequence[str] = ()  # host names that the server answers to
+    token: str | None = None
+    token_file: Path | None = None
+    proxies: Sequence[str] = ()  # addresses whose X-Forwarded-For is believed
 
 
-def serve(options: ServeOptions, progress: Progress) -> None:
-    """Answer until told to stop."""
+def serve(options: ServeOptions, progress: Progress) -> bool:
+    """Answer until told to stop. Whether all work has ended: a thread may still be in the middle of a batch."""
     _check_extra()
+    from loopmt.serve.access import Access, chosen_token
     from loopmt.serve.app import Service
+    from loopmt.serve.limits import usual_rate
     from loopmt.serve.server import address, listen, run
     from loopmt.serve.watch import Watcher
 
+    token = chosen_token(options.token, options.token_file)
+    access = Access(options.host, options.names, token, options.proxies)
+    rate = usual_rate(access.local) if options.rate is None else options.rate
     folder = Run.open(options.run)
     experiment = folder.experiment()
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopmt-serve-")))
+        aside = tempfile.TemporaryDirectory(prefix="loopmt-serve-", ignore_cleanup_errors=True)
+        place = Path(stack.enter_context(aside))
         listening = stack.enter_context(listen(options.host, options.port))
         ready = options.stage is not None or folder.finished()
         engine = load_engine(options, place, progress) if ready else None
@@ -69,14 +80,17 @@ def serve(options: ServeOptions, progress: Progress) -> None:
             engine,
             lambda: load_engine(options, place, Silent()) if folder.finished() else None,
             Watcher(folder, Samples(folder)),
-            options.limits,
+            replace(options.limits, rate=rate),
         )
         what = "no stage is finished yet: watch it"
         if engine:
             what = f"{told_stage(folder, experiment, engine.stage, options.stage)}, decoded by {engine.backend}"
+        for warning in access.warnings():
+            progress.say(f"warning: {warning}")
         progress.say(f"{options.run} ({what}) at {address(listening)} - stop with Ctrl-C")
-        run(service, listening, options.host)
+        ended = run(service, listening, access)
     progress.say("stopped")
+    return ended
 
 
 def _check_extra() -> None:
