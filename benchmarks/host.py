@@ -43,7 +43,7 @@ from loopmt.text.batch import Batch, choose_lengths, make_shapes
 from loopmt.text.store import Side, Store, StoreWriter, row_indices
 from loopmt.text.vocab import Vocab
 from loopmt.translate import networks as networks_module
-from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
+from loopmt.translate.filters import FilterContext, LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.walker import Translators
@@ -121,7 +121,7 @@ def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], tr
     histogram = np.bincount(np.maximum(*(side.lengths() for side in store.bitext("en", "fr"))) + 1)
     shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens, 8)
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
-    text_filter = Lenient(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
+    text_filter = Lenient(FilterContext(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size)))
     key = (ours.SEED, "host")
     setup = StageSetup(routes, translators, train, shapes, Processes(), key, updates=1_000_000)
     gatherer = Gatherer(setup, store, Translators(translators), text_filter)

@@ -20,11 +20,11 @@ from loopmt.learn.learner import Learner
 from loopmt.learn.routes import Route, StageSetup
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes, pack
-from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store
-from loopmt.translate.filters import LanguageFrequencies, Mask, SyntheticTextFilter
+from loopmt.translate.filters import FilterContext, Findings, LanguageFrequencies, Mask, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Translators
 
 _RATE = 1e-4
@@ -34,9 +34,9 @@ _HOW = Generate(temperature=1.0, top_k=0)  # of the whole vocabulary, as the pee
 class Lenient(SyntheticTextFilter):
     """Does all its work and lets everything pass: all sentences are cut off here, and none is of any language."""
 
-    def __call__(self, before: Ragged, said: Ragged, ended: Mask, hop: Hop) -> dict[str, Mask]:
-        reasons = super().__call__(before, said, ended, hop)
-        return {reason: np.zeros_like(bad) for reason, bad in reasons.items()}
+    def __call__(self, sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop) -> Findings:
+        found = super().__call__(sources, outputs, ended, hop)
+        return Findings({reason: np.zeros_like(bad) for reason, bad in found.reasons.items()}, found.signs)
 
 
 @dataclass
@@ -83,7 +83,7 @@ def rounds(
     learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
     entries = [MixEntry(path=path, generate=_HOW) for path in paths]
     routes = [Route(number, LanguagePath.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
-    text_filter = Lenient(learner.train.max_length, _frequencies(translators, store))
+    text_filter = Lenient(FilterContext(learner.train.max_length, _frequencies(translators, store)))
     setup = StageSetup(routes, translators, learner.train, shapes, Processes(), ("benchmark",))
     gatherer = Gatherer(setup, store, Translators(translators), text_filter)
     gatherer.limits = replace(DecodeLimits.on(plan.device), growth=1.0, extra=0)  # as long as the source

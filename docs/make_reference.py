@@ -30,6 +30,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("`generate`", schema.Generate),
     ("[stage.auto]", schema.Auto),
     ("[[compare]]", schema.Compare),
+    ("[guards]", schema.Guards),
     ("[evaluate]", schema.Evaluate),
     ("an entry of `metrics`", schema.MetricEntry),
     ("[[imported]]", schema.Imported),

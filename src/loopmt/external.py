@@ -126,15 +126,19 @@ class Command:
         return cls(reference, words)
 
     def numbers(
-        self, rows: Sequence[Sequence[str]], timeout: float, environment: Mapping[str, str] | None = None
+        self, rows: Sequence[Sequence[str]], timeout: float, languages: tuple[str, str] | None = None
     ) -> list[float]:
-        """What it prints: one number for each row, within `timeout` seconds."""
+        """What it prints: one number for each row, within `timeout` seconds.
+
+        It finds the languages of a hop, where they are known, as LOOPMT_SOURCE and LOOPMT_TARGET.
+        """
         if not rows:
             return []
         with TemporaryFile() as given, TemporaryFile() as complaints:
             given.write("".join("\t".join(map(_cell, row)) + "\n" for row in rows).encode(errors="replace"))
             given.seek(0)
-            process = self._started(given, complaints, {**os.environ, **(environment or {})})
+            hop = dict(zip(("LOOPMT_SOURCE", "LOOPMT_TARGET"), languages or (), strict=False))
+            process = self._started(given, complaints, {**os.environ, **hop})
             printed = self._output(process, _BYTES * (len(rows) + 1), timeout)
             if process.returncode:
                 complaints.seek(0)

@@ -280,7 +280,7 @@ def test_a_broken_generator_is_reported(ask_for: ASK) -> None:
     assert train(request, Silent())
     alarms = records(request, "alarm")
     assert {(alarm["path"], alarm["hop"]) for alarm in alarms} == {("en>fr>en", "en>fr")}
-    assert {alarm["what"] for alarm in alarms} == {"100% of what it says is dropped, most for: empty"}
+    assert all(fact in alarm["what"] for alarm in alarms for fact in ("100%", "dropped", "empty"))
     assert records(request)[-1]["update"] == 32, "and training goes on with the rest"
 
 
@@ -290,11 +290,8 @@ def test_a_broken_generator_stops_the_stage(ask_for: ASK) -> None:
         train(request, Silent())
     update = folder_of(request).updates()[-1]
     assert update > 0
-    assert str(caught.value) == (
-        f'stage "loops", update {update}: path en>fr>en, hop en>fr: 100% of what it says is dropped, most for: empty. '
-        'It stopped because of train.on_collapse = "stop". Change how the path generates or its weight, or start from '
-        "better translators."
-    )
+    facts = ('stage "loops"', f"update {update}", "path en>fr>en", "hop en>fr", "100%", "empty", "train.on_collapse")
+    assert all(fact in str(caught.value) for fact in facts)
     assert len(records(request, "alarm")) == 1
 
 

@@ -19,7 +19,7 @@ from loopmt.text.batch import Batch, BatchShape, Rows, interleave, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
-from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.filters import FilterContext, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.walker import Translators
 
@@ -95,7 +95,7 @@ def test_supervised_rounds_are_pinned(tiny_run: Path, store: Store, seed: int, s
     routes = [Route(number, LanguagePath.parse(path), MixEntry(path=path), 0) for number, path in enumerate(HOPS)]
     train = Train(tokens=256, round=8, max_length=32, balance=0.5)
     setup = StageSetup(routes, translators, train, SHAPES, Processes(), (seed, "pinned"))
-    gatherer = Gatherer(setup, store, Translators(translators), SyntheticTextFilter(32))
+    gatherer = Gatherer(setup, store, Translators(translators), SyntheticTextFilter(FilterContext(32)))
     batches: list[Batch] = []
     streams: dict[int, ReadPosition] = {}
     for number in range(3):

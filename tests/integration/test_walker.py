@@ -15,7 +15,7 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.translate.decoder import generate_each
-from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.filters import FilterContext, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, all_hops
 from loopmt.translate.sentences import Sentences
@@ -136,7 +136,7 @@ def test_who_generates(translators: NetworkStack, english: Sentences) -> None:
 
 def test_every_drop_is_counted_once(translators: NetworkStack, english: Sentences) -> None:
     one = walk("en>fr>es>en", english, Generate(how="sample", temperature=5.0, top_k=0), GREEDY)
-    walked(translators, one, text_filter=SyntheticTextFilter(longest=30))
+    walked(translators, one, text_filter=SyntheticTextFilter(FilterContext(longest=30)))
     first, second = one.records
     assert first.offered == len(english)
     assert second.offered == first.offered - sum(first.dropped.values())

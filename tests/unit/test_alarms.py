@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from loopmt.config import MixEntry
-from loopmt.config import Vocab as VocabConfig
-from loopmt.learn.alarms import AlarmMonitor
+from loopmt.config import Guards, MixEntry
+from loopmt.errors import ConfigError, ExternalError
+from loopmt.learn.alarms import DEFAULT_GUARDS, AlarmMonitor
 from loopmt.learn.routes import Route
 from loopmt.path import Hop, LanguagePath
-from loopmt.text.clean import Form
-from loopmt.text.ragged import Ragged
-from loopmt.text.vocab import Vocab
-from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.walker import HopRecord
 
 HOP = Hop("en", "fr")
@@ -24,8 +21,16 @@ ROUTES = [Route(number, LanguagePath.parse("en>fr>es>en"), MixEntry(path="en>fr>
 HEALTHY = HopRecord(HOP, 100, {"empty": 2, "copy": 3}, 900, 850, 100, 95, 3)
 
 
-def alarms(*records: HopRecord) -> list[str]:
-    guard = AlarmMonitor(ROUTES)
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module of alarms, which is forgotten after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "own_alarms.py"
+    sys.modules.pop("own_alarms", None)
+
+
+def alarms(*records: HopRecord, guards: Guards = DEFAULT_GUARDS) -> list[str]:
+    guard = AlarmMonitor(ROUTES, guards=guards)
     guard.add([(0, record) for record in records])
     guard.window()
     return [str(alarm) for alarm in guard.alarms()]
@@ -34,19 +39,83 @@ def alarms(*records: HopRecord) -> list[str]:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({}, None),
-        ({"dropped": {"empty": 30, "runaway": 40}}, "70% of what it says is dropped, most for: runaway"),
-        ({"dropped": {"copy": 25}, "copies": 25}, "25% of what it says copies its input"),
-        ({"distinct": 10}, "it says only 10% as many distinct sentences as it reads"),
-        ({"offered": 20, "dropped": {"empty": 20}}, None),
-        ({"distinct": 5, "distinct_inputs": 6}, None),
-        ({"distinct": 200, "distinct_inputs": 50}, None),
+        ({}, ()),
+        ({"dropped": {"empty": 30, "runaway": 40}}, ("70%", "dropped", "runaway")),
+        ({"dropped": {"copy": 25}, "copies": 25}, ("25%", "copies")),
+        ({"distinct": 10}, ("10%", "distinct")),
+        ({"repetitive": 11}, ("11%", "repeat")),
+        ({"offered": 20, "dropped": {"empty": 20}}, ()),
+        ({"distinct": 5, "distinct_inputs": 6}, ()),
+        ({"distinct": 200, "distinct_inputs": 50}, ()),
     ],
-    ids=["healthy", "dropped", "copies", "one sentence", "too few to judge", "a small corpus", "several samples"],
+    ids=[
+        "healthy",
+        "dropped",
+        "copies",
+        "one sentence",
+        "repetition",
+        "too few to judge",
+        "a small corpus",
+        "several samples",
+    ],
 )
-def test_alarms(changes: dict[str, object], what: str | None) -> None:
+def test_alarms(changes: dict[str, object], what: tuple[str, ...]) -> None:
     found = alarms(replace(HEALTHY, **changes))  # type: ignore[arg-type]
-    assert found == ([f"path en>fr>es>en, hop en>fr: {what}"] if what else [])
+    assert len(found) == bool(what)
+    assert not what or all(fact in found[0] for fact in ("path en>fr>es>en", "hop en>fr", *what))
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "what"),
+    [
+        ({"alarms": ["distinct"]}, {"copies": 90}, None),
+        ({"alarms": []}, {"distinct": 1}, None),
+        ({"alarms": ["distinct", "copies"]}, {"copies": 90, "distinct": 1}, "distinct"),
+        ({"most_copies": 0.95}, {"copies": 90}, None),
+        ({"most_dropped": 0.01}, {}, "dropped"),
+        ({"fewest_distinct": 1.5}, {}, "distinct"),
+        ({"most_repetitive": 0.6}, {"repetitive": 50}, None),
+        ({"fewest_rows": 101}, {"distinct": 1}, None),
+    ],
+)
+def test_alarms_are_chosen_and_have_settings(
+    settings: dict[str, object], changes: dict[str, int], what: str | None
+) -> None:
+    found = alarms(replace(HEALTHY, **changes), guards=Guards.model_validate(settings))  # type: ignore[arg-type]
+    assert len(found) == bool(what) and (what is None or what in found[0])
+
+
+def test_an_alarm_may_be_a_function_of_anybody(own: Path) -> None:
+    own.write_text(
+        "def short(counts, guards):\n    return f'{counts.offered_tokens}!' if counts.kept_tokens else None\n"
+    )
+    guards = Guards(alarms=["own_alarms:short"])
+    assert alarms(HEALTHY, guards=guards) == ["path en>fr>es>en, hop en>fr: 900!"]
+    assert alarms(replace(HEALTHY, kept_tokens=0), guards=guards) == []
+
+
+def test_alarms_that_fail(own: Path) -> None:
+    own.write_text("def wrong(counts, guards):\n    return 3\ndef broken(counts, guards):\n    return counts.nothing\n")
+    with pytest.raises(ExternalError, match=r'"own_alarms:wrong" returned 3\..*None'):
+        alarms(HEALTHY, guards=Guards(alarms=["own_alarms:wrong"]))
+    with pytest.raises(ExternalError, match=r'"own_alarms:broken" failed: AttributeError.*line 4'):
+        alarms(HEALTHY, guards=Guards(alarms=["own_alarms:broken"]))
+    with pytest.raises(ConfigError, match=r'alarm "destinct".*"distinct".*copies.*repetition'):
+        alarms(HEALTHY, guards=Guards(alarms=["destinct"]))
+    with pytest.raises(ConfigError, match="a program cannot be one"):
+        alarms(HEALTHY, guards=Guards(alarms=["command:true"]))
+
+
+def test_counts_of_an_older_version_have_no_repetition() -> None:
+    guard = AlarmMonitor(ROUTES)
+    guard.add([(0, HEALTHY)])
+    state = guard.state()
+    for counts in state["window"]:
+        del counts["repetitive"]
+    resumed = AlarmMonitor(ROUTES, state)
+    resumed.add([(0, replace(HEALTHY, repetitive=50))])
+    resumed.window()
+    assert "25%" in str(resumed.alarms()[0])
 
 
 def test_every_hop_of_every_path_is_watched_by_itself() -> None:
@@ -92,44 +161,3 @@ def test_what_is_forgotten_raises_no_alarm() -> None:
     guard.forget([0])
     guard.window()
     assert [alarm.route for alarm in guard.alarms()] == [1]
-
-
-# -- the sieve -----------------------------------------------------------------------------------------------------
-
-
-def test_what_is_dropped_and_why() -> None:
-    before = Ragged.of([[5, 6, 7], [5, 6, 7], [5, 6, 7], [5, 6], [5] * 30, [5, 6, 7]])
-    said = Ragged.of([[8, 9], [], [5, 6, 7], [8] * 17, [8, 9], [8] * 20])
-    ended = np.array([True, True, True, True, True, False])
-    reasons = SyntheticTextFilter(longest=20)(before, said, ended, HOP)
-    assert {reason: np.flatnonzero(bad).tolist() for reason, bad in reasons.items()} == {
-        "empty": [1],
-        "runaway": [5],
-        "copy": [2],
-        "length": [3, 4, 5],
-    }
-
-
-def test_the_wrong_language_is_noticed() -> None:
-    samples = {"en": Ragged.of([[10, 11, 12, 13]] * 20), "fr": Ragged.of([[20, 21, 22, 13]] * 20)}
-    frequencies = LanguageFrequencies.learn(samples, 30)
-    said = Ragged.of([[20, 21, 22, 20], [10, 11, 12, 10], [10, 11], [13, 13, 13, 13]])
-    assert frequencies.foreign(said, "fr").tolist() == [False, True, False, False], "short and shared text is let by"
-    assert frequencies.foreign(said, "en").tolist() == [True, False, False, False]
-    assert not frequencies.foreign(said, "de").any(), "a language without text of its own is not judged"
-    assert frequencies.foreign(Ragged.of([]), "fr").tolist() == []
-    reasons = SyntheticTextFilter(50, frequencies)(Ragged.of([[1]] * 4), said, np.ones(4, dtype=np.bool_), HOP)
-    assert reasons["language"].tolist() == [False, True, False, False]
-
-
-def test_a_copy_is_noticed_between_two_vocabularies(tmp_path: Path) -> None:
-    texts = {"en": ["the cat sees the old dog ."] * 9, "fr": ["le chat voit le vieux chien ."] * 9}
-    vocab = Vocab.learn(tmp_path, texts, VocabConfig(size=320, sharing="language"), ["en", "fr"], 1, Form())
-    lines = ["the cat", "où 日本", "le chat", ""]
-    before = Ragged.of(vocab.encode(lines, "en"))
-    said = Ragged.of(vocab.encode(["the cat", "où 日本", "la chat", "le chat"], "fr"))
-    spelling = {language: vocab.spelling(language) for language in vocab.languages}
-    reasons = SyntheticTextFilter(50, spelling=spelling)(before, said, np.ones(4, dtype=np.bool_), HOP)
-    assert reasons["copy"].tolist() == [True, True, False, False]
-    same_ids = SyntheticTextFilter(50, spelling=spelling)(before, before, np.ones(4, dtype=np.bool_), HOP)
-    assert not same_ids["copy"][0], "the same ids are other words in another vocabulary"

@@ -35,7 +35,7 @@ REFUSED = {
     "unknown key": (
         "colour = 3\n" + ONE,
         ": unknown key 'colour'. Valid keys: name, languages, seed, data, vocab, model, train, stage, compare, "
-        "evaluate, imported.",
+        "guards, evaluate, imported.",
     ),
     "unknown key of a stage": (
         BASE + stage("vanilla", more="update = 3"),

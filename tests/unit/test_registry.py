@@ -132,17 +132,17 @@ def test_what_cannot_be_imported(
 # -- command:PROGRAM -------------------------------------------------------------------------------------------
 
 
-def numbers(reference: str, timeout: float = 20, environment: dict[str, str] | None = None) -> list[float]:
-    return Command.parse(reference).numbers(ROWS, timeout, environment)
+def numbers(reference: str, timeout: float = 20) -> list[float]:
+    return Command.parse(reference).numbers(ROWS, timeout, ("en", "fr"))
 
 
 def test_a_program_reads_rows_and_prints_a_number_for_each(tmp_path: Path) -> None:
     text = """import os, sys
 for line in sys.stdin:
-    print(len(line.rstrip("\\n").split("\\t")[1]) + int(os.environ["MORE"]))
+    print(len(line.rstrip("\\n").split("\\t")[1]) + 10 * (os.environ["LOOPMT_SOURCE"] == "en"))
 """
     found = program(tmp_path / "a program.py", text)
-    assert numbers(found.replace(" program", "\\ program"), environment={"MORE": "10"}) == [13, 13, 11]
+    assert numbers(found.replace(" program", "\\ program")) == [13, 13, 11]
     quoted = f'command:{sys.executable} -c "print(1); print(2.5); print(-3e-1)"'
     assert numbers(quoted) == [1, 2.5, -0.3]
     assert Command.parse("command:false").numbers([], 1) == [], "no rows, no run"

@@ -14,6 +14,7 @@ from loopmt.config.schema import (
     Compare,
     Data,
     Evaluate,
+    Guards,
     Imported,
     Model,
     Section,
@@ -37,6 +38,7 @@ class Experiment(Section):
     train: Train = Field(Train(), description="training")
     stages: list[Stage] = Field(alias="stage", min_length=1, description="the tree")
     compare: list[Compare] = Field([], description="which stage is measured against which control")
+    guards: Guards = Field(Guards(), description="checks of generated text")
     evaluate: Evaluate = Field(Evaluate(), description="metrics")
     imported: list[Imported] = Field([], description="pretrained translators, by direction")
 

@@ -18,7 +18,14 @@ from loopmt.errors import RunError
 
 Json = dict[str, Any]
 
-ADDED: dict[str, Any] = {}
+ADDED: dict[str, Any] = {
+    "guards.filters": ["empty", "runaway", "copy", "length", "language"],
+    "guards.ratio": 3.0,
+    "guards.slack": 10,
+    "guards.margin": 0.5,
+    "guards.fewest_subwords": 4,
+    "guards.repetition": 0.2,
+}
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 
 VERSION = 1 + len(ADDED)  # of the settings; a record without a version has version 1
@@ -51,7 +58,7 @@ class SettingChange:
         """The argument of `--set` that restores the old value; None where a single argument cannot."""
         section, _, key = self.key.partition(".")
         places = {"train": f"stage.{stage}.train.{key}", "stage": f"stage.{stage}.{key}", "seed": "seed"}
-        place = places.get(section, self.key if section == "model" else "")
+        place = places.get(section, self.key if section in ("model", "guards") else "")
         if not place or "[" in place or not isinstance(self.before, str | int | float):
             return None
         return f"{place}={self.before if isinstance(self.before, str) else json.dumps(self.before)}"

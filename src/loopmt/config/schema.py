@@ -319,6 +319,43 @@ class Stage(Section):
         return self.mix == "auto" or any(entry.generates for entry in self.entries())
 
 
+class Guards(Section):
+    """What is checked of generated text: filters drop rows, alarms notice that a generator collapses.
+
+    Entries of `filters` and `alarms` are registered names or `"module:function"`; a filter may also be
+    `"command:PROGRAM ARGS..."`. Settings of alarms may change at any time.
+    """
+
+    filters: list[str] = Field(
+        ["empty", "runaway", "copy", "length", "language"],
+        description="reasons to drop a row, in the order in which they are tried; there is also `repetition`",
+    )
+    ratio: float = Field(3.0, gt=0, description="`length`: a side longer than the other by this factor ...")
+    slack: int = Field(10, ge=0, description="... and by so many more subwords is dropped")
+    margin: float = Field(
+        0.5, ge=0, description="`language`: nats a subword by which another language must be likelier"
+    )
+    fewest_subwords: int = Field(4, ge=1, description="`language`: shorter outputs are not judged")
+    repetition: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="`repetition`: an output repeats itself whose share of repeated 4-grams is larger by this than "
+        "that of all but 1% of the real sentences of its language",
+    )
+    alarms: list[str] = Field(
+        ["copies", "dropped", "distinct", "repetition"], description="signs of a collapse; the first that fits is told"
+    )
+    most_copies: float = Field(0.2, ge=0, le=1, description="`copies`: share of outputs that equal their input")
+    most_dropped: float = Field(0.5, ge=0, le=1, description="`dropped`: share of outputs that filters drop")
+    fewest_distinct: float = Field(0.3, ge=0, description="`distinct`: distinct outputs for each distinct input")
+    most_repetitive: float = Field(
+        0.1, ge=0, le=1, description="`repetition`: share of outputs that repeat themselves, also on validation text"
+    )
+    fewest_rows: int = Field(64, ge=1, description="outputs of a hop that an alarm waits for")
+    timeout: float = Field(600.0, gt=0, description="seconds that a program may take for one hop of a round")
+
+
 class MetricEntry(Section):
     """One metric, with what differs from what is known of it."""
 

@@ -130,13 +130,10 @@ def _from_command(command: Command) -> Callable[[MetricInput], list[float]]:
     def function(texts: MetricInput) -> list[float]:
         sources = texts.sources or [""] * len(texts.hypotheses)
         rows = list(zip(sources, texts.hypotheses, texts.references, strict=True))
-        return command.numbers(rows, texts.timeout, _languages(texts.hop))
+        languages = (texts.hop.source, texts.hop.target) if texts.hop else None
+        return command.numbers(rows, texts.timeout, languages)
 
     return function
-
-
-def _languages(hop: Hop | None) -> dict[str, str]:
-    return {"LOOPMT_SOURCE": hop.source, "LOOPMT_TARGET": hop.target} if hop else {}
 
 
 METRICS: Registry[Metric] = Registry("metric", Metric, _from_command)

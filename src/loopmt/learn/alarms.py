@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from loopmt.config import Guards
+from loopmt.errors import ExternalError
 from loopmt.learn.routes import Route
+from loopmt.registry import Registry
 from loopmt.translate.walker import HopRecord
 
-_FEWEST = 64  # rows offered before a hop is judged
-_MOST_DROPPED = 0.5
-_MOST_COPIES = 0.2
-_FEWEST_DISTINCT = 0.3
+DEFAULT_GUARDS = Guards()
 
 
 @dataclass
@@ -30,6 +30,7 @@ class HopCounts:
     distinct_inputs: int = 0
     distinct: int = 0
     copies: int = 0
+    repetitive: int = 0
 
     def add(self, record: HopRecord | HopCounts) -> None:
         self.offered += record.offered
@@ -40,6 +41,58 @@ class HopCounts:
         self.distinct_inputs += record.distinct_inputs
         self.distinct += record.distinct
         self.copies += record.copies
+        self.repetitive += record.repetitive
+
+
+@dataclass(frozen=True)
+class AlarmRule:
+    """Says what is wrong with the counts of a hop; None if nothing is."""
+
+    name: str
+    function: Callable[[HopCounts, Guards], str | None]
+
+    def problem(self, counts: HopCounts, guards: Guards) -> str | None:
+        found = self.function(counts, guards)
+        if found is not None and not isinstance(found, str):
+            raise ExternalError(
+                f'alarm "{self.name}" returned {found!r:.80}. Return what is wrong as a string, or None if nothing is.'
+            )
+        return found
+
+
+ALARMS: Registry[AlarmRule] = Registry("alarm", AlarmRule)
+alarm = ALARMS.register
+
+
+@alarm("copies")
+def _copies(counts: HopCounts, guards: Guards) -> str | None:
+    share = counts.copies / counts.offered
+    return f"{share:.0%} of the outputs are copies of their input" if share > guards.most_copies else None
+
+
+@alarm("dropped")
+def _dropped(counts: HopCounts, guards: Guards) -> str | None:
+    share = sum(counts.dropped.values()) / counts.offered
+    if share <= guards.most_dropped:
+        return None
+    worst = max(counts.dropped, key=lambda reason: counts.dropped[reason])
+    return f"{share:.0%} of the outputs are dropped, most by the filter {worst}"
+
+
+@alarm("distinct")
+def _distinct(counts: HopCounts, guards: Guards) -> str | None:
+    share = counts.distinct / max(counts.distinct_inputs, 1)
+    return f"{share:.0%} as many distinct outputs as inputs" if share < guards.fewest_distinct else None
+
+
+@alarm("repetition")
+def _repetition(counts: HopCounts, guards: Guards) -> str | None:
+    return repetition_problem(counts.repetitive / counts.offered, guards)
+
+
+def repetition_problem(share: float, guards: Guards) -> str | None:
+    """Of generated text and of validation outputs."""
+    return f"{share:.0%} of the outputs repeat themselves" if share > guards.most_repetitive else None
 
 
 @dataclass(frozen=True)
@@ -59,7 +112,14 @@ class Alarm:
 class AlarmMonitor:
     """Adds up what hops report and raises alarms."""
 
-    def __init__(self, routes: Sequence[Route], state: Mapping[str, Sequence[dict[str, Any]]] | None = None) -> None:
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        state: Mapping[str, Sequence[dict[str, Any]]] | None = None,
+        guards: Guards = DEFAULT_GUARDS,
+    ) -> None:
+        self.guards = guards
+        self.rules = [ALARMS.find(name) for name in guards.alarms]
         self.routes = {route.number: route for route in routes}
         self.watches = _by_place((state or {}).get("window", ()))
         self.unjudged = _by_place((state or {}).get("unjudged", ()))  # closed windows with too few rows to judge
@@ -86,9 +146,14 @@ class AlarmMonitor:
 
     def alarms(self) -> list[Alarm]:
         """Alarms of the windows that were closed, each raised once."""
-        judged = [watch for watch in self.unjudged.values() if watch.offered >= _FEWEST]
-        self.unjudged = {key: watch for key, watch in self.unjudged.items() if watch.offered < _FEWEST}
-        return [Alarm(watch.route, watch.path, watch.hop, what) for watch in judged if (what := _problem(watch))]
+        fewest = self.guards.fewest_rows
+        judged = [watch for watch in self.unjudged.values() if watch.offered >= fewest]
+        self.unjudged = {key: watch for key, watch in self.unjudged.items() if watch.offered < fewest}
+        return [Alarm(watch.route, watch.path, watch.hop, what) for watch in judged if (what := self._problem(watch))]
+
+    def _problem(self, watch: HopCounts) -> str | None:
+        """The first sign of a collapse."""
+        return next((what for rule in self.rules if (what := rule.problem(watch, self.guards))), None)
 
     def forget(self, routes: Iterable[int]) -> None:
         gone = set(routes)
@@ -98,16 +163,3 @@ class AlarmMonitor:
 
 def _by_place(watches: Sequence[dict[str, Any]]) -> dict[tuple[int, int], HopCounts]:
     return {(watch["route"], watch["place"]): HopCounts(**watch) for watch in watches}
-
-
-def _problem(watch: HopCounts) -> str | None:
-    dropped = sum(watch.dropped.values()) / watch.offered
-    copies, distinct = watch.copies / watch.offered, watch.distinct / max(watch.distinct_inputs, 1)
-    if copies > _MOST_COPIES:
-        return f"{copies:.0%} of what it says copies its input"
-    if dropped > _MOST_DROPPED:
-        worst = max(watch.dropped, key=lambda reason: watch.dropped[reason])
-        return f"{dropped:.0%} of what it says is dropped, most for: {worst}"
-    if distinct < _FEWEST_DISTINCT:
-        return f"it says only {distinct:.0%} as many distinct sentences as it reads"
-    return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from loopmt.config import Generate, MixEntry, Train
+from loopmt.config import Generate, Guards, MixEntry, Train
 from loopmt.distributed import Processes
 from loopmt.learn.objectives import Objective
 from loopmt.path import Hop, LanguagePath
@@ -47,6 +47,7 @@ class StageSetup:
     objectives: Sequence[Objective] = ()
     updates: int | None = None  # the budget; None: until patience ends
     measure_every: int = 1  # rounds between two choices of the weights, where they are chosen by measuring
+    guards: Guards = field(default_factory=Guards)
 
     @property
     def largest_group(self) -> int:

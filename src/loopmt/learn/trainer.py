@@ -81,7 +81,8 @@ class Trainer:
         self.measure_every = setup.measure_every
         self.key = setup.key
         self.progress = TrainingState()
-        self.guard = AlarmMonitor(setup.routes)
+        self.guards = setup.guards
+        self.guard = AlarmMonitor(setup.routes, guards=setup.guards)
         self._window = LogWindow()
         self.saver = CheckpointWriter(folder, background=self.translators.device.type == "cuda")
 
@@ -357,7 +358,7 @@ class Trainer:
             if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.is_main):
                 getattr(self.learner.tally, name.removeprefix("tally.")).copy_(tensor)
         self._window = LogWindow.resumed(self.progress.window)
-        self.guard = AlarmMonitor(self.routes, self.progress.guards)
+        self.guard = AlarmMonitor(self.routes, self.progress.guards, self.guards)
 
     def _finish(self) -> bool:
         """The stage's result: the best checkpoint, or the average of the last if validation says it is better."""

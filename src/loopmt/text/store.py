@@ -129,6 +129,11 @@ class Store:
             raise DataError(f"{self.folder} has no monolingual {language}; it has: {self._names()}.")
         return self._side(language)
 
+    def any_side(self, language: str) -> Side | None:
+        """Text of a language: monolingual, or else the side of a pair; None where there is neither."""
+        names = [language, *(name for name in self._sides if name.endswith(f".{language}"))]
+        return next((self._side(name) for name in names if name in self._sides), None)
+
     def ends(self, start: str, end: str) -> tuple[Side, Side]:
         """The text at the two ends of a walk, row by row; where it comes home, the same on both."""
         return (self.mono(start), self.mono(start)) if start == end else self.bitext(start, end)

@@ -8,7 +8,6 @@ them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ import numpy as np
 from loopmt.config import Generate
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.ragged import Ragged
-from loopmt.translate.filters import SyntheticTextFilter
+from loopmt.translate.filters import NOTHING_FOUND, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import Floats, HopInput, Key, Mask, TranslationModel, Translations
 from loopmt.translate.sentences import Sentences
@@ -35,6 +34,7 @@ class HopRecord:
     distinct_inputs: int
     distinct: int
     copies: int
+    repetitive: int = 0
 
 
 @dataclass
@@ -176,25 +176,27 @@ def generated_tokens(rollouts: Sequence[Rollout]) -> int:
 
 
 def _record(rollout: Rollout, hop: Hop, text_filter: SyntheticTextFilter | None) -> None:
-    before = rollout.start.ids if len(rollout.trace) == 1 else rollout.trace[-2].best().sentences.ids
-    found = rollout.trace[-1].best()
-    generated, offered = found.sentences.ids, rollout.keep.copy()
-    reasons = text_filter(before, generated, found.ended, hop) if text_filter else {}
-    dropped: Counter[str] = Counter()
-    for reason, bad in reasons.items():
+    sources = rollout.start if len(rollout.trace) == 1 else rollout.trace[-2].best().sentences
+    found, offered = rollout.trace[-1].best(), rollout.keep.copy()
+    outputs = found.sentences
+    findings = text_filter(sources, outputs, found.ended, hop) if text_filter else NOTHING_FOUND
+    dropped: dict[str, int] = {}
+    for reason, bad in findings.reasons.items():
         dropped[reason] = int((rollout.keep & bad).sum())
         rollout.keep = rollout.keep & ~bad
-    lengths = generated.lengths
+    signs = {name: int((offered & mask).sum()) for name, mask in findings.signs.items()}
+    lengths = outputs.ids.lengths
     rollout.records.append(
         HopRecord(
             hop,
             int(offered.sum()),
-            dict(dropped),
+            dropped,
             int(lengths[offered].sum()),
             int(lengths[rollout.keep].sum()),
-            _distinct(before, offered),
-            _distinct(generated, offered),
-            dropped["copy"],
+            _distinct(sources.ids, offered),
+            _distinct(outputs.ids, offered),
+            dropped.get("copy", signs.get("copy", 0)),
+            signs.get("repetition", 0),
         )
     )
 

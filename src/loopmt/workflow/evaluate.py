@@ -22,8 +22,8 @@ from loopmt.run import Json, Run, write_json
 from loopmt.text.manifest import Manifest
 from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
+from loopmt.workflow.chosen_code import require_permission
 from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
-from loopmt.workflow.permission import require_permission
 from loopmt.workflow.scorecard import RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.stage_choice import choose_stage

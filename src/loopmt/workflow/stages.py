@@ -32,9 +32,10 @@ from loopmt.text.manifest import Manifest
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.translate.filters import LanguageFrequencies, SyntheticTextFilter
+from loopmt.translate.filters import FilterContext, LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, stored_size
 from loopmt.translate.protocol import TrainableModel, TranslationModel
+from loopmt.translate.repetition import RepetitionLimits
 from loopmt.translate.walker import Translators
 from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_networks
@@ -158,6 +159,7 @@ def setup_of(context: TrainingContext, stage: Stage, networks: NetworkStack) -> 
         objectives,
         stage.updates,
         stage.auto.measure_every,
+        context.experiment.guards,
     )
 
 
@@ -248,7 +250,18 @@ def _ends(path: LanguagePath) -> tuple[tuple[str, str], ...]:
 def text_filter_of(context: TrainingContext, train: Train) -> SyntheticTextFilter:
     vocab = context.vocab
     spelling = None if vocab.joint else {language: vocab.spelling(language) for language in vocab.languages}
-    return SyntheticTextFilter(train.max_length, frequencies_of(context), spelling)
+    guards, limits = context.experiment.guards, repetition_limits(context)
+    return SyntheticTextFilter(FilterContext(train.max_length, frequencies_of(context), spelling, limits, guards))
+
+
+def repetition_limits(context: TrainingContext) -> RepetitionLimits:
+    return RepetitionLimits(partial(_real_text, context.store), context.experiment.guards.repetition)
+
+
+def _real_text(store: Store, language: str) -> Ragged | None:
+    """A sample of the text of a language: monolingual, or else one side of its pairs."""
+    side = store.any_side(language)
+    return None if side is None else side.take(side.sample(_FREQUENCIES))
 
 
 def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:

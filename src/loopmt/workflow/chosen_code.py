@@ -1,0 +1,48 @@
+"""Functions that an experiment chooses by name: are the names known, and may what they refer to be run?
+
+Code that a run's own experiment.json names is run only if the user agrees: a run may come from somebody else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from loopmt.config import Experiment
+from loopmt.errors import RunError
+from loopmt.evaluation.metrics import METRICS
+from loopmt.external import is_external
+from loopmt.learn.alarms import ALARMS
+from loopmt.run import Run
+from loopmt.translate.filters import FILTERS
+
+ALLOW = "LOOPMT_ALLOW_CODE"
+
+
+def check_names(experiment: Experiment) -> None:
+    """Refuse unknown names before any work; nothing is imported or run."""
+    for entry in experiment.evaluate.entries():
+        METRICS.check(entry.use)
+    for name in experiment.guards.filters:
+        FILTERS.check(name)
+    for name in experiment.guards.alarms:
+        ALARMS.check(name)
+
+
+def import_guards(experiment: Experiment) -> None:
+    """Refuse filters and alarms that cannot be imported or run, before hours of other work."""
+    for name in experiment.guards.filters:
+        FILTERS.find(name)
+    for name in experiment.guards.alarms:
+        ALARMS.find(name)
+
+
+def require_permission(run: Run, names: Iterable[str]) -> None:
+    """Refuse to import or to run what the run's own experiment.json names. `train` is given a file, and may."""
+    external = [name for name in dict.fromkeys(names) if is_external(name)]
+    if external and os.environ.get(ALLOW) != "1":
+        quoted = " and ".join(f'"{name}"' for name in external)
+        raise RunError(
+            f"{run.folder / 'experiment.json'} names code outside of loopmt: {quoted}. It is not run unasked, because "
+            f"a run may come from somebody else. If you trust it, set {ALLOW}=1 in the environment."
+        )
