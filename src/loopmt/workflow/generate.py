@@ -29,7 +29,9 @@ from loopmt.translate.long_text import one_line
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
+from loopmt.workflow.chosen_code import require_permission
 from loopmt.workflow.models import result_of
+from loopmt.workflow.settings import FILTERING
 from loopmt.workflow.stage_choice import choose_stage
 from loopmt.workflow.stages import TrainingContext, text_filter_of
 
@@ -102,6 +104,7 @@ class GenerationJob:
                 f"Close it ({path}>{path.languages[0]}), or translate text with `loopmt translate`."
             )
         context = TrainingContext.open(Run.open(options.run), device, Processes())
+        require_permission(context.run, context.experiment.guards.filters)
         stage = choose_stage(context.run, context.experiment, options.stage)
         networks = result_of(context.run, context.experiment, stage, device)
         for hop in path.generating:
@@ -139,6 +142,7 @@ class GenerationJob:
             "rows": self.rows,
             "chunk": self.options.chunk,
             "seed": self.options.seed,
+            "guards": self.context.experiment.guards.model_dump(include=FILTERING, exclude_defaults=True) or None,
         }
 
     def set_up(self) -> None:

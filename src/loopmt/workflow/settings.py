@@ -12,7 +12,7 @@ from loopmt.run import Json, Run, StageFolder
 from loopmt.text.manifest import Manifest
 from loopmt.workflow.importing import import_digests
 
-_FILTERING = {"filters", "ratio", "slack", "margin", "fewest_subwords", "repetition"}  # of [guards]
+FILTERING = {"filters", "ratio", "slack", "margin", "fewest_subwords", "repetition"}  # of [guards]
 
 
 def stage_settings(experiment: Experiment, run: Run, fingerprint: str, stage: Stage) -> Json:
@@ -25,7 +25,7 @@ def stage_settings(experiment: Experiment, run: Run, fingerprint: str, stage: St
         "stage": stage.model_dump(mode="json", by_alias=True, exclude=elsewhere),
         "train": experiment.training(stage).model_dump(mode="json", exclude={"continued"}),
         "model": experiment.model.model_dump(mode="json"),
-        "guards": experiment.guards.model_dump(mode="json", include=_FILTERING) if stage.generates else None,
+        "guards": experiment.guards.model_dump(mode="json", include=FILTERING) if stage.generates else None,
         "languages": experiment.languages,
         "seed": experiment.seed,
         "data": fingerprint,
