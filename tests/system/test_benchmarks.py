@@ -142,7 +142,7 @@ def test_figures_become_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_hosts_time_is_divided_among_its_parts(tmp_path: Path) -> None:
     found = host.measure(PLAN, tmp_path)
     supervised, mixed = (found[f"six directions, {mix}"]["microseconds_per_update"] for mix in ("X>Y", "X>Y and X>Y>X"))
-    assert supervised["decoding"] == 0 < mixed["decoding"] and "sieve" in mixed
+    assert supervised["decoding"] == 0 < mixed["decoding"] and "filters" in mixed
     for parts in (supervised, mixed):
         own = [spent for part, spent in parts.items() if part not in ("host", "decoding")]
         assert sum(own) == pytest.approx(parts["host"], abs=1)

@@ -241,7 +241,8 @@ def alive(group: int) -> bool:
 
 
 def test_an_interrupt_ends_the_program(tmp_path: Path) -> None:
-    found = program(tmp_path / "slow.sh", f"echo $$ > {tmp_path / 'group'}\nsleep 60\n", shebang="#!/bin/sh\n")
+    text = f"sleep 0.3\necho $$ > {tmp_path / 'group'}\nsleep 60\n"
+    found = program(tmp_path / "slow.sh", text, shebang="#!/bin/sh\n")
 
     def interrupt() -> None:
         while not (tmp_path / "group").exists() or not (tmp_path / "group").read_text():

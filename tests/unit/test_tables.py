@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
+from helpers.paths import ROOT
 from loopmt.cli import app
 from loopmt.cli.score_tables import print_scorecard
 from loopmt.cli.tables import console, number_table, print_table
 
-PACKAGE = Path(__file__).parents[1] / "src" / "loopmt"
+PACKAGE = ROOT / "src" / "loopmt"
 
 
 def shown(table: Table, width: int, names: int = 1) -> list[str]:
