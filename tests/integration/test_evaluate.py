@@ -19,9 +19,10 @@ from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate
 from loopmt.workflow.kept_translations import folder_name
+from loopmt.workflow.measures import RunMeasures, StageMeasures
+from loopmt.workflow.measures import TestPath as OneTest
 from loopmt.workflow.report import write_report
-from loopmt.workflow.scorecard import RunMeasures, StageMeasures, over_seeds, scorecard
-from loopmt.workflow.scorecard import TestPath as OneTest
+from loopmt.workflow.scorecard import over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.show import overview
 from loopmt.workflow.translate import Translator, load

@@ -19,6 +19,11 @@ class BackendOption(StrEnum):
     loopmt = "loopmt"
 
 
+class Route(StrEnum):
+    given = "given"
+    auto = "auto"
+
+
 class Numbers(StrEnum):
     int8 = "int8"
     float32 = "float32"
@@ -83,6 +88,10 @@ MetricOption = Annotated[
 ]
 CometOption = Annotated[
     Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
+]
+RouteOption = Annotated[
+    Route,
+    typer.Option("--route", help="auto: direct or through another language, as `loopmt evaluate` found better."),
 ]
 NumbersOption = Annotated[Numbers, typer.Option("--type", help="How CTranslate2 stores numbers.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -12,6 +12,7 @@ from loopmt.errors import listed
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.progress import visible
+from loopmt.workflow.routes import told_routes
 from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
 
 
@@ -28,6 +29,9 @@ def print_scorecard(card: dict[str, Any]) -> None:
     print_table(out, _means(stages, metrics, len(card["seeds"])))
     if (pivots := _pivots(stages, first_metric(card))).row_count:
         print_table(out, pivots, names=2)
+    for name, stage in stages.items():
+        for line in told_routes(name, stage.get("routes", {}), first_metric(card)):
+            out.print(plain(line), highlight=False, soft_wrap=True)
     for comparison in card["comparisons"]:
         print_table(out, _comparison(comparison, metrics))
         for line in _conditions(comparison):

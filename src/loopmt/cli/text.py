@@ -19,6 +19,8 @@ from loopmt.cli.options import (
     MetricOption,
     Numbers,
     NumbersOption,
+    Route,
+    RouteOption,
     RunFolder,
     StageOption,
     complete_stage,
@@ -68,21 +70,27 @@ def translate(
         typer.Option("--backend", help="What decodes; ctranslate2: faster on a CPU, after some seconds of export."),
     ] = BackendOption.loopmt,
     kind: NumbersOption = Numbers.int8,
+    route: RouteOption = Route.given,
 ) -> None:
     """Translate text: exactly one line out for each line in.
 
     Quote the path: to a shell, > means something else. With --nbest N every line becomes up to N lines
-    of number, log-probability and text, separated by tabs.
+    of number, log-probability and text, separated by tabs. With --route auto a direction is translated directly or
+    through another language, whichever the last evaluation of the stage found better.
 
     Example: echo "The cat sleeps." | loopmt translate loopmt-demo "en>fr"
     """
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
     from loopmt.text.files import read_files, read_stream
+    from loopmt.workflow.route_choice import choose_route
     from loopmt.workflow.stage_choice import stage_line
     from loopmt.workflow.translate import checked_path, growing_chunks
 
     _check_decoding(context, sample, beam)
+    if route is Route.auto:
+        path = str(choose_route(run, stage, path))
+        typer.echo(visible(f"loopmt: route {path}"), err=True)
     beam = beam or 4
     how = Generate(
         how="sample" if sample else "beam" if beam > 1 else "greedy",
@@ -169,6 +177,9 @@ def evaluate(
             "--path", help='Also a way through other languages, "fr>en>es"; may be repeated.', callback=each_quoted
         ),
     ] = None,
+    direct_only: Annotated[
+        bool, typer.Option("--direct-only", help="Translate through no other language but by --path.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score every direction and stage of a run on all its test sets.
@@ -176,8 +187,9 @@ def evaluate(
     Writes RUN/scorecard.json and the translations, which a second call takes up again, and prints a table with
     the experiment's comparisons: paired bootstrap, joint over directions. Several runs of one experiment that
     differ in their seed are compared together. With --stage only these stages are translated and printed;
-    RUN/scorecard.json also has the others that were evaluated before with the same beam. A --path is scored beside
-    the direct translator of the same stage, and enters no mean.
+    RUN/scorecard.json also has the others that were evaluated before with the same beam. Where no bitext
+    teaches a direction, the ways through a language that has bitext with both are scored beside the direct translator
+    of the same stage, and so is every --path; they enter no mean. What is better, `translate --route auto` uses.
 
     Example: loopmt evaluate loopmt-demo --path "fr>en>es"
     """
@@ -188,7 +200,8 @@ def evaluate(
     from loopmt.workflow.evaluate import evaluate as run_evaluate
 
     pivots = [LanguagePath.parse(text) for text in dict.fromkeys(path or ())]
-    scorecard = run_evaluate(runs, EvaluateOptions(stage or (), beam, samples, comet, pivots, metric or ()), standard())
+    options = EvaluateOptions(stage or (), beam, samples, comet, pivots, metric or (), direct_only)
+    scorecard = run_evaluate(runs, options, standard())
     if as_json:
         typer.echo(json.dumps(scorecard, indent=1))
     else:

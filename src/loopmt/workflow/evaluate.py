@@ -24,7 +24,9 @@ from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.chosen_code import require_permission
 from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
-from loopmt.workflow.scorecard import RunMeasures, StageMeasures, TestPath, over_seeds, scorecard
+from loopmt.workflow.measures import RunMeasures, StageMeasures, TestPath
+from loopmt.workflow.routes import pivots_without_bitext
+from loopmt.workflow.scorecard import over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.stage_choice import choose_stage
 
@@ -43,6 +45,8 @@ class EvaluateOptions:
     """Ways from one language to another through others, decoded and scored beside the directions."""
     metrics: Sequence[str] = ()
     """Beside those of the experiment."""
+    direct_only: bool = False
+    """Else also the ways through a language that has bitext with both, where no bitext teaches a direction."""
 
 
 _DEFAULTS = EvaluateOptions()
@@ -112,7 +116,8 @@ class RunEvaluation:
         choose_stage(run, experiment, None)
         require_permission(run, [entry.use for entry in experiment.evaluate.entries()])
         _check_pivots(run, experiment, options.pivots)
-        pairs = list(_test_pairs(run, experiment, options.pivots))
+        unasked = [] if options.direct_only else pivots_without_bitext(experiment)
+        pairs = list(_test_pairs(run, experiment, list(dict.fromkeys([*options.pivots, *unasked]))))
         if not pairs:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
         return cls(run, experiment, pairs, Scorer.of(experiment, options.metrics, options.comet))

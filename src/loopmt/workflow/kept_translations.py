@@ -21,8 +21,8 @@ from urllib.parse import quote
 from loopmt.errors import DamagedError
 from loopmt.progress import Progress
 from loopmt.run import Run, read_json, write_text
+from loopmt.workflow.measures import TestPath
 from loopmt.workflow.models import check_unchanged
-from loopmt.workflow.scorecard import TestPath
 from loopmt.workflow.translate import Translator, load
 
 

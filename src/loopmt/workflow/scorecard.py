@@ -6,74 +6,49 @@ over directions, and over seeds where several runs of one experiment are judged 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
 from loopmt.config import Compare, Experiment, compared_directions, setting_differences, tuned
-from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
 from loopmt.evaluation.choice import first_metric
-from loopmt.evaluation.metric import Metric
-from loopmt.path import Hop, LanguagePath
+from loopmt.evaluation.metric import Metric, MetricFacts
+from loopmt.path import LanguagePath
 from loopmt.run import Json, result_bleu
 from loopmt.workflow.budgets import budget_of, unequal_tokens
+from loopmt.workflow.measures import (
+    BySeed,
+    Measures,
+    PairedTest,
+    RunMeasures,
+    StageMeasures,
+    TestPath,
+    differences,
+    over_direct,
+)
+from loopmt.workflow.routes import compared_routes
 
 _VERSION = 1
-Measures = dict[str, Statistics]  # by metric
 Key = TypeVar("Key")
-
-
-@dataclass(frozen=True)
-class TestPath:
-    """One way through the languages of a test set; tests of a group have the same rows."""
-
-    name: str
-    path: LanguagePath
-    group: str
-
-    @property
-    def ends(self) -> Hop:
-        return Hop(*self.path.ends)
-
-    @property
-    def direct(self) -> bool:
-        """Else it leads through other languages: a matter of its own, in no mean and in no comparison of stages."""
-        return len(self.path.hops) == 1
-
-
-@dataclass(frozen=True)
-class StageMeasures:
-    """What a stage's translations are worth, and what it took to train it."""
-
-    tests: dict[TestPath, Measures]
-    digest: str
-    state: Json
-
-
-@dataclass(frozen=True)
-class RunMeasures:
-    seed: int
-    stages: dict[str, StageMeasures]
-
-    def only(self, names: Collection[str]) -> RunMeasures:
-        return RunMeasures(self.seed, {name: stage for name, stage in self.stages.items() if name in names})
 
 
 def scorecard(
     experiment: Experiment, measures: RunMeasures, beam: int, samples: int, metrics: Sequence[Metric] = ()
 ) -> Json:
     """One run. Without `metrics`, those that were measured are registered ones."""
+    described = {"metrics": [asdict(one.facts) for one in metrics]} if metrics else {}
+    first = first_metric({**described, "signatures": _signatures(measures)})
     return {
         "version": _VERSION,
         "experiment": experiment.name,
         "languages": experiment.languages,
         "seeds": [measures.seed],
         "beam": beam,
-        "stages": {name: _stage(stage, measures.seed, samples) for name, stage in measures.stages.items()},
+        "stages": {name: _stage(stage, measures.seed, first, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
         "waiting": _waiting(experiment, [measures]),
-        **({"metrics": [asdict(one.facts) for one in metrics]} if metrics else {}),
+        **described,
         "signatures": _signatures(measures),
     }
 
@@ -91,7 +66,7 @@ def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Seque
     }
 
 
-def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
+def _stage(stage: StageMeasures, seed: int, first: MetricFacts, samples: int) -> Json:
     names = dict.fromkeys(test.name for test in stage.tests)
     state = stage.state
     return {
@@ -102,6 +77,7 @@ def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
         "spent": state["spent"],
         "sets": {name: _set(stage, name, seed, samples) for name in names},
         "mean": _mean([_scores(measures) for test, measures in stage.tests.items() if test.direct]),
+        "routes": compared_routes({seed: stage.tests}, first, samples),
     }
 
 
@@ -117,17 +93,9 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
     return {**found, "pivots": pivots} if pivots else found
 
 
-def _over_direct(pivot: TestPath, by_seed: Mapping[int, Mapping[TestPath, Measures]], samples: int) -> Json:
-    """A way through other languages set against the direct translator of the same stage, if it has one."""
-    paired = [paired_test for seed, tests in by_seed.items() if (paired_test := _with_direct(pivot, seed, tests))]
-    return {"over_direct": _differences(paired, samples)} if paired else {}
-
-
-def _with_direct(pivot: TestPath, seed: int, tests: Mapping[TestPath, Measures]) -> PairedTest | None:
-    """Found by name and path: built-in languages draw other rows for every seed, so the groups differ between seeds."""
-    by_path = {test.path: test for test in tests if test.name == pivot.name}
-    way, direct = by_path[pivot.path], by_path.get(LanguagePath(pivot.path.ends))
-    return PairedTest(way, seed, tests[way], tests[direct]) if direct else None
+def _over_direct(pivot: TestPath, by_seed: BySeed, samples: int) -> Json:
+    paired = over_direct([pivot], by_seed)
+    return {"over_direct": differences(paired, samples)} if paired else {}
 
 
 def _counted(measures: Measures) -> dict[str, float]:
@@ -164,6 +132,7 @@ def _stage_over_seeds(name: str, runs: Sequence[RunMeasures], cards: Sequence[Js
         "sets": sets,
         "mean": _mean([stage["mean"] for stage in stages]),
         "deviation": {metric: stdev(stage["mean"][metric] for stage in stages) for metric in stages[0]["mean"]},
+        "routes": compared_routes(by_seed, first_metric(cards[0]), samples),
     }
 
 
@@ -242,46 +211,26 @@ def _measured(runs: Sequence[RunMeasures]) -> set[str]:
 def _comparison(
     experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures], paired: Sequence[PairedTest], samples: int
 ) -> Json:
-    names = dict.fromkeys(paired_test.test.name for paired_test in paired)
-    paths = dict.fromkeys(paired_test.test.path for paired_test in paired)
-
-    def differences(chosen: Iterable[PairedTest]) -> Json:
-        return _differences(list(chosen), samples)
-
+    names = dict.fromkeys(one.test.name for one in paired)
     return {
         "of": compare.of,
         "against": compare.against,
         "tuned": tuned(experiment, compare),
         **_conditions(experiment, compare, runs),
-        "joint": differences(paired),
-        "sets": {
-            name: {
-                "joint": differences(paired_test for paired_test in paired if paired_test.test.name == name),
-                "directions": {
-                    str(path): differences(found)
-                    for path in paths
-                    if (
-                        found := [
-                            paired_test
-                            for paired_test in paired
-                            if (paired_test.test.name, paired_test.test.path) == (name, path)
-                        ]
-                    )
-                },
-            }
-            for name in names
-        },
+        "joint": differences(paired, samples),
+        "sets": {name: _compared_set([one for one in paired if one.test.name == name], samples) for name in names},
     }
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """A stage and its control on one test, with one seed; or a way through other languages and the direct one."""
-
-    test: TestPath
-    seed: int
-    of: Measures
-    against: Measures
+def _compared_set(paired: Sequence[PairedTest], samples: int) -> Json:
+    """Of one test set: all directions together, and each."""
+    by_path: dict[LanguagePath, list[PairedTest]] = {}
+    for one in paired:
+        by_path.setdefault(one.test.path, []).append(one)
+    return {
+        "joint": differences(paired, samples),
+        "directions": {str(path): differences(found, samples) for path, found in by_path.items()},
+    }
 
 
 def _conditions(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> Json:
@@ -309,21 +258,3 @@ def _duels(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]
         for test in of
         if test.direct and test in against and test.ends in compared
     ]
-
-
-def _differences(paired: Sequence[PairedTest], samples: int) -> Json:
-    """By metric: the mean difference over the duels, its interval, and what each side scores."""
-    found = {}
-    for metric in paired[0].of:
-        systems, controls = (
-            [paired_test.of[metric] for paired_test in paired],
-            [paired_test.against[metric] for paired_test in paired],
-        )
-        groups, seeds = [paired_test.test.group for paired_test in paired], [paired_test.seed for paired_test in paired]
-        interval = bootstrap_difference(systems, controls, samples=samples, groups=groups, seeds=seeds)
-        found[metric] = {"of": _average(systems), "against": _average(controls), **asdict(interval)}
-    return found
-
-
-def _average(measures: Sequence[Statistics]) -> float:
-    return fmean(statistics.score() for statistics in measures)

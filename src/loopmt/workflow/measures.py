@@ -1,0 +1,97 @@
+"""What was measured of stages on test sets, and how two sides are compared on the same sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
+from loopmt.path import Hop, LanguagePath
+from loopmt.run import Json
+
+Measures = dict[str, Statistics]  # by metric
+BySeed = Mapping[int, Mapping["TestPath", Measures]]
+
+
+@dataclass(frozen=True)
+class TestPath:
+    """One way through the languages of a test set; tests of a group have the same rows."""
+
+    name: str
+    path: LanguagePath
+    group: str
+
+    @property
+    def ends(self) -> Hop:
+        return Hop(*self.path.ends)
+
+    @property
+    def direct(self) -> bool:
+        """Else it leads through other languages: a matter of its own, in no mean and in no comparison of stages."""
+        return len(self.path.hops) == 1
+
+
+@dataclass(frozen=True)
+class StageMeasures:
+    """What a stage's translations are worth, and what it took to train it."""
+
+    tests: dict[TestPath, Measures]
+    digest: str
+    state: Json
+
+
+@dataclass(frozen=True)
+class RunMeasures:
+    seed: int
+    stages: dict[str, StageMeasures]
+
+    def only(self, names: Collection[str]) -> RunMeasures:
+        return RunMeasures(self.seed, {name: stage for name, stage in self.stages.items() if name in names})
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A stage and its control on one test, with one seed; or a way through other languages and the direct one."""
+
+    test: TestPath
+    seed: int
+    of: Measures
+    against: Measures
+
+
+def over_direct(pivots: Sequence[TestPath], by_seed: BySeed) -> list[PairedTest]:
+    """Ways through other languages set against the direct translator of the same stage, where it has one.
+
+    Found by name and path: built-in languages draw other rows for every seed, so the groups differ between seeds.
+    """
+    return [
+        paired_test
+        for seed, tests in by_seed.items()
+        for pivot in pivots
+        if (paired_test := _with_direct(pivot, seed, tests))
+    ]
+
+
+def _with_direct(pivot: TestPath, seed: int, tests: Mapping[TestPath, Measures]) -> PairedTest | None:
+    by_path = {test.path: test for test in tests if test.name == pivot.name}
+    way, direct = by_path.get(pivot.path), by_path.get(LanguagePath(pivot.path.ends))
+    return PairedTest(way, seed, tests[way], tests[direct]) if way and direct else None
+
+
+def differences(paired: Sequence[PairedTest], samples: int) -> Json:
+    """By metric: the mean difference over the duels, its interval, and what each side scores."""
+    found = {}
+    for metric in paired[0].of:
+        systems, controls = (
+            [paired_test.of[metric] for paired_test in paired],
+            [paired_test.against[metric] for paired_test in paired],
+        )
+        groups, seeds = [paired_test.test.group for paired_test in paired], [paired_test.seed for paired_test in paired]
+        interval = bootstrap_difference(systems, controls, samples=samples, groups=groups, seeds=seeds)
+        found[metric] = {"of": average(systems), "against": average(controls), **asdict(interval)}
+    return found
+
+
+def average(measures: Sequence[Statistics]) -> float:
+    return fmean(statistics.score() for statistics in measures)
