@@ -52,7 +52,10 @@ def test_its_scorecard_is_taken_up(cli: Cli, legacy: Path) -> None:
     done = cli("evaluate", legacy / "run")
     assert (done.code, scores(legacy / "run")) == (0, RECORDED["bleu"]), done.err
     after = contents(legacy / "run" / "stages")
-    assert {name: found for name, found in after.items() if name in before} == before, "nothing is translated again"
+    judged = {name for name in before if name.endswith("scores.json")}  # they say more than they did
+    assert {name: after[name] for name in before.keys() - judged} == {
+        name: before[name] for name in before.keys() - judged
+    }, "nothing is translated again"
 
 
 def test_it_is_evaluated_anew(cli: Cli, legacy: Path) -> None:
