@@ -11,6 +11,7 @@ import pytest
 from helpers.commands import Cli
 from helpers.kept import replace_translations
 from loopmt import load
+from loopmt.errors import PathError, RunError
 from loopmt.evaluation.bootstrap import mean_statistics
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.files.checksums import read_checked
@@ -20,6 +21,7 @@ from loopmt.run import Json, Run, read_json, write_json
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.measures import TestPath as OneTest
 from loopmt.workflow.routes import compared_routes, told_routes
+from loopmt.workflow.serve import LoadedEngine, ServeOptions, load_engine
 
 QUICK = EvaluateOptions(beam=1, samples=50)
 TEXTS = "Le chat petit voit souvent le chien rouge.\n"
@@ -157,6 +159,26 @@ def test_without_an_evaluation_there_is_no_better_route(star: Path, copied: Path
     shutil.copytree(copied / "stages/vanilla/result", copied / "stages/dual/result")
     again = cli("translate", copied, "fr>es", "--route", "auto", stdin=TEXTS)
     assert again.code == 2 and "as it is now" in again.err, "that was another dual"
+
+
+def engine_of(run: Path, place: Path, stage: str) -> LoadedEngine:
+    return load_engine(ServeOptions(run, stage, backend="loopmt", route="auto"), place, Silent())
+
+
+def test_the_server_takes_the_better_route(copied: Path, tmp_path: Path) -> None:
+    """A longer path is one that somebody has chosen already."""
+    dual, vanilla = (engine_of(copied, tmp_path, stage) for stage in ("dual", "vanilla"))
+    asked = ("fr>es", "es>fr", "fr>en", "en>fr>es")
+    assert [str(dual.walk(path)) for path in asked] == ["fr>en>es", "es>fr", "fr>en", "en>fr>es"]
+    assert str(vanilla.walk("fr>es")) == "fr>en>es", "which it cannot translate directly"
+    assert dual.routes and dual.routes.lines() == ["route fr>en>es for fr>es"]
+    with pytest.raises(PathError, match="no language 'de'"):
+        dual.walk("en>de")
+
+
+def test_the_server_needs_an_evaluation_for_that(star: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="loopmt evaluate"):
+        engine_of(star, tmp_path, "dual")
 
 
 def test_a_direction_that_was_not_evaluated(copied: Path, cli: Cli) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import BackendOption, Numbers, NumbersOption, RunFolder, StageOption
+from loopmt.cli.options import BackendOption, Numbers, NumbersOption, Route, RouteOption, RunFolder, StageOption
 
 
 def serve(
@@ -65,6 +65,7 @@ def serve(
             "--trust-proxy", help="Address or network of a proxy whose X-Forwarded-For is believed; repeat for more."
         ),
     ] = None,
+    route: RouteOption = Route.given,
 ) -> None:
     """Serve a run's translators: a page to translate and to watch training, and POST /translate.
 
@@ -102,6 +103,7 @@ def serve(
         token,
         token_file,
         proxies or (),
+        route.value,
     )
     if not run_serve(options, standard()):
         _leave()

@@ -27,6 +27,7 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.models import for_text, result_of, text_limits
+from loopmt.workflow.route_choice import RecordedRoutes, recorded_routes
 from loopmt.workflow.samples import Samples
 from loopmt.workflow.stage_choice import choose_stage, told_stage
 from loopmt.workflow.translate import Candidate, Translator, checked_path, text_translator
@@ -52,6 +53,7 @@ class ServeOptions:
     token: str | None = None
     token_file: Path | None = None
     proxies: Sequence[str] = ()  # addresses whose X-Forwarded-For is believed
+    route: Literal["given", "auto"] = "given"  # auto: directions go the way that an evaluation found better
 
 
 def serve(options: ServeOptions, progress: Progress) -> bool:
@@ -85,6 +87,8 @@ def serve(options: ServeOptions, progress: Progress) -> bool:
         what = "no stage is finished yet: watch it"
         if engine:
             what = f"{told_stage(folder, experiment, engine.stage, options.stage)}, decoded by {engine.backend}"
+        for line in engine.routes.lines() if engine and engine.routes else ():
+            progress.say(line)
         for warning in access.warnings():
             progress.say(f"warning: {warning}")
         progress.say(f"{options.run} ({what}) at {address(listening)} - stop with Ctrl-C")
@@ -114,12 +118,17 @@ class LoadedEngine:
     stage: str
     backend: str
     beam: int
+    routes: RecordedRoutes | None = None
 
     @property
     def hops(self) -> list[Hop]:
         return [Hop(*direction.split(">")) for direction in self.translator.directions]
 
     def walk(self, path: str) -> LanguagePath:
+        """The path as it is asked for; a direction by its better route, where that is wanted."""
+        walk = LanguagePath.parse(path)
+        if self.routes is not None and len(walk.hops) == 1:
+            path = str(self.routes.route(walk.hops[0]))
         return checked_path(self.translator, path)
 
     def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
@@ -141,6 +150,7 @@ def load_engine(options: ServeOptions, place: Path, progress: Progress) -> Loade
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
     device = device_of_this_process()
+    routes = recorded_routes(run, experiment, stage.name) if options.route == "auto" else None
     if _export_wanted(options.backend, device):
         try:
             check_installed()
@@ -149,13 +159,13 @@ def load_engine(options: ServeOptions, place: Path, progress: Progress) -> Loade
             export(options.run, ExportOptions("ct2", exported, stage.name, options.kind, _CHECKED), progress)
             vocab = Vocab.load(run.folder / "vocab")
             fast = exported_translator(experiment, stage, vocab, exported, options.kind)
-            return LoadedEngine(fast, stage.name, f"CTranslate2 {options.kind}", options.beam)
+            return LoadedEngine(fast, stage.name, f"CTranslate2 {options.kind}", options.beam, routes)
         except LoopmtError as error:
             if options.backend == "ctranslate2":
                 raise
             progress.say(f"decoding without CTranslate2: {error}")
     own = text_translator(result_of(run, experiment, stage, device), experiment.training(stage).max_length)
-    return LoadedEngine(own, stage.name, f"loopmt on {device.type}", options.beam)
+    return LoadedEngine(own, stage.name, f"loopmt on {device.type}", options.beam, routes)
 
 
 def _export_wanted(backend: Backend, device: torch.device) -> bool:
