@@ -6,14 +6,21 @@ import asyncio
 from collections.abc import Sequence
 from statistics import fmean
 
+import numpy as np
+
+from loopmt.config import Generate
 from loopmt.path import Hop, LanguagePath, ways
 from loopmt.serve import messages
-from loopmt.serve.batching import Batcher, ServedHypothesis
+from loopmt.serve.batching import Batcher
 from loopmt.serve.limits import RefusedError
 from loopmt.serve.threads import WorkerThread
 from loopmt.serve.word_diff import differences, similarity, words
+from loopmt.translate.protocol import Translations
+from loopmt.translate.sentences import Sentences
+from loopmt.translate.walker import HopRequest, Rollout, Walker
 
 Walk = tuple[str, ...]
+_AS_SERVED = Generate(how="beam")  # the engine knows its beam
 
 
 class RoundTripPlan:
@@ -46,10 +53,15 @@ class RoundTrips:
         self.texts = texts
         self.plan = plan
         self._batcher = batcher
-        self._nbest = nbest
         self._client = client
         self._longest = longest  # characters of a text that is translated further
-        self._reached: dict[Walk, asyncio.Task[list[Sequence[ServedHypothesis]]]] = {}
+        self._start = Sentences(None, plan.path.languages[0], texts=texts)
+        walks = dict.fromkeys((plan.path.languages, *plan.loops, *plan.ways))
+        self._rollouts = [self._rollout(walk, nbest if walk == plan.path.languages else 1) for walk in walks]
+        self._candidates: dict[Walk, list[list[tuple[str, float]]]] = {}  # text and score, by the languages so far
+
+    def _rollout(self, walk: Walk, n: int) -> Rollout:
+        return Rollout.to_the_end(LanguagePath(walk), _AS_SERVED, self._start, n)
 
     async def answer(self, thread: WorkerThread) -> bytes:
         """The answer as JSON. The thread compares words, one text at a time: others may have theirs in between."""
@@ -62,46 +74,50 @@ class RoundTrips:
         return await thread.submit(lambda: answer.model_dump_json().encode())
 
     async def _translate(self) -> None:
-        plan = self.plan
-        async with asyncio.TaskGroup() as group:
-            for walk in (plan.path.languages, *plan.loops, *plan.ways):
-                self._start(walk, group)
+        """Take all walks hop by hop; what they have in common is translated once."""
+        walker = Walker(self._rollouts)
+        while requests := walker.next():
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(self._ask(request)) for request in requests]
+            for rollout, _ in walker.arrive([task.result() for task in asked]):
+                so_far = rollout.path.languages[: len(rollout.trace) + 1]
+                if so_far not in self._candidates:
+                    self._candidates[so_far] = list(rollout.trace[-1].by_source())
 
-    def _start(self, walk: Walk, group: asyncio.TaskGroup) -> None:
-        for length in range(2, len(walk) + 1):
-            if walk[:length] not in self._reached:
-                self._reached[walk[:length]] = group.create_task(self._reach(walk[:length]))
+    async def _ask(self, request: HopRequest) -> Translations:
+        hop, sources = request.input.hop, request.input.sources
+        if sources is not self._start:
+            self._check_length(sources.texts, hop)
+        found = await self._batcher.say(sources.texts, hop, request.n, self._client)
+        texts = [one.text for candidates in found for one in candidates]
+        scores = np.array([one.score for candidates in found for one in candidates], dtype=np.float64)
+        counts = np.array([len(candidates) for candidates in found], dtype=np.int64)
+        sentences = Sentences(None, hop.target, texts=texts)
+        return Translations(sentences, scores, np.ones(len(texts), dtype=np.bool_), counts)
 
-    async def _reach(self, walk: Walk) -> list[Sequence[ServedHypothesis]]:
-        """What is said at the end of a walk. Only the path itself is told in several candidates."""
-        before = self.texts
-        if len(walk) > 2:
-            before = [said[0].text for said in await self._reached[walk[:-1]]]
-            self._check_length(before, walk)
-        n = self._nbest if walk == self.plan.path.languages else 1
-        return await self._batcher.say(before, Hop(*walk[-2:]), n, self._client)
-
-    def _check_length(self, texts: Sequence[str], walk: Walk) -> None:
+    def _check_length(self, texts: Sequence[str], hop: Hop) -> None:
         """A network that repeats itself says more with every hop."""
         longest = max(map(len, texts))
         if longest > self._longest:
             raise RefusedError(
                 413,
-                f"the translation into {walk[-2]} has {longest:,} characters; at most {self._longest:,} are translated "
-                "further. Send a shorter text or a shorter path.",
+                f"the translation into {hop.source} has {longest:,} characters; at most {self._longest:,} are "
+                "translated further. Send a shorter text or a shorter path.",
             )
 
-    def _said(self, walk: Walk, row: int) -> Sequence[ServedHypothesis]:
-        return self._reached[walk].result()[row]
+    def _found(self, walk: Walk, row: int) -> list[tuple[str, float]]:
+        """Candidates of a text at the end of a walk, or of its first hops."""
+        return self._candidates[walk][row]
 
     def _steps(self, walk: Walk, row: int) -> list[messages.StepMessage]:
         lengths = range(2, len(walk) + 1)
-        return [messages.StepMessage(language=walk[n - 1], text=self._said(walk[:n], row)[0].text) for n in lengths]
+        return [messages.StepMessage(language=walk[n - 1], text=self._found(walk[:n], row)[0][0]) for n in lengths]
 
     def _translation(self, row: int) -> messages.TranslationMessage:
         path = self.plan.path.languages
-        so_far = sum(self._said(path[:length], row)[0].score for length in range(2, len(path)))
-        found = [messages.CandidateMessage(text=one.text, score=so_far + one.score) for one in self._said(path, row)]
+        so_far = sum(self._found(path[:length], row)[0][1] for length in range(2, len(path)))
+        candidates = self._found(path, row)
+        found = [messages.CandidateMessage(text=text, score=so_far + score) for text, score in candidates]
         best = found[0]
         told = messages.TranslationMessage(text=best.text, score=best.score, steps=self._steps(path, row), nbest=found)
         if self.plan.loops or self.plan.ways:

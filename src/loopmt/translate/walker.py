@@ -44,6 +44,7 @@ class Rollout:
     path: LanguagePath
     settings: Sequence[Generate]  # one for each hop that generates
     start: Sentences
+    n: int = 1  # hypotheses of the last hop; those before it go on with the best
     keep: Mask = field(init=False)
     scores: Floats = field(init=False)  # log-probability of all that was generated, the best of each hop
     trace: list[Translations] = field(init=False, default_factory=list)  # after each hop
@@ -54,9 +55,9 @@ class Rollout:
         self.scores = np.zeros(len(self.start))
 
     @classmethod
-    def to_the_end(cls, path: LanguagePath, how: Generate, start: Sentences) -> Rollout:
+    def to_the_end(cls, path: LanguagePath, how: Generate, start: Sentences, n: int = 1) -> Rollout:
         """A rollout that generates on every hop, where training learns the last one."""
-        return cls(path, [how] * len(path.hops), start)
+        return cls(path, [how] * len(path.hops), start, n)
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -89,9 +90,8 @@ class HopRequest:
 class Walker:
     """Takes rollouts to their last hop: `next` says what is to be translated, `arrive` takes it."""
 
-    def __init__(self, rollouts: Sequence[Rollout], n: int = 1) -> None:
+    def __init__(self, rollouts: Sequence[Rollout]) -> None:
         self._rollouts = rollouts
-        self._n = n  # hypotheses of the last hop; those before it go on with the best
         self._taken = 0
         self._sharing: list[list[Rollout]] = []
 
@@ -100,9 +100,9 @@ class Walker:
         shared: dict[Key, list[Rollout]] = {}
         for rollout in self._rollouts:
             if self._taken < len(rollout.hops):
-                shared.setdefault((*rollout.prefix(self._taken + 1), self._wanted(rollout)), []).append(rollout)
+                shared.setdefault(rollout.prefix(self._taken + 1), []).append(rollout)
         self._sharing = list(shared.values())
-        return [self._request(rollouts[0]) for rollouts in self._sharing]
+        return [self._request(rollouts) for rollouts in self._sharing]
 
     def arrive(self, found: Sequence[Translations]) -> Iterator[tuple[Rollout, Hop]]:
         """Take the translations of what `next` asked for, in its order; each rollout with the hop that it took."""
@@ -112,12 +112,11 @@ class Walker:
                 rollout.arrive(translations)
                 yield rollout, rollout.hops[number]
 
-    def _wanted(self, rollout: Rollout) -> int:
-        return self._n if self._taken == len(rollout.hops) - 1 else 1
-
-    def _request(self, rollout: Rollout) -> HopRequest:
-        hop, how = rollout.hops[self._taken], rollout.settings[self._taken]
-        return HopRequest(HopInput(hop, rollout.text), how, self._wanted(rollout))
+    def _request(self, rollouts: Sequence[Rollout]) -> HopRequest:
+        """One for all that share the hop: as many hypotheses as the one needs that ends here."""
+        first, last = rollouts[0], self._taken + 1
+        n = max(rollout.n if last == len(rollout.hops) else 1 for rollout in rollouts)
+        return HopRequest(HopInput(first.hops[self._taken], first.text), first.settings[self._taken], n)
 
 
 @dataclass(frozen=True)
@@ -149,11 +148,10 @@ def generate_along(
     rollouts: Sequence[Rollout],
     limits: DecodeLimits,
     key: Key,
-    n: int = 1,
     observe: Callable[[Rollout, Hop], None] = lambda rollout, hop: None,
 ) -> None:
     """Take every rollout to its last hop that generates; `observe` sees each one after each of its hops."""
-    walker = Walker(rollouts, n)
+    walker = Walker(rollouts)
     number = 0
     while requests := walker.next():
         for rollout, hop in walker.arrive(translators.answer(requests, limits, (*key, number))):

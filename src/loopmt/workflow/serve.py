@@ -24,13 +24,17 @@ from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.serve.limits import RequestLimits
 from loopmt.text.vocab import Vocab
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import all_hops
+from loopmt.translate.protocol import HopInput, TranslationModel
+from loopmt.translate.sentences import Sentences
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.models import for_text, result_of, text_limits
 from loopmt.workflow.route_choice import RecordedRoutes, recorded_routes
 from loopmt.workflow.samples import Samples
 from loopmt.workflow.stage_choice import choose_stage, told_stage
-from loopmt.workflow.translate import Candidate, Translator, checked_path, text_translator
+from loopmt.workflow.translate import Candidate, Translator, checked_path, search
 
 Backend = Literal["auto", "ctranslate2", "loopmt"]
 _CHECKED = 20  # sentences a direction that CTranslate2 must say as we do, before it rounds
@@ -112,17 +116,23 @@ def _check_extra() -> None:
 
 @dataclass(frozen=True)
 class LoadedEngine:
-    """A translator as the server asks it: hop by hop."""
+    """The models of a stage as the server asks them: hop by hop."""
 
-    translator: Translator
+    model: TranslationModel
+    languages: list[str]
+    limits: DecodeLimits
     stage: str
     backend: str
     beam: int
     routes: RecordedRoutes | None = None
 
     @property
-    def hops(self) -> list[Hop]:
-        return [Hop(*direction.split(">")) for direction in self.translator.directions]
+    def hops(self) -> Sequence[Hop]:
+        return self.model.hops
+
+    @property
+    def translator(self) -> Translator:
+        return Translator(self.model, self.languages, self.limits)
 
     def walk(self, path: str) -> LanguagePath:
         """The path as it is asked for; a direction by its better route, where that is wanted."""
@@ -132,16 +142,18 @@ class LoadedEngine:
         return checked_path(self.translator, path)
 
     def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
-        return self.translator.nbest(texts, str(hop), n, max(self.beam, n))
+        sources = HopInput(hop, Sentences(None, hop.source, texts=texts))
+        (found,) = self.model.generate([sources], search(max(self.beam, n)), self.limits, ("serve",), n)
+        return [[Candidate(text, score) for text, score in candidates] for candidates in found.by_source()]
 
 
-def exported_translator(experiment: Experiment, stage: Stage, vocab: Vocab, exported: Path, kind: Type) -> Translator:
-    """The translators of a stage, decoded by CTranslate2 from the folder where they were exported to."""
+def exported_model(experiment: Experiment, stage: Stage, vocab: Vocab, exported: Path, kind: Type) -> LongTextModel:
+    """The networks of a stage, decoded by CTranslate2 from the folder where they were exported to."""
     shared = experiment.model.sharing == "all"
     hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     folders = {hop: exported / ("all" if shared else f"{hop.source}-{hop.target}") for hop in hops}
-    model, longest = CTranslate2Model(folders, vocab, shared, kind), experiment.training(stage).max_length
-    return Translator(for_text(model, vocab, longest), vocab.languages, text_limits(model.device, longest))
+    model = CTranslate2Model(folders, vocab, shared, kind)
+    return for_text(model, vocab, experiment.training(stage).max_length)
 
 
 def load_engine(options: ServeOptions, place: Path, progress: Progress) -> LoadedEngine:
@@ -149,23 +161,28 @@ def load_engine(options: ServeOptions, place: Path, progress: Progress) -> Loade
     run = Run.open(options.run)
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
-    device = device_of_this_process()
+    vocab, device = Vocab.load(run.folder / "vocab"), device_of_this_process()
+    longest = experiment.training(stage).max_length
     routes = recorded_routes(run, experiment, stage.name) if options.route == "auto" else None
+
+    def engine(model: TranslationModel, backend: str) -> LoadedEngine:
+        limits = text_limits(model.device, longest)
+        return LoadedEngine(model, vocab.languages, limits, stage.name, backend, options.beam, routes)
+
     if _export_wanted(options.backend, device):
         try:
             check_installed()
             exported = place / stage.name
             shutil.rmtree(exported, ignore_errors=True)  # of a try before this one, which came to nothing
             export(options.run, ExportOptions("ct2", exported, stage.name, options.kind, _CHECKED), progress)
-            vocab = Vocab.load(run.folder / "vocab")
-            fast = exported_translator(experiment, stage, vocab, exported, options.kind)
-            return LoadedEngine(fast, stage.name, f"CTranslate2 {options.kind}", options.beam, routes)
+            fast = exported_model(experiment, stage, vocab, exported, options.kind)
+            return engine(fast, f"CTranslate2 {options.kind}")
         except LoopmtError as error:
             if options.backend == "ctranslate2":
                 raise
             progress.say(f"decoding without CTranslate2: {error}")
-    own = text_translator(result_of(run, experiment, stage, device), experiment.training(stage).max_length)
-    return LoadedEngine(own, stage.name, f"loopmt on {device.type}", options.beam, routes)
+    own = for_text(result_of(run, experiment, stage, device), vocab, longest)
+    return engine(own, f"loopmt on {device.type}")
 
 
 def _export_wanted(backend: Backend, device: torch.device) -> bool:

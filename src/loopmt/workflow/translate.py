@@ -125,8 +125,8 @@ class Translator:
         _check(how, n)
         found = _texts(texts, "texts")
         walk = checked_path(self, path)
-        rollout = Rollout.to_the_end(walk, how, _text(walk.languages[0], found))
-        generate_along(Translators(self._model), [rollout], self._limits, (seed, "translate"), n)
+        rollout = Rollout.to_the_end(walk, how, _text(walk.languages[0], found), n)
+        generate_along(Translators(self._model), [rollout], self._limits, (seed, "translate"))
         return rollout
 
 
