@@ -29,7 +29,7 @@ from loopmt.run import Run
 from loopmt.text.store import Store
 from loopmt.translate.decoder import generate
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.sentences import Sentences
 from loopmt.workflow.models import result_of
 from loopmt.workflow.stage_choice import choose_stage
@@ -83,7 +83,7 @@ def compared(
 ) -> Iterator[Json]:
     """One row for each search: how good every way is, and on what share of the sentences two ways agree."""
     run = Run.open(folder)
-    translators = result_of(run, run.experiment(), choose_stage(run, run.experiment(), name), device)
+    translators = stack_of(result_of(run, run.experiment(), choose_stage(run, run.experiment(), name), device))
     store = Store.open(folder / "store")
     texts = {language: store.texts(held_out, language)[:most] for language in run.experiment().languages}
     precisions = _PRECISIONS if device.type == "cuda" else {"float32": torch.float32}

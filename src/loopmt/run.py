@@ -35,7 +35,7 @@ from loopmt.files.foreign import foreign_files, suggest_run
 from loopmt.files.lock import lock_owner, locked
 
 Json = dict[str, Any]
-_GIVEN = ("manifest.json", "vocab", "store", "imported")  # what stages are trained from; not every run has imports
+_GIVEN = ("manifest.json", "vocab", "store", "imported", "pretrained")  # what stages are trained from
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 
 
@@ -128,11 +128,16 @@ class Run:
 
     def finished(self) -> list[str]:
         """Names of the finished stages, in the experiment's order."""
-        return [stage.name for stage in self.experiment().stages if self.stage(stage.name).finished]
+        return [stage.name for stage in self.experiment().all_stages if self.stage(stage.name).finished]
 
 
-def result_bleu(state: Json) -> float:
-    """Validation BLEU of a stage's result: of its best checkpoint, or of the average where that is better."""
+def result_bleu(state: Json) -> float | None:
+    """Validation BLEU of a stage's result: of its best checkpoint, or of the average where that is better.
+
+    None where nothing was validated: the stage is a pretrained checkpoint as it came.
+    """
+    if state["best_bleu"] < 0:
+        return None
     return float(max(state["best_bleu"], state["average_bleu"] or 0.0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -55,10 +56,9 @@ def make_m2m(text: Path, folder: Path) -> Path:
     return folder
 
 
-def learn_subwords(file: Path, model: Path) -> None:
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(file), model_prefix=str(model), vocab_size=70, hard_vocab_limit=False, minloglevel=2
-    )
+def learn_subwords(file: Path, model: Path, size: int = 70, **settings: int) -> None:
+    train: Any = sentencepiece.SentencePieceTrainer.train
+    train(input=str(file), model_prefix=str(model), vocab_size=size, hard_vocab_limit=False, minloglevel=2, **settings)
     model.with_name(f"{model.name}.model").rename(model)
     model.with_name(f"{model.name}.vocab").unlink()
 

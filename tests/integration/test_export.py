@@ -27,7 +27,7 @@ from loopmt.files.folder import appearing
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run
 from loopmt.text.vocab import Vocab
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.workflow import export as workflow
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.models import result_of
@@ -72,7 +72,7 @@ def run_of(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory)
         if not place.exists():
             run, _ = prepare_run(TrainOptions(file, place, VARIANTS[variant]), Silent())
             context = TrainingContext.open(run, torch.device("cpu"), Processes())
-            translators = context.networks(context.experiment.stages[0])
+            translators = stack_of(context.networks(context.experiment.stages[0]))
             translators.start_fresh(1)
             translators.live += 0.15 * torch.randn(translators.live.shape, generator=torch.Generator().manual_seed(3))
             run.stage("vanilla").finish(Checkpoint(0, {"weights": translators.named()}, {}))
@@ -96,7 +96,7 @@ def two_languages(tiny: Path) -> str:
 def translators_of(folder: Path) -> NetworkStack:
     run = Run.open(folder)
     experiment = run.experiment()
-    return result_of(run, experiment, choose_stage(run, experiment, "vanilla"), torch.device("cpu"))
+    return stack_of(result_of(run, experiment, choose_stage(run, experiment, "vanilla"), torch.device("cpu")))
 
 
 @pytest.mark.parametrize("to", FORMATS)

@@ -30,7 +30,7 @@ from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import HopInput
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, generate_along
@@ -84,7 +84,7 @@ def site_of(request: TrainOptions) -> TrainingContext:
 
 
 def fresh(context: TrainingContext) -> NetworkStack:
-    translators = context.networks(context.experiment.stages[0])
+    translators = stack_of(context.networks(context.experiment.stages[0]))
     translators.start_fresh(1)
     return translators
 

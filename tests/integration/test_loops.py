@@ -20,6 +20,7 @@ from loopmt.learn.trainer import ValidationScores
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run, write_checkpoint
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import stack_of
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.stages import TrainingContext
 from loopmt.workflow.train import TrainOptions, prepare_run, train
@@ -37,7 +38,7 @@ from loopmt.workflow.train import TrainOptions, prepare_run, train
     ],
 )
 def test_copies_are_made_only_where_they_speak(ask_for: ASK, mix: str, copies: set[str]) -> None:
-    assert assembled(ask_for(stage(mix))).translators.copies.keys() == copies
+    assert stack_of(assembled(ask_for(stage(mix))).translators).copies.keys() == copies
 
 
 def test_tags_mark_what_is_generated(ask_for: ASK) -> None:

@@ -19,7 +19,7 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Store
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import HopInput, TranslationModel
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, Walker, generate_along
@@ -36,7 +36,7 @@ LIMITS = DecodeLimits(longest=40)
 def networks(tiny_run: Path) -> NetworkStack:
     run = Run.open(tiny_run)
     experiment = run.experiment()
-    return result_of(run, experiment, experiment.stage("vanilla"), torch.device("cpu"))
+    return stack_of(result_of(run, experiment, experiment.stage("vanilla"), torch.device("cpu")))
 
 
 @pytest.fixture(scope="module")

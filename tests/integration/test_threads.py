@@ -18,6 +18,7 @@ from helpers.commands import AskFor, Cli
 from helpers.digests import weights_digest
 from loopmt.distributed import Processes
 from loopmt.learn import threads
+from loopmt.learn.learner import Learner
 from loopmt.learn.threads import choose_threads, fastest, set_by_user, share_cores, thread_counts
 from loopmt.learn.trainer import Trainer
 from loopmt.progress import Silent
@@ -57,6 +58,7 @@ def assembled(options: TrainOptions, shown: list[Json]) -> Trainer:
 def trained_state(trainer: Trainer) -> dict[str, torch.Tensor]:
     """All that an update reads or changes."""
     learner = trainer.learner
+    assert isinstance(learner, Learner)
     tally = {name: getattr(learner.tally, name) for name in ("loss", "tokens", "norms", "updates", "bad_update")}
     own = {"weights": learner.weights, "gradient": learner.gradient, "tokens": learner.tokens}
     found = {**own, **learner.tensors(), **{f"tally.{name}": tensor for name, tensor in tally.items()}}

@@ -14,6 +14,7 @@ from loopmt.learn.trainer import Trainer, ValidationScores
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json
+from loopmt.translate.networks import stack_of
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import HopRecord, Rollout
 from loopmt.workflow.signals import StopSignal
@@ -44,7 +45,7 @@ def trained(trainer: Trainer, scores: Iterable[float]) -> tuple[list[torch.Tenso
     judged, left = [], iter(scores)
 
     def validate() -> ValidationScores:
-        judged.append(trainer.translators.live.clone())
+        judged.append(stack_of(trainer.translators).live.clone())
         return ValidationScores({"en>fr": 1.0}, {"en>fr": next(left)})
 
     trainer.hooks.validate = validate
@@ -63,7 +64,7 @@ def test_patience_ends_a_stage_and_of_equals_the_longest_trained_is_kept(
     trainer = assembled(ask_for, 'until = "patience"', "stage.one.train.average=1")
     judged, end = trained(trainer, scores)
     assert (end["stale"], end["chosen"], end["best_update"]) == (3, "best", end["validated"][best])
-    assert len(judged) == len(scores) and torch.equal(trainer.translators.live, judged[best])
+    assert len(judged) == len(scores) and torch.equal(stack_of(trainer.translators).live, judged[best])
 
 
 def test_patience_has_an_end_too(ask_for: ASK) -> None:
@@ -77,7 +78,7 @@ def test_the_average_is_taken_only_if_it_is_better(ask_for: ASK, score: float, c
     (first, second, average), end = trained(trainer, [1, 2, score])
     assert torch.allclose(average, (first + second) / 2)
     assert (end["chosen"], end["average_bleu"]) == (chosen, score)
-    assert torch.equal(trainer.translators.live, average if chosen == "average" else second)
+    assert torch.equal(stack_of(trainer.translators).live, average if chosen == "average" else second)
 
 
 # -- draws ---------------------------------------------------------------------------------------------------------

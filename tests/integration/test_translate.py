@@ -25,7 +25,7 @@ from loopmt.text.ragged import EOS, PAD, Ints
 from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import LongTextModel, join_pieces, split_in_two
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import Floats, HopInput, Key, Translations
 from loopmt.translate.sentences import Sentences
 from loopmt.workflow.models import result_of
@@ -224,7 +224,7 @@ def by_hand(run: Path, source: str, target: str) -> float:
     """The chain rule, one token after another."""
     opened = Run.open(run)
     experiment = opened.experiment()
-    translators = result_of(opened, experiment, experiment.stage("dual"), torch.device("cpu"))
+    translators = stack_of(result_of(opened, experiment, experiment.stage("dual"), torch.device("cpu")))
     row, network = translators.network(Hop("en", "fr")), translators.transformer
     weights = translators.layout.unpack(translators.live[row : row + 1])
     (read,), (said,) = translators.vocab.encode([source], "en"), translators.vocab.encode([target], "fr")

@@ -17,7 +17,7 @@ from loopmt.text.ragged import Ragged
 from loopmt.translate.decoder import generate_each
 from loopmt.translate.filters import FilterContext, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack, all_hops
+from loopmt.translate.networks import NetworkStack, all_hops, stack_of
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along, generated_tokens, recorder
 from loopmt.workflow.stages import TrainingContext
@@ -33,7 +33,7 @@ def context(tiny_run: Path) -> TrainingContext:
 
 @pytest.fixture(scope="module")
 def translators(context: TrainingContext) -> NetworkStack:
-    found = context.networks(context.experiment.stage("vanilla"))
+    found = stack_of(context.networks(context.experiment.stage("vanilla")))
     found.load(context.run.stage("vanilla").result().tensors["weights"])
     return found
 
@@ -148,7 +148,9 @@ def test_every_drop_is_counted_once(translators: NetworkStack, english: Sentence
 
 def test_languages_tags_and_networks(context: TrainingContext, english: Sentences) -> None:
     model = context.experiment.model.model_copy(update={"sharing": "all"})
-    shared = NetworkStack(model, context.vocab, context.networks(context.experiment.stages[0]).hops, context.device)
+    shared = NetworkStack(
+        model, context.vocab, stack_of(context.networks(context.experiment.stages[0])).hops, context.device
+    )
     assert shared.num_networks == 1
     assert shared.names() == ["all"]
     tagged = shared.source_rows(english, Hop("en", "es"), synthetic=True)
@@ -160,7 +162,9 @@ def test_languages_tags_and_networks(context: TrainingContext, english: Sentence
 
 def test_a_shared_network_speaks_for_all_directions_at_once(context: TrainingContext, english: Sentences) -> None:
     model = context.experiment.model.model_copy(update={"sharing": "all"})
-    shared = NetworkStack(model, context.vocab, context.networks(context.experiment.stages[0]).hops, context.device)
+    shared = NetworkStack(
+        model, context.vocab, stack_of(context.networks(context.experiment.stages[0])).hops, context.device
+    )
     shared.start_fresh(3)
     routes = ("en>fr>en", "en>es>en", "en>fr>es>en")
     together = [walk(route, english, *[GREEDY] * (route.count(">") - 1)) for route in routes]
@@ -186,7 +190,7 @@ def test_weights_by_name(context: TrainingContext, translators: NetworkStack) ->
         other.load({})
     assert other.load({}, strict=False) == sorted(other.names())
     assert other.load(translators.named()) == []
-    assert torch.equal(other.live, translators.live)
+    assert torch.equal(stack_of(other).live, translators.live)
 
 
 def test_directions_come_in_the_order_of_the_languages() -> None:

@@ -108,7 +108,7 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 def test_ranks_are_asked_where_work_is_dealt() -> None:
     """Which process this is matters to who deals rows, seeds dropout and joins the group; `first` is for the rest."""
     asks = {str(file.relative_to(ROOT)) for file in MODULES if "rank" in named(file) and "processes" in named(file)}
-    learning = {f"learn/{name}.py" for name in ("gather", "learner", "trainer", "captured", "sharded")}
+    learning = {f"learn/{name}.py" for name in ("gather", "learner", "module", "trainer", "captured", "sharded")}
     assert asks <= learning | {"workflow/generate.py"}
 
 
@@ -116,10 +116,16 @@ def test_gradients_are_switched_where_networks_are_used() -> None:
     """Switching gradients off belongs to what computes a network, and to the optimizer's own step."""
     switches = {str(file.relative_to(ROOT)) for file in MODULES if "no_grad" in named(file)}
     outside = {file for file in switches if not file.startswith(("model/", "translate/"))}
-    modules = {"pretrained/generator.py", "export/huggingface.py"}
-    assert outside <= {"learn/learner.py", "learn/captured.py", "learn/sharded.py"} | modules
+    modules = {
+        "pretrained/generator.py",
+        "pretrained/network.py",
+        "pretrained/module_stack.py",
+        "export/huggingface.py",
+    }
+    assert outside <= {f"learn/{name}.py" for name in ("learner", "module", "captured", "sharded")} | modules
     modes = {"eval", "autocast", "inference_mode", "set_grad_enabled"}
-    assert not [file for file in MODULES if modes & named(file)], "dropout and precision are arguments, not modes"
+    own = [file for file in MODULES if file != ROOT / "pretrained" / "network.py"]  # modules of others have modes
+    assert not [file for file in own if modes & named(file)], "dropout and precision are arguments, not modes"
 
 
 def modules_seen(file: Path) -> Iterator[str]:

@@ -23,7 +23,7 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Rows
 from loopmt.text.vocab import Vocab
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, assemble
 from loopmt.workflow.train import TrainOptions, prepare_run, train
@@ -219,7 +219,7 @@ def test_divergence_stops_a_stage_and_names_update_path_and_what_counts(
     trainer._resume()
     hop = Hop("fr", "es")
     with torch.no_grad():
-        trainer.translators.live[trainer.translators.network(hop), 7] = math.inf
+        stack_of(trainer.translators).live[trainer.translators.network(hop), 7] = math.inf
     with pytest.raises(DivergedError) as caught:
         while True:
             started = trainer.progress.update

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopmt.config.experiment import Experiment
+from loopmt.config.pretrained import PRETRAINED, check_pretrained, check_taught, pretrained_hops
 from loopmt.config.schema import MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, expand_fed
@@ -12,6 +13,7 @@ from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, e
 
 def check(experiment: Experiment) -> None:
     _check_languages(experiment)
+    check_pretrained(experiment)
     _check_names(experiment)
     _check_imported(experiment)
     for stage in experiment.stages:
@@ -71,7 +73,7 @@ def _check_sharing(experiment: Experiment) -> None:
     if experiment.model.sharing == "all" and experiment.vocab.sharing == "language":
         raise ConfigError('model.sharing = "all" needs one vocabulary for all languages: set vocab.sharing = "joint".')
     sharded = [stage.name for stage in experiment.stages if experiment.training(stage).shard]
-    if sharded and experiment.model.sharing != "all":
+    if sharded and not experiment.shared:
         raise ConfigError(
             f'stage "{sharded[0]}": train.shard spreads one network over the processes, but there is one for each '
             'direction. Set model.sharing = "all", or train.shard = false: every process then learns on its own rows.'
@@ -79,7 +81,7 @@ def _check_sharing(experiment: Experiment) -> None:
 
 
 def _check_names(experiment: Experiment) -> None:
-    seen: list[str] = []  # in their order, which the sentence keeps
+    seen = [stage.name for stage in experiment.all_stages if stage not in experiment.stages]
     for stage in experiment.stages:
         if stage.name in seen:
             raise ConfigError(f'two stages are called "{stage.name}".')
@@ -118,6 +120,8 @@ def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Exp
 
 
 def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
+    if stage.name == PRETRAINED and not stage.mix:
+        return []
     generators = frozenset() if stage.mix == "auto" else experiment.imports("generator")
     try:
         entries = stage.entries() or _auto_entries(experiment, stage)
@@ -128,7 +132,8 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     if all(entry.from_update for entry in entries):
         raise ConfigError(f'stage "{stage.name}": every path joins the mix later; give one of them from_update = 0.')
     pairs = list(zip(entries, expanded, strict=True))
-    taught = {path.taught for expansion in expanded for path in expansion.paths}
+    taught = frozenset(path.taught for expansion in expanded for path in expansion.paths)
+    check_taught(experiment, stage, taught)
     for entry, expansion in pairs:
         if stage.mix != "auto":  # which filters where it can
             _check_filter(stage, entry, expansion, trained | taught)
@@ -164,6 +169,8 @@ def taught_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
     """Every direction that a stage and its ancestors teach or start from a pretrained translator."""
     if name is None:
         return experiment.imports("start")
+    if name == PRETRAINED and experiment.model.pretrained is not None:
+        return pretrained_hops(experiment)
     stage = experiment.stage(name)
     before = taught_hops(experiment, stage.from_)
     expanded = _expanded(experiment, stage, _spoken(experiment, before))

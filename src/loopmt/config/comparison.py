@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from loopmt.config.check import expansions, spoken_hops
 from loopmt.config.experiment import Experiment
+from loopmt.config.pretrained import PRETRAINED
 from loopmt.config.schema import Compare, Stage
 from loopmt.errors import ConfigError
 from loopmt.path import Hop
@@ -65,6 +66,8 @@ class _StagePair:
     separate: bool
     """Each direction has a network of its own."""
     generates: bool
+    unmodified: bool
+    """One of them is the checkpoint that the other starts from."""
 
     @classmethod
     def of(cls, experiment: Experiment, compare: Compare) -> _StagePair:
@@ -73,8 +76,9 @@ class _StagePair:
             (one.name, other.name),
             (spoken_hops(experiment, one.name), spoken_hops(experiment, other.name)),
             (supervised_shares(experiment, one), supervised_shares(experiment, other)),
-            experiment.model.sharing == "none",
+            not experiment.shared,
             one.generates or other.generates,
+            experiment.model.pretrained is not None and PRETRAINED in (one.name, other.name),
         )
 
     def directions(self, languages: Sequence[str]) -> Iterator[Hop]:
@@ -89,12 +93,16 @@ class _StagePair:
                 return f"{name} does not translate it"
         if listed and str(hop) not in listed:
             return _NOT_LISTED
+        if self.unmodified:  # whatever training did, it is measured against none
+            return None
         if only := self.only_one_trains(hop):
             return f"only {only} trains it"
         return self._left_to_chance(hop) if self.separate else None
 
     def only_one_trains(self, hop: Hop) -> str | None:
         """The one stage that trains a direction that both translate."""
+        if self.unmodified:
+            return None
         trains = [name for name, shares in zip(self.names, self.shares, strict=True) if hop in shares]
         return trains[0] if len(trains) == 1 and all(hop in spoken for spoken in self.spoken) else None
 
@@ -170,6 +178,8 @@ def _nothing(found: ComparedDirections) -> str:
 def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
     """In what the two differ, other than the route of the synthetic text and what the comparison names."""
     of, against = experiment.stage(compare.of), experiment.stage(compare.against)
+    if PRETRAINED in (of.name, against.name) and experiment.model.pretrained is not None:
+        return []
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
     if (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from loopmt.config.pretrained import RATES, unmodified_stage, with_default_parent
 from loopmt.config.schema import (
     LOOPS_DROPOUT,
     NAME,
@@ -42,18 +43,34 @@ class Experiment(Section):
     evaluate: Evaluate = Field(Evaluate(), description="metrics")
     imported: list[Imported] = Field([], description="pretrained translators, by direction")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _start_from_pretrained(cls, values: Any) -> Any:
+        return with_default_parent(values)
+
+    @property
+    def all_stages(self) -> list[Stage]:
+        """The stages of the file, after the unmodified checkpoint where there is one."""
+        return [*([] if self.model.pretrained is None else [unmodified_stage()]), *self.stages]
+
+    @property
+    def shared(self) -> bool:
+        """Whether one network serves all directions."""
+        return self.model.sharing == "all" or isinstance(self.model.pretrained, str)
+
     def stage(self, name: str) -> Stage:
-        for stage in self.stages:
+        for stage in self.all_stages:
             if stage.name == name:
                 return stage
-        raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.stages)}.")
+        raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.all_stages)}.")
 
     def asked_for(self, until: str | None, only: Sequence[str]) -> list[Stage]:
         """The stages up to `until`; or `only` some, and those that they come from."""
         if until and only:
             raise ConfigError("--until and --only: give one of them; --only trains a stage and those it comes from.")
         if until:
-            return self.stages[: self.stages.index(self.stage(until)) + 1]
+            names = [stage.name for stage in self.all_stages]
+            return self.all_stages[: names.index(self.stage(until).name) + 1]
         needed = {name for stage in only for name in (stage, *self.ancestors(stage))}
         return [stage for stage in self.stages if stage.name in needed or not only]
 
@@ -85,12 +102,14 @@ class Experiment(Section):
         base = self.train.model_dump()
         continued = {**base["continued"], **stage.train.get("continued", {})} if stage.from_ else {}
         continued = {key: value for key, value in continued.items() if value is not None}
-        peak, warmup = PEAKS[self.model.preset]
+        peak, warmup = PEAKS[self.model.preset] if self.model.pretrained is None else RATES["full"]
         defaults = {"learning_rate": peak, "warmup": warmup, "dropout": self.usual_dropout(stage), **continued}
         set_here = {key: value for key, value in base.items() if value is not None and key not in continued}
         return Train.model_validate({**defaults, **set_here, **stage.train})
 
     def usual_dropout(self, stage: Stage) -> float | None:
         """What a stage has where nothing is written; None: the model's. Loops bring text, and want less than bitext."""
+        if self.model.pretrained is not None:
+            return None
         less = LOOPS_DROPOUT.get(self.model.preset, self.model.dropout)
         return less if stage.from_ and stage.generates and less < self.model.dropout else None

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from loopmt.config.check import check
 from loopmt.config.comparison import check_comparisons
 from loopmt.config.experiment import Experiment
+from loopmt.config.pretrained import check_document
 from loopmt.config.schema import Train
 from loopmt.errors import ConfigError, LoopmtError, listed
 
@@ -67,6 +68,7 @@ def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", n
     document.setdefault("name", name)
     if overrides:  # either may be what is wrong
         where += f" --set {overrides[0]}" if len(overrides) == 1 else " with --set"
+    check_document(document, where)
     experiment = validated(Experiment, document, where)
     for stage in experiment.stages:
         validated(Train, stage.train, f'{where}: stage "{stage.name}", train')

@@ -25,6 +25,9 @@ ADDED: dict[str, Any] = {
     "guards.margin": 0.5,
     "guards.fewest_subwords": 4,
     "guards.repetition": 0.2,
+    "model.pretrained": None,
+    "model.codes": None,
+    "model.prompt": None,
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

@@ -131,6 +131,18 @@ class Model(Section):
     dropout: float = Field(0.3, ge=0, lt=1, description="on embeddings, attention output and feed-forward output")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="on attention weights")
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="inside the feed-forward blocks")
+    pretrained: str | dict[str, str] | None = Field(
+        None,
+        description="instead of all keys above: a Hugging Face checkpoint that learns as it is, with its own "
+        'tokenizer; a folder for all directions, or one for each: {"en>fr" = "FOLDER"}',
+    )
+    codes: dict[str, str] | None = Field(
+        None,
+        description='how its tokenizer calls the languages, as in {en = "eng_Latn"}; default: as here',
+    )
+    prompt: str | None = Field(
+        None, description='what it reads, as in "translate {source_language} to {target_language}: {text}"'
+    )
 
     @model_validator(mode="before")
     @classmethod

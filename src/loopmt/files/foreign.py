@@ -9,7 +9,8 @@ from loopmt.errors import DamagedError, listed
 from loopmt.files.checksums import read_json_object
 
 _SEALED = ("experiment.json", "origin.json", "manifest.json")
-_FIRST = {".lock", "imported", "prepare.tmp", "corpora", "vocab", "store"}  # what a run may hold before these three
+# What a run may hold before these three.
+_FIRST = {".lock", "imported", "pretrained", "stages", "prepare.tmp", "corpora", "vocab", "store"}
 
 
 def foreign_files(folder: Path) -> list[str]:

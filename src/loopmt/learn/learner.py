@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from loopmt.model.out_of_memory import ERRORS, is_out_of_memory
 from loopmt.model.transformer import Dropout
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import TrainableModel
 
 
 @dataclass
@@ -51,6 +53,31 @@ class LossTally:
     def clear(self) -> None:
         for tensor in (self.loss, self.tokens, self.norms, self.updates):
             tensor.zero_()
+
+
+class StageLearner(Protocol):
+    """What the trainer asks of a learner, whatever its networks are."""
+
+    train: Train
+    unit: int  # how many rows a group has at most
+    tally: LossTally
+    splitting: BatchSplitter
+
+    @property
+    def translators(self) -> TrainableModel:
+        """The networks that it trains."""
+
+    def update(self, batch: Batch, number: int, rate: float) -> None:
+        """Learn from one batch."""
+
+    def publish(self) -> None:
+        """Make the updated weights the translators'."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint needs beside the weights."""
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up what `tensors` gave."""
 
 
 class Learner:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from loopmt.learn.learner import Learner
+from loopmt.learn.learner import StageLearner
 from loopmt.learn.schedule import learning_rate
 from loopmt.learn.trainer import Trainer
 from loopmt.text.batch import Batch, pack
@@ -66,10 +66,10 @@ def _measure_and_set(trainer: Trainer) -> None:
     trainer.write({"kind": "threads", "update": 0, "threads": fastest(seconds), "seconds_per_update": times})
 
 
-def use_fastest(learner: Learner, batches: Sequence[Batch]) -> bool:
+def use_fastest(learner: StageLearner, batches: Sequence[Batch]) -> bool:
     """Set the number of threads that a stage with these batches would begin with; whether it is another one."""
     before = torch.get_num_threads()
-    if learner.weights.is_cpu and before > 1 and not set_by_user():
+    if learner.translators.device.type == "cpu" and before > 1 and not set_by_user():
         torch.set_num_threads(fastest(time_updates(learner, batches)))
     return torch.get_num_threads() != before
 
@@ -119,7 +119,7 @@ def fastest(seconds: Mapping[int, float]) -> int:
     return best
 
 
-def time_updates(learner: Learner, batches: Sequence[Batch]) -> dict[int, float]:
+def time_updates(learner: StageLearner, batches: Sequence[Batch]) -> dict[int, float]:
     """Seconds that an update takes, by number of threads."""
     counts, rate = thread_counts(torch.get_num_threads()), learning_rate(learner.train, 1)
     steps = count()
@@ -156,14 +156,15 @@ def threads_restored() -> Iterator[None]:
 
 
 @contextmanager
-def unchanged(learner: Learner) -> Iterator[None]:
+def unchanged(learner: StageLearner) -> Iterator[None]:
     """Put weights, optimizer, counters and torch's random state back, bit for bit."""
-    random, weights = torch.get_rng_state(), learner.weights.clone()
+    random = torch.get_rng_state()
+    weights = {name: tensor.clone() for name, tensor in learner.translators.named().items()}
     optimizer = {name: tensor.clone() for name, tensor in learner.tensors().items()}
     try:
         yield
     finally:
-        learner.weights.copy_(weights)
+        learner.translators.load(weights)
         learner.load(optimizer)
         learner.tally.clear()
         learner.tally.bad_update.fill_(-1)

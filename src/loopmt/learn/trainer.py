@@ -19,7 +19,7 @@ from loopmt.errors import CollapseError, DivergedError
 from loopmt.learn.alarms import Alarm, AlarmMonitor
 from loopmt.learn.averaging import average_checkpoints
 from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition
-from loopmt.learn.learner import Learner
+from loopmt.learn.learner import StageLearner
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
@@ -66,7 +66,7 @@ class Trainer:
     """Takes one stage from where it stands to its end."""
 
     def __init__(
-        self, setup: StageSetup, gatherer: Gatherer, learner: Learner, folder: StageFolder, hooks: TrainerHooks
+        self, setup: StageSetup, gatherer: Gatherer, learner: StageLearner, folder: StageFolder, hooks: TrainerHooks
     ) -> None:
         self.routes = setup.routes
         self.gatherer = gatherer

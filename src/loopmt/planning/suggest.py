@@ -71,7 +71,7 @@ def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, exp
     """
     if not weights:
         return None
-    taken = [stage.name for stage in experiment.stages]
+    taken = [stage.name for stage in experiment.all_stages]
     name = free_name("loops", taken)
     control = free_name(f"{name}-control", taken)
     entries = [

@@ -75,6 +75,15 @@ def load_model(folder: Path) -> Any:
     return _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", use_safetensors=True)
 
 
+def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
+    """A module to train, in float32: its attention is torch's, whatever its configuration asks for."""
+    config = load_config(folder)
+    if dropout is not None:
+        setattr(config, "dropout_rate" if hasattr(config, "dropout_rate") else "dropout", dropout)
+    settings = {"config": config, "dtype": "float32", "use_safetensors": True, "attn_implementation": "sdpa"}
+    return _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", **settings)
+
+
 def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:
     try:
         return kind.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **settings)

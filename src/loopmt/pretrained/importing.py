@@ -26,7 +26,7 @@ from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput
 from loopmt.translate.sentences import Sentences
 
-_TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
+TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 _TAG = re.compile(r"<2\w+>")
@@ -36,13 +36,24 @@ def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imp
     """Copy a checkpoint; it is there only if it loads offline and translates."""
     _check_safe(source)
     with appearing(into) as draft:
-        for file in sorted(source.iterdir()):
-            if file.is_file() and file.suffix in _TAKEN:
-                shutil.copyfile(file, draft / file.name)
+        _copy(source, draft)
         _check_prefix(draft, source, options)
         _describe(draft, options)
         _try(draft)
     return Imported.open(into)
+
+
+def copy_safely(source: Path, into: Path) -> None:
+    """Copy the files of a checkpoint that cannot run code, into a new folder."""
+    _check_safe(source)
+    into.mkdir()
+    _copy(source, into)
+
+
+def _copy(source: Path, into: Path) -> None:
+    for file in sorted(source.iterdir()):
+        if file.is_file() and file.suffix in TAKEN:
+            shutil.copyfile(file, into / file.name)
 
 
 def _check_safe(source: Path) -> None:

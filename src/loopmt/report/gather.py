@@ -25,7 +25,7 @@ _TRAINING = ("tokens", "learning_rate", "warmup", "schedule", "round", "label_sm
 def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
     """`standing` says where each stage stands; `followed` are sentences sent round loops, if that was done."""
     experiment = run.experiment()
-    records = {stage.name: run.stage(stage.name).records() for stage in experiment.stages}
+    records = {stage.name: run.stage(stage.name).records() for stage in experiment.all_stages}
     card, analysis, plan = (_optional(run, name) for name in ("scorecard", "analysis", "plan"))
     starts = _starts(experiment, standing)
     chosen = [row for name, rows in records.items() for row in choices(name, rows)]
@@ -45,7 +45,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "first": first_metric(card or {}),
         "scored": _scored(card) if card else {},
         "quality": _quality(standing, records, card),
-        "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.stages}),
+        "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.all_stages}),
         "spending": [spending(name, rows) for name, rows in records.items() if rows],
         "guards": [row for name, rows in records.items() for row in guards(name, rows)],
         "alarms": [row for name, rows in records.items() for row in alarms(name, rows)],
@@ -69,7 +69,7 @@ def _starts(experiment: Experiment, standing: Json) -> dict[str, int]:
     """Updates that went before each stage, along the tree."""
     reached = {stage["name"]: stage["update"] for stage in standing["stages"]}
     starts: dict[str, int] = {}
-    for stage in experiment.stages:
+    for stage in experiment.all_stages:
         starts[stage.name] = starts[stage.from_] + reached[stage.from_] if stage.from_ else 0
     return starts
 

@@ -50,7 +50,7 @@ def parameters(experiment: Experiment, analysis: Json) -> list[Json]:
     """For every step and test set, the theory's parameters of each loop, short loops first; steps of the tree first."""
     rule = main_rule(analysis)
     placebo = {_key(row): (row["control"], row["values"]) for row in analysis["beyond_placebo"] if row["rule"] == rule}
-    tree = [(stage.from_, stage.name) for stage in experiment.stages]
+    tree = [(stage.from_, stage.name) for stage in experiment.all_stages]
     found = [
         {
             **dict(zip(("set", "before", "after"), key, strict=True)),
@@ -65,7 +65,7 @@ def parameters(experiment: Experiment, analysis: Json) -> list[Json]:
         }
         for key, rows in _steps(row for row in analysis["pairs"] if row["rule"] == rule)
     ]  # fmt: skip
-    names = [stage.name for stage in experiment.stages]
+    names = [stage.name for stage in experiment.all_stages]
     return sorted(found, key=lambda step: (not step["direct"], names.index(step["after"])))
 
 

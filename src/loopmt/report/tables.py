@@ -49,7 +49,7 @@ def _bleu_tables(experiment: Experiment, cards: Sequence[Json], whose: str) -> l
 def _representatives(experiment: Experiment, cards: Sequence[Json], name: str) -> dict[str, str]:
     """Of each regime the stage that bears its name, else the first; of those that all runs scored on the test set."""
     found: dict[str, str] = {}
-    for stage in sorted(experiment.stages, key=lambda stage: stage.name != regime(experiment, stage)):
+    for stage in sorted(experiment.all_stages, key=lambda stage: stage.name != regime(experiment, stage)):
         if all(_bleu(card, stage.name, name) for card in cards):
             found.setdefault(regime(experiment, stage), stage.name)
     return found
@@ -63,7 +63,7 @@ def _bleu(card: Json, stage: str, name: str) -> dict[str, float]:
 def _own(experiment: Experiment, name: str, bleu: dict[str, float]) -> dict[str, float]:
     """Without what a stage left as it found it: networks of directions that none of its paths teaches."""
     stage = experiment.stage(name)
-    if stage.from_ is None or experiment.model.sharing != "none":
+    if stage.from_ is None or experiment.shared:
         return bleu
     taught = {str(path.taught) for _, expansion in expansions(experiment, stage) for path in expansion.paths}
     return {hop: score for hop, score in bleu.items() if hop in taught}
@@ -76,7 +76,7 @@ def _mean(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
     """The paper measured what dual learning did to vanilla; without such a step, the first that learns by loops."""
-    regimes = {stage.name: regime(experiment, stage) for stage in experiment.stages}
+    regimes = {stage.name: regime(experiment, stage) for stage in experiment.all_stages}
     wanted = [one for one in tables if (regimes[one["before"]], regimes[one["after"]]) == ("vanilla", "dual")]
     return wanted or [one for one in tables if regimes[one["after"]] in _BY_LOOPS][:1]
 

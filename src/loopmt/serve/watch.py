@@ -64,7 +64,7 @@ class Watcher:
 
     def _stages(self) -> list[Json]:
         found = []
-        for stage in self._run.experiment().stages:
+        for stage in self._run.experiment().all_stages:
             folder = self._run.stage(stage.name)
             state = "finished" if folder.finished else "begun" if folder.begun else "not begun"
             found.append({"name": stage.name, "from": stage.from_, "state": state, "updates": stage.updates})

@@ -24,7 +24,7 @@ from loopmt.translate.beam_search import Hypotheses
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_up_to
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import By, Floats, HopInput, Key, Translations
+from loopmt.translate.protocol import By, Floats, HopInput, Key, TrainableModel, Translations
 from loopmt.translate.scoring import losses_with, negative_log_likelihood
 from loopmt.translate.sentences import Sentences
 
@@ -232,6 +232,12 @@ def tagged(vocab: Vocab, shared: bool, sources: Ragged, hop: Hop, synthetic: boo
     if synthetic:
         sources = sources.prefixed(vocab.synthetic)
     return sources.prefixed(vocab.tag(hop.target)) if shared else sources
+
+
+def stack_of(model: TrainableModel) -> NetworkStack:
+    """A model as the stack of networks that it is known to be."""
+    assert isinstance(model, NetworkStack), f"not a stack of networks but {type(model).__name__}"
+    return model
 
 
 def stored_size(tensors: Mapping[str, Tensor]) -> int:

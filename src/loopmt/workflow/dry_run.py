@@ -11,15 +11,16 @@ from pathlib import Path
 import torch
 
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
-from loopmt.distributed import Processes, device_of_this_process
+from loopmt.distributed import Processes, device_of_this_process, synchronize
 from loopmt.learn.gather import GatheredRound, Gatherer
-from loopmt.learn.learner import Learner
+from loopmt.learn.learner import StageLearner
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.learn.threads import threads_restored, use_fastest
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
+from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Progress, visible
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape, pack
@@ -28,7 +29,8 @@ from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import prepared, settings_of
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
+from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow import stages
 from loopmt.workflow.chosen_code import import_guards
 from loopmt.workflow.importing import check_imported
@@ -109,12 +111,27 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
 
 def _networks(experiment: Experiment, context: stages.TrainingContext | None) -> str:
     hops = {hop for stage in experiment.stages for hop in spoken_hops(experiment, stage.name)}
-    shared = experiment.model.sharing == "all"
+    if experiment.model.pretrained is not None:
+        return _checkpoints(experiment, context)
+    shared = experiment.shared
     each = _layout(experiment, context).num_parameters
     total = each if shared else each * len(hops)
     what = f"1 network for {len(hops)} directions" if shared else f"{len(hops)} networks, one per direction"
     memory = _bytes(total * _BYTES_PER_WEIGHT)
     return f"{what}: {each:,} parameters each, {total:,} in total; with gradients and moments about {memory}"
+
+
+def _checkpoints(experiment: Experiment, context: stages.TrainingContext | None) -> str:
+    named = experiment.model.pretrained
+    folders = [named] if isinstance(named, str) else [f"{hop} {folder}" for hop, folder in (named or {}).items()]
+    what = f"pretrained: {', '.join(folders)}"
+    if context is None:
+        return what
+    stack = context.networks(experiment.stages[0])
+    assert isinstance(stack, ModuleStack)
+    trained, total = stack.parameter_counts()
+    memory = _bytes(stack.training_bytes())
+    return f"{what}; {trained:,} of {total:,} parameters are trained; with gradients and moments about {memory}"
 
 
 def _layout(experiment: Experiment, context: stages.TrainingContext | None) -> Layout:
@@ -209,7 +226,7 @@ class StagePlan:
         ], seconds
 
     def _time(
-        self, context: stages.TrainingContext, networks: NetworkStack, setup: StageSetup
+        self, context: stages.TrainingContext, networks: TrainableModel, setup: StageSetup
     ) -> tuple[float, float] | None:
         """Seconds per update of gathering rows and of learning.
 
@@ -231,7 +248,7 @@ class StagePlan:
             return gathering, _learning(learner, batches, train)
 
     def _gather(
-        self, context: stages.TrainingContext, networks: NetworkStack, setup: StageSetup
+        self, context: stages.TrainingContext, networks: TrainableModel, setup: StageSetup
     ) -> tuple[GatheredRound, float]:
         """Rows of a few updates, or of a part of them where all would take too long, and the seconds of one update's.
 
@@ -250,14 +267,14 @@ class StagePlan:
         return gathered, seconds / _TIMED_UPDATES
 
 
-def _learning(learner: Learner, batches: Sequence[Batch], train: Train) -> float:
+def _learning(learner: StageLearner, batches: Sequence[Batch], train: Train) -> float:
     """Seconds an update; a first time through the batches warms up, if there is time for a second."""
     until = time.perf_counter() + _ENOUGH
     first = _pass(learner, batches, train, until)
     return _pass(learner, batches, train, until) if time.perf_counter() < until else first
 
 
-def _pass(learner: Learner, batches: Sequence[Batch], train: Train, until: float) -> float:
+def _pass(learner: StageLearner, batches: Sequence[Batch], train: Train, until: float) -> float:
     """Seconds an update, of one at least and of no more than there is time for."""
     started, done = time.perf_counter(), 0
     for batch in batches:
@@ -265,7 +282,7 @@ def _pass(learner: Learner, batches: Sequence[Batch], train: Train, until: float
         learner.update(batch, done, learning_rate(train, done))
         if time.perf_counter() >= until:
             break
-    learner.weights[0, 0].item()  # waits for the device
+    synchronize(learner.translators.device)
     return (time.perf_counter() - started) / done
 
 
@@ -297,15 +314,22 @@ def _how(setting: Generate) -> str:
     return " ".join([setting.by, "sampling", *limits, f"temperature {setting.temperature:g}"])
 
 
-def _activations(networks: NetworkStack, shapes: Sequence[BatchShape], train: Train) -> float:
+def _activations(networks: TrainableModel, shapes: Sequence[BatchShape], train: Train) -> float:
     """Bytes that a forward pass keeps for the backward one, roughly: states of each block, and the logits."""
+    places = max(shape.rows * shape.length for shape in shapes) / train.accumulate
+    if isinstance(networks, ModuleStack):
+        return places * networks.activation_bytes()
+    return places * _activation_bytes(stack_of(networks), train)
+
+
+def _activation_bytes(networks: NetworkStack, train: Train) -> float:
+    """Of one place of a batch."""
     model = networks.model
     encoder = model.layers * (12 * model.width + 2 * model.feed_forward)
     decoder = model.num_decoder_layers * (20 * model.width + 2 * model.feed_forward)
     size = 2 if precision(train, networks.device) == torch.bfloat16 else 4
     place = (encoder + decoder) * size + networks.layout.target_size * (size + 8)
-    places = max(shape.rows * shape.length for shape in shapes) / train.accumulate
-    return networks.num_networks * places * place
+    return networks.num_networks * place
 
 
 def _name(dtype: torch.dtype) -> str:

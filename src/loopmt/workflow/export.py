@@ -10,20 +10,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from loopmt.errors import DataError, RunError
+from loopmt.errors import ConfigError, DataError, RunError
 from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.export.ct2 import CTranslate2Model, Type, check_installed, write_ct2
 from loopmt.export.huggingface import HuggingFaceModel, check_exportable, write_hugging_face
 from loopmt.export.network import ExportedNetwork, networks
 from loopmt.export.parity import ExportedModel, Parity, ParityText, compare
+from loopmt.export.pretrained import compare_pretrained, loaded, write_pretrained
 from loopmt.export.readme import Format
 from loopmt.files.folder import appearing
 from loopmt.path import Hop
+from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Progress
 from loopmt.run import Run, write_json
 from loopmt.text.store import Store
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.networks import NetworkStack, stack_of
+from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow.models import result_of
+from loopmt.workflow.pretrained import origin_of
 from loopmt.workflow.stage_choice import choose_stage
 
 _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed
@@ -45,7 +49,10 @@ def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Par
     run = Run.open(folder)
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
-    translators = result_of(run, experiment, stage, torch.device("cpu"), torch.float32)
+    model = result_of(run, experiment, stage, torch.device("cpu"), torch.float32)
+    if isinstance(model, ModuleStack):
+        return _export_pretrained(run, stage.name, model, options, progress)
+    translators = stack_of(model)
     found = networks(translators, experiment.vocab.kind, experiment.training(stage).max_length)
     _check_possible(found, options)
     store = Store.open(run.folder / "store")
@@ -59,6 +66,30 @@ def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Par
     return parities
 
 
+def _export_pretrained(
+    run: Run, stage: str, model: ModuleStack, options: ExportOptions, progress: Progress
+) -> list[Parity]:
+    """Each checkpoint of the stage as it came, with the weights of now."""
+    if options.to != "hf":
+        raise ConfigError(
+            f'{run.folder}: stage "{stage}" is a pretrained checkpoint, which has its own architecture: export it with '
+            "--to hf, and convert that folder with ct2-transformers-converter."
+        )
+    store = Store.open(run.folder / "store")
+    with appearing(options.out) as draft:
+        places = {name: draft / name.replace(">", "-") for name in model.networks}
+        for name, network in model.networks.items():
+            hops = [hop for hop in model.hops if model.shared or str(hop) == name]
+            write_pretrained(network, hops, origin_of(run, name), places[name])
+        theirs = loaded(model, places.__getitem__)
+        trials = [_trial(store, model, hop, options.sentences) for hop in model.hops]
+        parities = [compare_pretrained(model, theirs, trial, _bleu) for trial in trials]
+        _check_exact(parities)
+        progress.say(f"{', '.join(place.name for place in places.values())}: written and checked")
+        write_json(draft / "parity.json", {"to": "hf", "stage": stage, "found": list(map(asdict, parities))})
+    return parities
+
+
 def _check_possible(found: Sequence[ExportedNetwork], options: ExportOptions) -> None:
     if options.to == "hf":
         check_exportable(found[0])
@@ -69,7 +100,7 @@ def _check_possible(found: Sequence[ExportedNetwork], options: ExportOptions) ->
 # -- parity ------------------------------------------------------------------------------------------------------
 
 
-def _trial(store: Store, translators: NetworkStack, hop: Hop, most: int) -> ParityText:
+def _trial(store: Store, translators: TrainableModel, hop: Hop, most: int) -> ParityText:
     """Sentences of the validation or a test set; where there are none of the language, of its monolingual text."""
     for name in ("valid", *store.tests):
         if pair := store.pair_texts(name, hop.source, hop.target):
@@ -109,9 +140,13 @@ def _ctranslate2(network: ExportedNetwork, folder: Path, kind: Type) -> CTransla
 
 def _exact(exported: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
     parities = [compare(translators, trial, exported, _bleu) for trial in trials]
+    _check_exact(parities)
+    return parities
+
+
+def _check_exact(parities: Sequence[Parity]) -> None:
     if failures := [failure for parity in parities for failure in parity.failures()]:
         raise RunError(f"the exported network is not ours: {'; '.join(failures)}. Nothing was written.")
-    return parities
 
 
 def _rounded(exported: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:

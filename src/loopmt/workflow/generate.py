@@ -26,7 +26,7 @@ from loopmt.text.store import Side
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import one_line
-from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import TrainableModel
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
 from loopmt.workflow.chosen_code import require_permission
@@ -92,7 +92,7 @@ class GenerationJob:
     path: LanguagePath
     context: TrainingContext
     stage: Stage
-    networks: NetworkStack
+    networks: TrainableModel
     sides: tuple[Side, Side]
 
     @classmethod

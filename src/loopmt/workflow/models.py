@@ -15,23 +15,30 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import NetworkStack, all_hops, stored_size
-from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.protocol import TrainableModel, TranslationModel
+from loopmt.workflow.pretrained import open_stack
 
 _SPARE = 3  # places of a row that text does not get: the end and two tags
 
 
 def build_networks(
+    run: Run,
     experiment: Experiment,
     stage: Stage,
     vocab: Vocab,
     device: torch.device,
     size: int | None = None,
     dtype: torch.dtype | None = None,
-) -> NetworkStack:
-    """The networks of a stage, all weights 0. `size` is how many places tables have, `dtype` what they compute in."""
+) -> TrainableModel:
+    """The networks of a stage, all weights 0. `size` is how many places tables have, `dtype` what they compute in.
+
+    Pretrained checkpoints have the weights that they came with.
+    """
     hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     train = experiment.training(stage)
     dtype = precision(train, device) if dtype is None else dtype
+    if experiment.model.pretrained is not None:
+        return open_stack(run, experiment, hops, vocab, device, dtype, train.dropout)
     return NetworkStack(experiment.model, vocab, hops, device, train.fuse, size, dtype)
 
 
@@ -42,17 +49,18 @@ def networks_with(
     weights: Mapping[str, Tensor],
     device: torch.device,
     dtype: torch.dtype | None = None,
-) -> NetworkStack:
+) -> TrainableModel:
     """The networks of a stage with these weights."""
     vocab = Vocab.load(run.folder / "vocab")
-    networks = build_networks(experiment, stage, vocab, device, stored_size(weights), dtype)
+    size = stored_size(weights) if experiment.model.pretrained is None else None
+    networks = build_networks(run, experiment, stage, vocab, device, size, dtype)
     networks.load(weights)
     return networks
 
 
 def result_of(
     run: Run, experiment: Experiment, stage: Stage, device: torch.device, dtype: torch.dtype | None = None
-) -> NetworkStack:
+) -> TrainableModel:
     """The networks of a finished stage."""
     weights = run.stage(stage.name).result().tensors["weights"]
     return networks_with(run, experiment, stage, weights, device, dtype)

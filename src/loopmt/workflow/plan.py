@@ -140,7 +140,7 @@ class PlanInputs:
 def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
     """The stage asked for, or the first finished one that starts fresh."""
     if name is None:
-        fresh = [stage.name for stage in experiment.stages if stage.from_ is None and stage.name in run.finished()]
+        fresh = [stage.name for stage in experiment.all_stages if stage.from_ is None and stage.name in run.finished()]
         name = fresh[0] if fresh else None
     return choose_stage(run, experiment, name)
 
@@ -254,7 +254,7 @@ def pilot_stages(inputs: PlanInputs, updates: int) -> dict[int, Stage]:
         2: ("pilot-dual", _entries([short])),
         3: ("pilot-longer", _entries([short, longer]) if longer else []),
     }
-    taken = [stage.name for stage in inputs.experiment.stages]
+    taken = [stage.name for stage in inputs.experiment.all_stages]
     stages = {
         length: Stage(
             name=free_name(name, taken),

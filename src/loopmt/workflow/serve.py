@@ -149,7 +149,7 @@ class LoadedEngine:
 
 def exported_model(experiment: Experiment, stage: Stage, vocab: Vocab, exported: Path, kind: Type) -> LongTextModel:
     """The networks of a stage, decoded by CTranslate2 from the folder where they were exported to."""
-    shared = experiment.model.sharing == "all"
+    shared = experiment.shared
     hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     folders = {hop: exported / ("all" if shared else f"{hop.source}-{hop.target}") for hop in hops}
     model = CTranslate2Model(folders, vocab, shared, kind)
@@ -169,7 +169,7 @@ def load_engine(options: ServeOptions, place: Path, progress: Progress) -> Loade
         limits = text_limits(model.device, longest)
         return LoadedEngine(model, vocab.languages, limits, stage.name, backend, options.beam, routes)
 
-    if _export_wanted(options.backend, device):
+    if _export_wanted(options.backend, device) and not _decodes_itself(experiment, options.backend):
         try:
             check_installed()
             exported = place / stage.name
@@ -183,6 +183,11 @@ def load_engine(options: ServeOptions, place: Path, progress: Progress) -> Loade
             progress.say(f"decoding without CTranslate2: {error}")
     own = for_text(result_of(run, experiment, stage, device), vocab, longest)
     return engine(own, f"loopmt on {device.type}")
+
+
+def _decodes_itself(experiment: Experiment, backend: Backend) -> bool:
+    """A pretrained checkpoint is not tried in CTranslate2, unless it is asked for, which is refused."""
+    return experiment.model.pretrained is not None and backend == "auto"
 
 
 def _export_wanted(backend: Backend, device: torch.device) -> bool:

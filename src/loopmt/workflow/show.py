@@ -20,7 +20,7 @@ def overview(folder: Path) -> Json:
     """Stages with their state and scores, the comparisons, who works on it now, and the next command."""
     run = Run.open(folder)
     experiment = run.experiment()
-    stages = [_stage(run.stage(stage.name), stage) for stage in experiment.stages]
+    stages = [_stage(run.stage(stage.name), stage) for stage in experiment.all_stages]
     card = _scorecard(folder)
     for stage in stages:
         scored = card.get("stages", {}).get(stage["name"], {})
@@ -88,7 +88,7 @@ def _heard(validation: Json) -> int:
 def after_training(run: Run) -> str:
     """What there is to say when the stages that were asked for are trained; nothing is read that was not needed."""
     experiment, finished = run.experiment(), run.finished()
-    left = [stage.name for stage in experiment.stages if stage.name not in finished]
+    left = [stage.name for stage in experiment.all_stages if stage.name not in finished]
     still = f" what was asked for; still to train: {', '.join(left)}" if left else ""
     return f"finished{still}; next: {_next(run, experiment, bool(left), scored=False)}"
 

@@ -18,7 +18,8 @@ from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.validation import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer
-from loopmt.learn.learner import Learner
+from loopmt.learn.learner import Learner, StageLearner
+from loopmt.learn.module import ModuleLearner
 from loopmt.learn.objectives import StageSettings, objectives_of
 from loopmt.learn.routes import Route, StageSetup, largest_group, one_by_entry
 from loopmt.learn.threads import choose_threads, threads_restored
@@ -26,6 +27,7 @@ from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
+from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
@@ -67,11 +69,11 @@ class TrainingContext:
         store = Store.open(run.folder / "store")
         return cls(experiment, run, vocab, store, device, processes, fingerprint, judge_of(experiment))
 
-    def networks(self, stage: Stage) -> NetworkStack:
+    def networks(self, stage: Stage) -> TrainableModel:
         """The networks of a stage without any weights yet."""
-        return build_networks(self.experiment, stage, self.vocab, self.device, self._begun_size(stage))
+        return build_networks(self.run, self.experiment, stage, self.vocab, self.device, self._begun_size(stage))
 
-    def translators(self, networks: NetworkStack) -> Translators:
+    def translators(self, networks: TrainableModel) -> Translators:
         """Networks in training, and the imported models that generate beside them."""
         return Translators(networks, generators(self.experiment, self.run, self.device, self.vocab))
 
@@ -145,7 +147,7 @@ def assemble(
     return Trainer(setup, gatherer, learner, folder, hooks)
 
 
-def setup_of(context: TrainingContext, stage: Stage, networks: NetworkStack) -> StageSetup:
+def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -> StageSetup:
     """The stage's routes, with the objectives that it turns on and batch shapes that fit its text."""
     train, routes = context.experiment.training(stage), routes_of(context.experiment, stage)
     objectives = objectives_of(StageSettings(train, [route.entry for route in routes], networks))
@@ -163,13 +165,15 @@ def setup_of(context: TrainingContext, stage: Stage, networks: NetworkStack) -> 
     )
 
 
-def learner_of(context: TrainingContext, stage: Stage, networks: NetworkStack, setup: StageSetup) -> Learner:
-    kind = learner_kind(context, stage, setup.train)
+def learner_of(context: TrainingContext, stage: Stage, networks: TrainableModel, setup: StageSetup) -> StageLearner:
+    """Which kind it is depends on the kind of networks."""
+    kind = LEARNERS[type(networks)](context, stage, setup.train)
     paths, unit = len(setup.routes), setup.largest_group
     return kind(networks, setup.train, paths, setup.processes, unit, setup.objectives)
 
 
 def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
+    """Of networks of our own."""
     if train.shard:
         if not context.processes.in_group:
             raise ConfigError(
@@ -180,6 +184,17 @@ def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[L
 
         return ShardedLearner
     return CapturedLearner if context.device.type == "cuda" and train.compile else Learner
+
+
+def _module_learner(context: TrainingContext, stage: Stage, train: Train) -> type[ModuleLearner]:
+    return ModuleLearner
+
+
+LEARNERS: Mapping[type, Callable[[TrainingContext, Stage, Train], Callable[..., StageLearner]]] = {
+    NetworkStack: learner_kind,
+    ModuleStack: _module_learner,
+}
+"""By the kind of networks: which learner trains them in a stage."""
 
 
 def chooser(
@@ -198,11 +213,12 @@ def chooser(
     return choose_loops
 
 
-def starting_point(context: TrainingContext, stage: Stage) -> NetworkStack:
+def starting_point(context: TrainingContext, stage: Stage) -> TrainableModel:
     """Fresh or imported weights, or the parent's result where the parent has the direction."""
     networks = context.networks(stage)
-    networks.start_fresh(context.experiment.seed)
-    start_imported(context.experiment, context.run, networks)
+    if isinstance(networks, NetworkStack):
+        networks.start_fresh(context.experiment.seed)
+        start_imported(context.experiment, context.run, networks)
     if stage.from_ is not None:
         networks.load(context.run.stage(stage.from_).result().tensors["weights"], strict=False)
     return networks
@@ -277,7 +293,7 @@ def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:
 
 
 def validator(
-    context: TrainingContext, stage: Stage, networks: NetworkStack, train: Train
+    context: TrainingContext, stage: Stage, networks: TrainableModel, train: Train
 ) -> Callable[[], ValidationScores]:
     sets = held_out(context.store, networks.hops, context.vocab, "valid", train.validate_sentences)
     if not sets:

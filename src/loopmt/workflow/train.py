@@ -20,6 +20,7 @@ from loopmt.workflow.chosen_code import check_names, import_guards
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.observers import watched
 from loopmt.workflow.parallel_stages import train_side_by_side
+from loopmt.workflow.pretrained import install
 from loopmt.workflow.settings import refuse_changes
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, train_stage
@@ -57,6 +58,7 @@ def prepare_run(request: TrainOptions, progress: Progress) -> tuple[Run, Manifes
 
 
 def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: Progress) -> Manifest:
+    install(experiment, run, request.file.parent, progress)
     manifest = prepare(
         experiment.data,
         experiment.vocab,

@@ -19,8 +19,7 @@ from loopmt.errors import ConfigError, DataError, PathError
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.networks import NetworkStack
-from loopmt.translate.protocol import TranslationModel
+from loopmt.translate.protocol import TrainableModel, TranslationModel
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along
 from loopmt.workflow.models import for_text, result_of, text_limits
@@ -221,7 +220,7 @@ def load(folder: Path, stage: str | None = None, device: str | None = None) -> T
     return text_translator(result_of(run, experiment, chosen, _device(device)), experiment.training(chosen).max_length)
 
 
-def text_translator(networks: NetworkStack, longest: int) -> Translator:
+def text_translator(networks: TrainableModel, longest: int) -> Translator:
     """Networks that were trained on rows of at most `longest` subwords."""
     model, limits = for_text(networks, networks.vocab, longest), text_limits(networks.device, longest)
     return Translator(model, networks.vocab.languages, limits)

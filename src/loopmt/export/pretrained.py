@@ -1,0 +1,101 @@
+"""A checkpoint that was trained, as a folder that `from_pretrained` loads: its own architecture and tokenizer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from loopmt.config import Generate
+from loopmt.export.parity import Bleu, Parity, ParityText
+from loopmt.path import Hop
+from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
+from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.network import PretrainedNetwork
+from loopmt.pretrained.tokens import ModelTokens
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import HopInput
+from loopmt.translate.sentences import Sentences
+
+_MODEL_FILES = ("config.json", "generation_config.json")
+_WEIGHTS = (".safetensors", ".safetensors.index.json", ".bin.index.json")
+_LIMITS = DecodeLimits(growth=0, extra=96)  # of an output; beyond that a poor network only repeats itself
+_SAME = 1e-3  # nats that may lie between the likelihoods of a target
+_README = """# Translator {directions}
+
+Trained with loopmt from `{origin}`: the same architecture, tokenizer and vocabulary.
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+folder = "."  # run in the folder of this file, or write its path here
+tokenizer = AutoTokenizer.from_pretrained(folder{source})
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+batch = tokenizer(["{before}A sentence."], return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**batch{target}), skip_special_tokens=True))
+```
+"""
+
+
+def write_pretrained(network: PretrainedNetwork, hops: Sequence[Hop], origin: Path, folder: Path) -> None:
+    """`origin` has the files as they came: all but the model's are taken from there."""
+    network.model.save_pretrained(str(folder))
+    for file in origin.iterdir():
+        if not file.name.endswith(_WEIGHTS) and file.name not in _MODEL_FILES:
+            shutil.copyfile(file, folder / file.name)
+    (folder / "README.md").write_text(_readme(network.tokens, hops, origin), encoding="utf-8")
+
+
+def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
+    hop = hops[0]
+    forced = tokens.forced(hop).get("forced_bos_token_id")
+    return _README.format(
+        directions=", ".join(map(str, hops)),
+        origin=origin.name,
+        source=f', src_lang="{tokens.code(hop.source)}"' if tokens.coded else "",
+        target="" if forced is None else f", forced_bos_token_id={forced}",
+        before=f">>{tokens.code(hop.target)}<< " if tokens.tagged else "",
+    )
+
+
+def loaded(stack: ModuleStack, folders: Callable[[str], Path]) -> ModuleStack:
+    """The exported folders as a model, read as anybody would."""
+    networks = {name: _loaded(network, folders(name)) for name, network in stack.networks.items()}
+    return replace(stack, networks=networks, copies={})
+
+
+def _loaded(network: PretrainedNetwork, folder: Path) -> PretrainedNetwork:
+    tokens = replace(network.tokens, folder=folder, tokenizer=load_tokenizer(folder))
+    return PretrainedNetwork(load_pretrained(folder), tokens, network.device, network.precision)
+
+
+def compare_pretrained(ours: ModuleStack, theirs: ModuleStack, text: ParityText, bleu: Bleu) -> Parity:
+    hop, models = text.hop, (ours, theirs)
+    read, read_by_them = (model.of(hop).tokens.read(text.sources, hop) for model in models)
+    misread = sum(one != other for one, other in zip(read, read_by_them, strict=True))
+    said, said_by_them = (_greedy(model, text) for model in models)
+    same = sum(one == other for one, other in zip(said, said_by_them, strict=True))
+    ties = 0 if same == len(said) else _ties(models, text, said, said_by_them)
+    mine = None if text.references is None else bleu(said, text.references)
+    difference = None if mine is None else bleu(said_by_them, text.references or []) - mine
+    return Parity(str(hop), len(said), misread, same, ties, None, mine, difference)
+
+
+def _greedy(model: ModuleStack, text: ParityText) -> list[str]:
+    sources = HopInput(text.hop, Sentences(model.vocab, text.hop.source, texts=text.sources))
+    return model.generate([sources], Generate(how="greedy"), _LIMITS, ("parity",))[0].sentences.texts
+
+
+def _ties(models: Sequence[ModuleStack], text: ParityText, said: list[str], other: list[str]) -> int:
+    """Translations that differ although both models find both of them equally likely: rounding decided."""
+    apart = [row for row, pair in enumerate(zip(said, other, strict=True)) if pair[0] != pair[1]]
+    sources = Sentences(None, text.hop.source, texts=[text.sources[row] for row in apart])
+    equal = np.ones(len(apart), dtype=np.bool_)
+    for side in (said, other):
+        targets = Sentences(None, text.hop.target, texts=[side[row] for row in apart])
+        ours, theirs = (model.score(text.hop, sources, targets)[0] for model in models)
+        equal &= np.abs(ours - theirs) < _SAME
+    return int(equal.sum())

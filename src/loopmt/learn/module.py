@@ -1,0 +1,205 @@
+"""One update of pretrained checkpoints: modules of Hugging Face, learnt by torch's AdamW.
+
+Everything else is as with networks of our own (`learner`): gradients are sums over target tokens of all processes and
+all parts of a batch, divided by the number of tokens; each network is clipped by itself; one whose gradient is not
+finite, or that had no token, is left as it was. Networks are computed one after another.
+
+Shapes: N networks, B rows, L length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from loopmt.config import Train
+from loopmt.distributed import Processes
+from loopmt.learn.forward import BatchTensors
+from loopmt.learn.learner import BatchSplitter, LossTally
+from loopmt.learn.objectives import Objective, total_loss
+from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.network import PretrainedNetwork
+from loopmt.rng import keyed_seed
+from loopmt.text.batch import Batch
+from loopmt.text.ragged import PAD, Ints
+
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+@dataclass(frozen=True)
+class ModuleComputation:
+    """A checkpoint as objectives see it; its states are its logits (1, B, T, V)."""
+
+    network: PretrainedNetwork
+    label_smoothing: float
+
+    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.network.learning_logits(source_NBL[0], target_NBL[0])[None]
+
+    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.network.token_losses(states_NBTD[0], target_NBL[0], self.label_smoothing)[None]
+
+    def logits(self, states_NBTD: Tensor) -> Tensor:
+        return states_NBTD
+
+
+class ModuleLearner:
+    """The optimizer of all checkpoints of a stage."""
+
+    def __init__(
+        self,
+        translators: ModuleStack,
+        train: Train,
+        paths: int,
+        processes: Processes,
+        unit: int = 1,
+        objectives: Sequence[Objective] = (),
+    ) -> None:
+        self.translators = translators
+        self.train = train
+        self.processes = processes
+        self.unit = unit
+        self.objectives = objectives
+        self.device = translators.device
+        self.places = [list(network.trainable.values()) for network in translators.networks.values()]
+        self.gradients = [[torch.zeros_like(place) for place in places] for places in self.places]
+        self.tokens = torch.zeros(translators.num_networks, device=self.device)
+        self.tally = LossTally.new(translators.num_networks, paths, self.device)
+        self.splitting = BatchSplitter(train)
+        self.adams = [
+            torch.optim.AdamW(places, betas=train.adam[:2], eps=train.adam[2], weight_decay=train.weight_decay)
+            for places in self.places
+        ]
+
+    def publish(self) -> None:
+        """The weights that are learnt are those that generate."""
+
+    # -- one update ------------------------------------------------------------------------------------------
+
+    def update(self, batch: Batch, number: int, rate: float) -> None:
+        """Learn from one batch: this process's part of it, in `accumulate` parts, none of which cuts a group."""
+        whole = batch.padded(self.processes.size * self.train.accumulate * self.unit)
+        mine = whole.part(self.processes.rank, self.processes.size)
+        seed = torch.initial_seed()
+        for part in range(self.train.accumulate):
+            for network in range(len(self.places)):
+                torch.manual_seed(keyed_seed(seed, part, network))  # whatever was halved before
+                own = _of_network(mine.part(part, self.train.accumulate), network)
+                self.splitting.add(own, partial(self._add, network))
+        self.reduce()
+        for network in range(len(self.places)):
+            self._apply(network, number, rate)
+        self.translators.follow(self.train.ema)
+        self.tokens.zero_()
+
+    def _add(self, network: int, batch: Batch) -> None:
+        """Add the gradient of a batch, summed over its target tokens; nothing, if it fails half way."""
+        if not batch.target_tokens.any():
+            return
+        tensors = BatchTensors.of(_trimmed(batch), self.device)
+        module = list(self.translators.networks.values())[network]
+        computation = ModuleComputation(module, self.train.label_smoothing)
+        loss, losses_NB, tokens_NB = total_loss(computation, tensors, self.objectives)
+        found = torch.autograd.grad(loss, self.places[network], allow_unused=True)
+        for gradient, own in zip(self.gradients[network], found, strict=True):
+            if own is not None:
+                gradient += own
+        self._count(network, losses_NB[0], tokens_NB[0], tensors.paths_NB[0])
+
+    def _count(self, network: int, losses_B: Tensor, tokens_B: Tensor, paths_B: Tensor) -> None:
+        self.tokens[network] += tokens_B.sum()
+        place = paths_B.clamp_min(0)  # rows that are none have no tokens and no loss
+        tally = self.tally
+        tally.loss[network].scatter_add_(0, place, losses_B.to(tally.loss.dtype))
+        tally.tokens[network].scatter_add_(0, place, tokens_B.to(tally.tokens.dtype))
+
+    def reduce(self) -> None:
+        """Sum gradients and token counts over processes: a mean of means would weigh tokens unequally."""
+        for gradients in self.gradients:
+            for gradient in gradients:
+                self.processes.all_reduce(gradient)
+        self.processes.all_reduce(self.tokens)
+
+    @torch.no_grad()
+    def _apply(self, network: int, number: int, rate: float) -> None:
+        gradients, tokens = self.gradients[network], self.tokens[network]
+        for gradient in gradients:
+            gradient /= tokens.clamp_min(1)
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if not norm.isfinite():
+            if self.tally.bad_update[network] < 0:
+                self.tally.bad_update[network] = number
+        elif tokens > 0:
+            self._step(network, rate, norm)
+        for gradient in gradients:
+            gradient.zero_()
+
+    def _step(self, network: int, rate: float, norm: Tensor) -> None:
+        places, gradients = self.places[network], self.gradients[network]
+        for place, gradient in zip(places, gradients, strict=True):
+            place.grad = gradient
+        if self.train.clip:
+            torch.nn.utils.clip_grads_with_norm_(places, self.train.clip, norm)
+        self.adams[network].param_groups[0]["lr"] = rate
+        self.adams[network].step()
+        self.adams[network].zero_grad()
+        self.tally.norms[network] += norm
+        self.tally.updates[network] += 1
+
+    # -- resume ----------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint needs beside the weights: moments by `network/tensor.moment`, and averaged weights."""
+        kept = {
+            f"{name}.{moment}": state[moment] for name, state in self._states().items() for moment in _MOMENTS if state
+        }
+        averaged = self.translators.copies.get("ema", {})
+        return kept | {f"{name}.ema": tensor for name, tensor in averaged.items()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, state in self._states().items():
+            found = {moment: tensors.get(f"{name}.{moment}") for moment in _MOMENTS}
+            state.clear()
+            state.update({moment: self._placed(moment, one) for moment, one in found.items() if one is not None})
+        for name, tensor in self.translators.copies.get("ema", {}).items():
+            tensor.copy_(tensors[f"{name}.ema"])
+
+    def _states(self) -> dict[str, dict[str, Tensor]]:
+        """What the optimizers know of each tensor; nothing before its first update."""
+        places = [place for places in self.places for place in places]
+        adams = [adam for adam, places in zip(self.adams, self.places, strict=True) for _ in places]
+        names = self.translators.places()
+        return {name: adam.state[place] for name, place, adam in zip(names, places, adams, strict=True)}
+
+    def _placed(self, moment: str, tensor: Tensor) -> Tensor:
+        """A step count stays on the CPU, where AdamW keeps it."""
+        return tensor.clone() if moment == "step" else tensor.to(self.device, copy=True)
+
+
+def _of_network(batch: Batch, network: int) -> Batch:
+    cut = slice(network, network + 1)
+    return Batch(
+        batch.shape,
+        batch.source_NBL[cut],
+        batch.target_NBL[cut],
+        batch.paths_NB[cut],
+        batch.groups_NB[cut],
+        batch.factors_NB[cut],
+    )
+
+
+def _trimmed(batch: Batch) -> Batch:
+    """Without columns that are padding in all rows, and without rows after the last."""
+    rows = int((batch.paths_NB[0] >= 0).nonzero()[0][-1]) + 1
+    source, target = (_narrow(table[:, :rows]) for table in (batch.source_NBL, batch.target_NBL))
+    tables = (table[:, :rows] for table in (batch.paths_NB, batch.groups_NB, batch.factors_NB))
+    return Batch(batch.shape, source, target, *tables)  # type: ignore[arg-type]
+
+
+def _narrow(table_NBL: Ints) -> Ints:
+    """Without columns that are padding in all rows."""
+    return table_NBL[:, :, : int((table_NBL != PAD).any((0, 1)).nonzero()[0][-1]) + 1]

@@ -1,0 +1,184 @@
+"""The tokenizer of a checkpoint, as it cuts the text of each direction, and its ids as rows that are learnt from.
+
+A checkpoint is told the languages in one of four ways: not at all (it has one direction), by codes of its tokenizer
+(M2M100, NLLB, mBART), by a tag before the source (OPUS-MT of several targets) or by a prompt (T5).
+
+In rows an id is three places up, after PAD, EOS and UNK of `text.ragged`; the end is the row's own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from loopmt.errors import DataError, listed
+from loopmt.path import Hop
+from loopmt.text.ragged import EOS, PAD, UNK, Ragged
+
+LONGEST = 512  # subwords of a source; what is beyond is cut off
+_FIRST = 3  # the first id of a row that is one of the tokenizer's
+_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
+_MARK = "<BT> "  # before a source of a row that is marked as synthetic
+Ids = list[list[int]]
+
+
+@dataclass(frozen=True)
+class ModelTokens:
+    """A tokenizer, and how it is told the languages."""
+
+    folder: Path  # for errors
+    tokenizer: Any
+    codes: Mapping[str, str] | None = None
+    prompt: str | None = None
+
+    # -- languages -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def known_codes(self) -> list[str]:
+        """The languages that the tokenizer has codes or tags for; none where it is not told any."""
+        tokenizer = self.tokenizer
+        if tags := getattr(tokenizer, "supported_language_codes", None):
+            return [tag.strip("><") for tag in tags]
+        if codes := getattr(tokenizer, "lang_code_to_token", None) or getattr(tokenizer, "lang_code_to_id", None):
+            return list(codes)
+        extra = getattr(tokenizer, "extra_special_tokens", None) or []
+        return [str(token) for token in extra if _CODE.fullmatch(str(token))]
+
+    @property
+    def tagged(self) -> bool:
+        """The source begins with a tag of the target, as in OPUS-MT of several targets."""
+        return bool(getattr(self.tokenizer, "supported_language_codes", None))
+
+    @property
+    def coded(self) -> bool:
+        return bool(self.known_codes) and not self.tagged
+
+    @property
+    def multilingual(self) -> bool:
+        """It can be told the languages; else it has one direction."""
+        return self.coded or self.tagged or self.prompt is not None
+
+    def code(self, language: str) -> str:
+        """How the checkpoint calls a language."""
+        code = (self.codes or {}).get(language, language)
+        if self.known_codes and code not in self.known_codes:
+            raise DataError(
+                f'{self.folder}: the tokenizer has no language code "{code}". Set model.codes = '
+                f'{{ {language} = "{self._nearest(language, code)[0]}" }}, or another code that it has: '
+                f"{listed(self._nearest(language, code))}."
+            )
+        return code
+
+    def _nearest(self, language: str, code: str) -> list[str]:
+        """Codes, the likeliest first."""
+        alike = [one for one in self.known_codes if one.startswith(language.partition("_")[0])]
+        near = difflib.get_close_matches(code, self.known_codes, n=5, cutoff=0.4)
+        return list(dict.fromkeys([*alike, *near, *self.known_codes]))
+
+    def check(self, hop: Hop) -> None:
+        """Refuse a direction whose languages it does not know."""
+        self.code(hop.target)
+        if not self.tagged:
+            self.code(hop.source)
+
+    def forced(self, hop: Hop) -> dict[str, int]:
+        """The setting of `generate` that names the language of the output."""
+        if not self.coded:
+            return {}
+        return {"forced_bos_token_id": self._id(self.code(hop.target))}
+
+    def _id(self, code: str) -> int:
+        return int(getattr(self.tokenizer, "get_lang_id", self.tokenizer.convert_tokens_to_ids)(code))
+
+    @cached_property
+    def _code_ids(self) -> frozenset[int]:
+        """Codes of languages are no text, although not every tokenizer knows them as special tokens."""
+        return frozenset(map(self._id, self.known_codes)) if self.coded else frozenset()
+
+    # -- text ------------------------------------------------------------------------------------------------
+
+    def read(self, texts: Sequence[str], hop: Hop, synthetic: bool = False) -> Ids:
+        """Ids of sources, as the encoder reads them."""
+        if not texts:
+            return []
+        tokenizer = self._told(hop)
+        return _lists(tokenizer([self._source(text, hop, synthetic) for text in texts], **self._cut).input_ids)
+
+    def targets(self, texts: Sequence[str], hop: Hop) -> Ids:
+        """Ids of targets, as the decoder must generate them."""
+        if not texts:
+            return []
+        return _lists(self._told(hop)(text_target=list(texts), **self._cut).input_ids)
+
+    def text(self, ids: Tensor) -> list[str]:
+        """What `generate` returned, without codes of languages and other tokens that are no text."""
+        rows = [[one for one in row if one not in self._code_ids] for row in ids.tolist()]
+        return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+    def _told(self, hop: Hop) -> Any:
+        if self.coded:
+            self.tokenizer.src_lang, self.tokenizer.tgt_lang = self.code(hop.source), self.code(hop.target)
+        return self.tokenizer
+
+    def _source(self, text: str, hop: Hop, synthetic: bool) -> str:
+        text = f"{_MARK}{text}" if synthetic else text
+        if self.tagged:
+            return f">>{self.code(hop.target)}<< {text}"
+        if self.prompt is None:
+            return text
+        names = {"source_language": self.code(hop.source), "target_language": self.code(hop.target)}
+        return _filled(self.prompt, {**names, "text": text})
+
+    @property
+    def _cut(self) -> dict[str, Any]:
+        return {"truncation": True, "max_length": int(min(LONGEST, self.tokenizer.model_max_length))}
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def rows(self, ids: Ids) -> Ragged:
+        """Ids as rows, without the end."""
+        end, unknown = self.tokenizer.eos_token_id, self.tokenizer.unk_token_id
+        return Ragged.of(
+            [
+                [UNK if one == unknown else one + _FIRST for one in (row[:-1] if row[-1:] == [end] else row)]
+                for row in ids
+            ]
+        )
+
+    def ids(self, rows_BL: Tensor, closed: bool) -> tuple[Tensor, Tensor]:
+        """A table of rows as the model's ids, and where there are some. Not `closed`: rows have no end of their own."""
+        special = {PAD: self.tokenizer.pad_token_id, EOS: self.tokenizer.eos_token_id, UNK: self.tokenizer.unk_token_id}
+        ids, real = rows_BL - _FIRST, rows_BL != PAD
+        for one, theirs in special.items():
+            ids = ids.masked_fill(rows_BL == one, theirs)
+        if not closed:
+            real = real & (rows_BL != EOS)
+            ids = ids.masked_fill(~real, special[PAD])
+        return ids, real
+
+    @cached_property
+    def sources_closed(self) -> bool:
+        """Whether its sources end in the end of the sentence, and not in a code after it."""
+        (ids,) = _lists(self.tokenizer(["a"]).input_ids)
+        return bool(ids[-1] == self.tokenizer.eos_token_id)
+
+    @cached_property
+    def targets_closed(self) -> bool:
+        (ids,) = _lists(self.tokenizer(text_target=["a"]).input_ids)
+        return bool(ids[-1] == self.tokenizer.eos_token_id)
+
+
+def _filled(prompt: str, values: Mapping[str, str]) -> str:
+    """Text may have braces of its own, so each name is replaced once, in the prompt alone."""
+    return re.sub(r"\{(source_language|target_language|text)\}", lambda found: values[found[1]], prompt)
+
+
+def _lists(rows: Sequence[Sequence[int]]) -> Ids:
+    return [list(row) for row in rows]

@@ -1,0 +1,252 @@
+"""`[model] pretrained`: the checkpoint comes into the run, and is its first finished stage.
+
+RUN/pretrained/{pretrained.json, NAME/}     the files of the checkpoint, or of one for each direction
+RUN/stages/pretrained/result/               the stage: its weights are the digest of the checkpoint
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from loopmt.config import Experiment
+from loopmt.config.pretrained import PRETRAINED, pretrained_hops
+from loopmt.errors import DataError, MissingExtraError, RunError
+from loopmt.files.checksums import file_digest
+from loopmt.learn.resume import TrainingState
+from loopmt.path import Hop
+from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
+from loopmt.pretrained.importing import TAKEN, copy_safely
+from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack
+from loopmt.pretrained.network import PretrainedNetwork
+from loopmt.pretrained.tokens import ModelTokens
+from loopmt.progress import Progress
+from loopmt.run import Checkpoint, Json, Run, StageFolder, read_json, write_json
+from loopmt.text.vocab import Vocab
+
+_NOTES = "pretrained.json"
+_HUB_NAME = 2  # parts of a name at the hub: who, and what
+
+
+def install(experiment: Experiment, run: Run, beside: Path, progress: Progress) -> None:
+    """Copy the checkpoints into the run, unless they are there; paths are relative to the experiment file."""
+    if experiment.model.pretrained is None:
+        return
+    if _read_notes(run).get("asked") != _asked(experiment):
+        _replace(experiment, run, beside, progress)
+    for name in set(_folders(run, experiment).values()):
+        _check_kept(run, name)
+    _finish_stage(run)
+
+
+def open_stack(
+    run: Run,
+    experiment: Experiment,
+    hops: tuple[Hop, ...],
+    vocab: Vocab,
+    device: torch.device,
+    dtype: torch.dtype,
+    dropout: float | None = None,
+) -> ModuleStack:
+    """The checkpoints of a run, as they came."""
+    folders = _folders(run, experiment)
+    names = ["all"] if experiment.shared else [str(hop) for hop in hops]
+    place = run.folder / PRETRAINED
+    networks = {name: _network(experiment, place / folders[name], device, dtype, dropout) for name in names}
+    stack = ModuleStack(vocab, hops, device, networks, _digest(run))
+    for hop in hops:
+        stack.of(hop).tokens.check(hop)
+    return stack
+
+
+def origin_of(run: Run, network: str) -> Path:
+    """The files of a network's checkpoint, as they came."""
+    return Path(run.folder / PRETRAINED / _read_notes(run)["folders"][network])
+
+
+def _network(
+    experiment: Experiment, folder: Path, device: torch.device, dtype: torch.dtype, dropout: float | None
+) -> PretrainedNetwork:
+    tokens = ModelTokens(folder, load_tokenizer(folder), experiment.model.codes, experiment.model.prompt)
+    return PretrainedNetwork(load_pretrained(folder, dropout).to(device), tokens, device, dtype)
+
+
+# -- the copy --------------------------------------------------------------------------------------------------
+
+
+def _named(experiment: Experiment) -> dict[str, str]:
+    """What the file names, by network."""
+    pretrained = experiment.model.pretrained
+    assert pretrained is not None
+    if isinstance(pretrained, str):
+        return {"all": pretrained}
+    directions = {str(hop) for hop in pretrained_hops(experiment)}
+    return {direction: pretrained[direction] for direction in pretrained if direction in directions}
+
+
+def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress) -> None:
+    """Copy each folder that the file names once, however many directions it serves."""
+    if (run.folder / PRETRAINED).exists():
+        _refuse_used(run, experiment)
+    draft = run.folder / f".{PRETRAINED}.draft"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        folders = _copy(_named(experiment), beside, draft, progress)
+        _check_languages(experiment, draft, folders)
+        write_json(draft / _NOTES, _notes(experiment, draft, folders))
+        shutil.rmtree(run.folder / PRETRAINED, ignore_errors=True)
+        shutil.rmtree(run.stage(PRETRAINED).folder, ignore_errors=True)
+        draft.rename(run.folder / PRETRAINED)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _copy(named: Mapping[str, str], beside: Path, draft: Path, progress: Progress) -> dict[str, str]:
+    """The folder in the run of each network."""
+    places: dict[Path, str] = {}
+    folders = {}
+    for name, text in named.items():
+        source = _found(text, beside)
+        if source not in places:
+            places[source] = name.replace(">", "-")
+            progress.say(f"copying {source}")
+            copy_safely(source, draft / places[source])
+        folders[name] = places[source]
+    return folders
+
+
+def _refuse_used(run: Run, experiment: Experiment) -> None:
+    used = [stage.name for stage in experiment.stages if run.stage(stage.name).begun]
+    if used:
+        raise RunError(
+            f"[model] names another checkpoint, or other codes, than {', '.join(used)} started from: "
+            f"{', '.join(_read_notes(run)['asked']['named'].values())}. Name that one, or choose another --run."
+        )
+
+
+def _found(text: str, beside: Path) -> Path:
+    """The folder that a file names: beside it, or from the hub."""
+    folder = (beside / text).resolve()
+    if folder.exists() or len(Path(text).parts) != _HUB_NAME or text.startswith((".", "/", "~")):
+        return folder
+    return _downloaded(text, folder)
+
+
+def _downloaded(name: str, folder: Path) -> Path:
+    way_out = f"Download it where the hub can be reached, `hf download {name} --local-dir FOLDER`, and name the folder."
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise MissingExtraError(
+            f'model.pretrained: there is no folder {folder}, and for the hub name "{name}" the package '
+            f"huggingface_hub is needed: pip install 'loopmt[export]'. {way_out}"
+        ) from None
+    try:
+        return Path(snapshot_download(name, allow_patterns=[f"*{kind}" for kind in sorted(TAKEN)]))
+    except Exception as error:  # network, rights, names: the hub's library has a class for each
+        what = str(error).split("\n")[0][:200]
+        raise DataError(
+            f'model.pretrained: there is no folder {folder}, and "{name}" cannot be had from the hub: {what}. {way_out}'
+        ) from None
+
+
+def _check_languages(experiment: Experiment, draft: Path, places: Mapping[str, str]) -> None:
+    """Refuse what its tokenizer cannot be told, before anything is kept."""
+    for name, place in places.items():
+        tokens = _tokens(experiment, draft / place, _named(experiment)[name])
+        if name == "all" and not tokens.multilingual:
+            raise DataError(
+                f'model.pretrained = "{_named(experiment)["all"]}": its tokenizer has no language codes, so it has one '
+                'direction. Give a folder for each, pretrained = { "en>fr" = "FOLDER", ... }, or, for a model such as '
+                'T5, a prompt: model.prompt = "translate {source_language} to {target_language}: {text}".'
+            )
+        for hop in sorted(pretrained_hops(experiment)):
+            if name in ("all", str(hop)):
+                tokens.check(hop)
+                _check_marian(tokens, hop)
+
+
+def _tokens(experiment: Experiment, folder: Path, named: str) -> ModelTokens:
+    """The tokenizer of a copy, which errors call as the file does."""
+    try:
+        tokenizer = load_tokenizer(folder)
+    except DataError as error:
+        files = ", ".join(sorted(file.name for file in folder.iterdir()))
+        why = str(error).replace(str(folder), named)
+        raise DataError(f"model.pretrained: {why}. Are all files of its tokenizer there? It has {files}.") from None
+    return ModelTokens(Path(named), tokenizer, experiment.model.codes, experiment.model.prompt)
+
+
+def _check_marian(tokens: ModelTokens, hop: Hop) -> None:
+    """A bilingual tokenizer says which languages it is of."""
+    has = getattr(tokens.tokenizer, "source_lang", None), getattr(tokens.tokenizer, "target_lang", None)
+    for side, own, wanted in zip(("source", "target"), has, (hop.source, hop.target), strict=True):
+        named = (tokens.codes or {}).get(wanted, wanted)
+        known = isinstance(own, str) and own.isalpha() and own.islower() and len(own) == len(named)
+        if known and not tokens.tagged and own != named:
+            raise DataError(
+                f"model.pretrained {hop}: the checkpoint translates {has[0]}>{has[1]}. If its {side} language "
+                f'"{own}" is your "{wanted}", set model.codes = {{ {wanted} = "{own}" }}.'
+            )
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------
+
+
+def _notes(experiment: Experiment, draft: Path, folders: Mapping[str, str]) -> Json:
+    files = {
+        f"{folder}/{file.name}": [file.stat().st_size, file_digest(file)]
+        for folder in sorted(set(folders.values()))
+        for file in sorted((draft / folder).iterdir())
+    }
+    told = {"codes": experiment.model.codes, "prompt": experiment.model.prompt}
+    digest = hashlib.sha256(json.dumps([folders, files, told], sort_keys=True).encode()).hexdigest()
+    return {"asked": _asked(experiment), "folders": folders, "files": files, "digest": digest}
+
+
+def _asked(experiment: Experiment) -> Json:
+    """What the file says of the checkpoint: if that changes, it is copied again."""
+    return {"named": _named(experiment), "codes": experiment.model.codes, "prompt": experiment.model.prompt}
+
+
+def _read_notes(run: Run) -> Json:
+    file = run.folder / PRETRAINED / _NOTES
+    return read_json(file, f"Delete {file.parent} and train again.") if file.is_file() else {}
+
+
+def _folders(run: Run, experiment: Experiment) -> dict[str, str]:
+    notes = _read_notes(run)
+    if not notes:
+        way_out = f"`loopmt prepare EXPERIMENT --run {run.folder}` copies it"
+        raise RunError(f"{run.folder / PRETRAINED} is missing: {way_out}.")
+    return dict(notes["folders"])
+
+
+def _digest(run: Run) -> str:
+    return str(_read_notes(run)["digest"])
+
+
+def _check_kept(run: Run, folder: str) -> None:
+    for name, (size, _) in _read_notes(run)["files"].items():
+        file = run.folder / PRETRAINED / name
+        if name.startswith(f"{folder}/") and (not file.is_file() or file.stat().st_size != size):
+            raise RunError(
+                f"{file} is not the file that was copied. Delete {run.folder / PRETRAINED}: it is copied again."
+            )
+
+
+def _finish_stage(run: Run) -> None:
+    stage: StageFolder = run.stage(PRETRAINED)
+    if stage.finished:
+        return
+    digest = torch.tensor(list(bytes.fromhex(_digest(run))), dtype=torch.uint8)
+    stage.begin({**_read_notes(run)["asked"], "digest": _digest(run)})
+    state = {**asdict(TrainingState()), "chosen": "best", "average_bleu": None}
+    stage.finish(Checkpoint(0, {"weights": {UNMODIFIED: digest}}, state))

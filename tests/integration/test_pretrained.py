@@ -1,0 +1,393 @@
+"""Pretrained checkpoints that learn as they are, in loops: made here, offline, in the public architectures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from helpers.pretrained import experiment, make_m2m, make_opus, make_t5, pairs_of
+from helpers.resuming import started, wait_for
+from loopmt.config import Generate, loads
+from loopmt.distributed import Processes
+from loopmt.errors import ConfigError, DataError, LoopmtError, RunError
+from loopmt.learn.module import ModuleLearner
+from loopmt.path import Hop
+from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.progress import Silent
+from loopmt.run import Run
+from loopmt.text.batch import Rows, make_shapes, pack
+from loopmt.text.ragged import Ints
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import HopInput
+from loopmt.translate.sentences import Sentences
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
+from loopmt.workflow.export import ExportOptions, export
+from loopmt.workflow.models import result_of
+from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.show import overview
+from loopmt.workflow.stages import TrainingContext
+from loopmt.workflow.train import TrainOptions, prepare_run, train
+
+transformers = pytest.importorskip("transformers")
+
+EN_FR, CPU = Hop("en", "fr"), torch.device("cpu")
+GREEDY = Generate(how="greedy")
+LIMITS = DecodeLimits(growth=0, extra=20)
+TEXTS = ["The red cat sees the old dog today.", "Never.", "The small bird likes the kind king often."]
+LOOPS = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]'
+Make = Callable[..., TrainOptions]
+
+
+@pytest.fixture(scope="session")
+def text(tiny_experiment_file: Path) -> Path:
+    return tiny_experiment_file.parent / "text"
+
+
+@pytest.fixture(scope="session")
+def opus(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("opus")
+    ways = {"en>fr": ("en", "fr"), "fr>en": ("fr", "en")}
+    return {way: make_opus(text, folder / way.replace(">", "-"), *sides, steps=120) for way, sides in ways.items()}
+
+
+@pytest.fixture(scope="session")
+def m2m(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_m2m(text, tmp_path_factory.mktemp("m2m") / "m2m", steps=40)
+
+
+@pytest.fixture
+def dual(opus: dict[str, Path], text: Path, tmp_path: Path) -> Make:
+    """Two OPUS-like checkpoints in dual loops."""
+
+    def make(*overrides: str, name: str = "run", **settings: Any) -> TrainOptions:
+        file = tmp_path / f"{name}.toml"
+        file.write_text(experiment(text, ["en", "fr"], {way: str(one) for way, one in opus.items()}, **settings))
+        return TrainOptions(file, tmp_path / name, overrides)
+
+    return make
+
+
+@pytest.fixture
+def triangle(m2m: Path, text: Path, tmp_path: Path) -> Make:
+    """One checkpoint for three languages."""
+
+    def make(*overrides: str, name: str = "run", **settings: Any) -> TrainOptions:
+        file = tmp_path / f"{name}.toml"
+        file.write_text(experiment(text, ["en", "fr", "es"], str(m2m), **settings))
+        return TrainOptions(file, tmp_path / name, overrides)
+
+    return make
+
+
+def context_of(request: TrainOptions) -> TrainingContext:
+    run, _ = prepare_run(request, Silent())
+    return TrainingContext.open(run, CPU, Processes())
+
+
+def stack_in(request: TrainOptions, stage: str = "pretrained") -> ModuleStack:
+    run = Run(request.run or Path())
+    found = result_of(run, run.experiment(), run.experiment().stage(stage), CPU)
+    assert isinstance(found, ModuleStack)
+    return found
+
+
+def translated(stack: ModuleStack, hop: Hop, texts: list[str], how: Generate = GREEDY, n: int = 1) -> list[str]:
+    inputs = [HopInput(hop, Sentences(None, hop.source, texts=texts))]
+    return stack.generate(inputs, how, LIMITS, ("test",), n)[0].sentences.texts
+
+
+def plainly(folder: Path, texts: list[str], codes: tuple[str, str] | None = None, **settings: Any) -> list[str]:
+    """What Hugging Face alone generates."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    told = {}
+    if codes:
+        tokenizer.src_lang = codes[0]
+        told = {"forced_bos_token_id": tokenizer.get_lang_id(codes[1])}
+    batch = tokenizer(texts, padding=True, return_tensors="pt")
+    how = {"num_beams": 1, "do_sample": False, "max_new_tokens": 20, "max_length": None, **settings}
+    ids = model.generate(**batch, **how, **told)
+    said: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return [re.sub(r"__[a-z]+__ ?", "", text).strip() for text in said]
+
+
+# -- the stage that is the checkpoint as it came -----------------------------------------------------------------
+
+
+def test_the_unmodified_stage_generates_what_hugging_face_does(dual: Make, opus: dict[str, Path]) -> None:
+    request = dual()
+    prepare_run(request, Silent())
+    stack = stack_in(request)
+    assert translated(stack, EN_FR, TEXTS) == plainly(opus["en>fr"], TEXTS)
+    beam = translated(stack, EN_FR, TEXTS, Generate(how="beam", beam=3), n=3)
+    assert beam == plainly(opus["en>fr"], TEXTS, num_beams=3, num_return_sequences=3)
+
+
+def test_one_checkpoint_for_three_languages_speaks_the_one_it_is_told(triangle: Make, m2m: Path) -> None:
+    request = triangle()
+    prepare_run(request, Silent())
+    stack = stack_in(request)
+    assert len(stack.hops) == 6 and stack.num_networks == 1
+    for target in ("fr", "es"):
+        found = translated(stack, Hop("en", target), TEXTS)
+        assert found == plainly(m2m, TEXTS, ("en", target))
+        assert not any("__" in text for text in found), "the language code is no text"
+
+
+def test_it_is_a_finished_stage_for_every_verb(dual: Make) -> None:
+    request = dual()
+    prepare_run(request, Silent())
+    assert request.run
+    assert Run(request.run).finished() == ["pretrained"]
+    card = evaluate([request.run], EvaluateOptions(beam=1, samples=10), Silent())
+    assert list(card["stages"]) == ["pretrained"]
+    assert plan(request.run, PlanOptions(sentences=6), Silent())["stage"] == "pretrained"
+    (first, *_) = overview(request.run)["stages"]
+    assert (first["name"], first["state"], first["best_valid_bleu"]) == ("pretrained", "finished", None)
+
+
+def test_n_best_lists_have_scores_and_sampling_has_keys(dual: Make) -> None:
+    request = dual()
+    prepare_run(request, Silent())
+    stack = stack_in(request)
+    inputs = [HopInput(EN_FR, Sentences(stack.vocab, "en", texts=TEXTS))]
+    best = stack.generate(inputs, Generate(how="beam", beam=3), LIMITS, ("k",), 3)[0]
+    repeated = Sentences(stack.vocab, "en", texts=[text for text in TEXTS for _ in range(3)])
+    assert torch.allclose(torch.tensor(-best.scores), torch.tensor(stack.score(EN_FR, repeated, best.sentences)[0]))
+    before = torch.get_rng_state()
+    draws = [stack.generate(inputs, Generate(), LIMITS, (key,))[0].sentences.texts for key in "aab"]
+    assert draws[0] == draws[1] != draws[2]
+    assert torch.equal(before, torch.get_rng_state())
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+def rows_of(stack: ModuleStack, hop: Hop, pairs: tuple[list[str], list[str]]) -> Rows:
+    sources, targets = (
+        Sentences(stack.vocab, one, texts=side) for one, side in zip((hop.source, hop.target), pairs, strict=True)
+    )
+    paths: Ints = torch.zeros(len(pairs[0]), dtype=torch.long).numpy()
+    return Rows.of(stack.source_rows(sources, hop), stack.target_rows(targets, hop), paths)
+
+
+@pytest.mark.parametrize("kind", ["dual", "triangle"])
+def test_the_loss_is_the_modules_own(kind: str, request: pytest.FixtureRequest, text: Path) -> None:
+    make: Make = request.getfixturevalue(kind)
+    context = context_of(make("train.label_smoothing=0.0", "train.dropout=0.0"))
+    stage = context.experiment.stage("first")
+    stack = context.networks(stage)
+    assert isinstance(stack, ModuleStack)
+    sources, targets = (side[:8] for side in pairs_of(text, "en", "fr"))
+    parts = [Rows.empty()] * stack.num_networks
+    parts[stack.network(EN_FR)] = rows_of(stack, EN_FR, (sources, targets))
+    (batch,) = pack(parts, make_shapes([48], 8 * 48, 8), 1, "test")
+    learner = ModuleLearner(stack, context.experiment.training(stage), 1, Processes())
+    learner.update(batch, 1, 0.0)
+    network = stack.of(EN_FR)
+    tokenizer = network.tokens.tokenizer
+    inputs = dict(tokenizer(sources, text_target=targets, padding=True, return_tensors="pt"))
+    inputs["labels"] = inputs["labels"].masked_fill(inputs["labels"] == tokenizer.pad_token_id, -100)
+    own = network.model.eval()(**inputs).loss
+    number = stack.network(EN_FR)
+    assert float(learner.tally.tokens[number, 0]) == int((inputs["labels"] != -100).sum())
+    assert float(learner.tally.loss[number, 0] / learner.tally.tokens[number, 0]) == pytest.approx(own.item(), abs=1e-5)
+
+
+def test_loops_change_every_network_and_compare_at_equal_budgets(dual: Make) -> None:
+    request = dual(stages={"first": '["X>Y"]', "loops": LOOPS}, compare=[("loops", "first"), ("loops", "pretrained")])
+    assert train(request, Silent())
+    assert request.run
+    run = Run(request.run)
+    before, after = (stack_in(request, name).named() for name in ("pretrained", "loops"))
+    changed = {name.partition("/")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"en>fr", "fr>en"}
+    card = evaluate([request.run], EvaluateOptions(beam=1, samples=10), Silent())
+    assert [(one["of"], one["against"]) for one in card["comparisons"]] == [("loops", "first"), ("loops", "pretrained")]
+    records = [record for record in run.stage("loops").records() if record["kind"] == "train"]
+    assert {"en>fr", "en>fr>en", "fr>en>fr"} <= records[-1]["loss"].keys()
+
+
+def test_three_languages_learn_in_loops_of_two_and_three(triangle: Make) -> None:
+    mix = """["X>Y", { path = "X>Y>X", keep = 0.9 }, { path = "X>Y>Z>X", tag = true,
+        generate = [{ by = "frozen", how = "greedy" }, { by = "ema" }] }]"""
+    request = triangle(stages={"loops": mix.replace("\n", " ")})
+    assert train(request, Silent())
+    before, after = (stack_in(request, name).named() for name in ("pretrained", "loops"))
+    assert not all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_stage_goes_on_from_another(dual: Make) -> None:
+    request = dual(stages={"first": '["X>Y"]'})
+    assert train(request, Silent())
+    further = dual(stages={"first": '["X>Y"]', "second": ("first", '["X>Y"]')})
+    assert train(further, Silent())
+    first, second = (stack_in(further, name).named() for name in ("first", "second"))
+    assert not all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_killed_run_resumes_to_the_same_bits(dual: Make) -> None:
+    mix = '["X>Y", { path = "X>Y>X", generate = { by = "ema" } }]'
+    settings = {"stages": {"loops": mix}, "updates": 12, "validate_every": 4}
+    whole, cut = dual(name="whole", **settings), dual(name="cut", **settings)
+    assert train(whole, Silent())
+    assert cut.run
+    folder = Run(cut.run).stage("loops")
+    process = started(cut)
+    wait_for(lambda: bool([update for update in folder.updates() if update]), process)
+    process.kill()
+    process.communicate()
+    assert not folder.finished, "killed in the middle"
+    while not train(replace(cut, stop_after=0.0), Silent()):
+        pass
+    expected, found = (stack_in(one, "loops").named() for one in (whole, cut))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert [path for path in folder.folder.rglob("*") if path.suffix in (".bin", ".pt", ".pkl")] == []
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts"),
+    [
+        ('preset = "tiny"', ["model.preset", "Remove"]),
+        ("layers = 2", ["model.layers"]),
+        ('sharing = "all"', ["model.sharing"]),
+        ("dropout = 0.2", ["model.dropout", "train.dropout"]),
+        ('codes = { de = "deu" }', ["model.codes.de", "en, fr"]),
+        ('prompt = "translate"', ["model.prompt", "{text}"]),
+        ("\n[vocab]\nsize = 400", ["[vocab]", "tokenizer"]),
+    ],
+)
+def test_keys_that_mean_nothing_beside_it(lines: str, facts: list[str], text: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(experiment(text, ["en", "fr"], "folder", model=lines))
+    assert all(fact in str(caught.value) for fact in facts)
+
+
+@pytest.mark.parametrize(
+    ("override", "facts"),
+    [
+        ("train.subword_dropout=0.1", ["train.subword_dropout", "tokenizer"]),
+        ("train.shard=true", ["train.shard", "false"]),
+        ("stage.first.name=pretrained", ["pretrained"]),
+        ('model.pretrained={"en>fr"="a"}', ["fr>en", "model.pretrained", "en>fr"]),
+        ('model.pretrained={"en>de"="a"}', ["en>de", "en, fr"]),
+        ('model.pretrained={"en"="a"}', ["model.pretrained", "en>fr"]),
+    ],
+)
+def test_settings_that_it_cannot_have(override: str, facts: list[str], text: Path) -> None:
+    with pytest.raises(LoopmtError) as caught:
+        loads(experiment(text, ["en", "fr"], "folder"), [override])
+    assert all(fact in str(caught.value) for fact in facts)
+
+
+def refused(request: TrainOptions, *facts: str) -> None:
+    with pytest.raises(LoopmtError) as caught:
+        prepare_run(request, Silent())
+    assert all(fact in str(caught.value) for fact in facts), str(caught.value)
+    assert request.run and not (request.run / "pretrained").exists()
+
+
+def test_what_is_no_checkpoint_of_the_languages(triangle: Make, dual: Make, opus: dict[str, Path]) -> None:
+    refused(triangle("model.codes={en='eng'}"), '"eng"', '"en"', "model.codes")
+    refused(triangle(f"model.pretrained='{opus['en>fr']}'"), "one direction", "model.prompt")
+    swapped = {"en>fr": str(opus["fr>en"]), "fr>en": str(opus["en>fr"])}
+    refused(dual(f"model.pretrained={json.dumps(swapped).replace(': ', '=')}"), "fr>en", "model.codes")
+    refused(triangle("model.pretrained='nowhere'"), "nowhere")
+
+
+def test_files_that_are_missing_or_could_run_code(triangle: Make, m2m: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(m2m, tmp_path / "copy")
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    refused(triangle(f"model.pretrained='{copy}'"), "pickle", "save_pretrained")
+    shutil.rmtree(copy)
+    shutil.copytree(m2m, copy)
+    for name in ("vocab.json", "sentencepiece.bpe.model", "tokenizer.json", "tokenizer_config.json"):
+        (copy / name).unlink(missing_ok=True)
+    refused(triangle(f"model.pretrained='{copy}'"), "tokenizer", "copy")
+
+
+def test_the_hub_is_named_with_the_way_without_it(triangle: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    refused(triangle("model.pretrained='somebody/no-such-model'"), "somebody/no-such-model", "hf download", "FOLDER")
+
+
+def test_a_run_keeps_its_checkpoint(triangle: Make, m2m: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(m2m, tmp_path / "copy")
+    request = triangle(f"model.pretrained='{copy}'", stages={"first": '["X>Y"]'}, updates=2)
+    assert train(request, Silent())
+    shutil.rmtree(copy)
+    assert train(request, Silent()), "the run has a copy"
+    with pytest.raises(RunError) as caught:
+        train(triangle(stages={"first": '["X>Y"]'}, updates=2), Silent())
+    assert "first" in str(caught.value) and str(copy) in str(caught.value)
+    assert request.run
+    (request.run / "pretrained" / "all" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises((RunError, DataError), match=r"model\.safetensors"):
+        prepare_run(request, Silent())
+
+
+# -- export --------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_is_the_same_checkpoint_with_other_weights(dual: Make, opus: dict[str, Path], tmp_path: Path) -> None:
+    request = dual("train.dropout=0.0", stages={"loops": LOOPS})
+    assert train(request, Silent()) and request.run
+    parities = export(request.run, ExportOptions("hf", tmp_path / "out", "loops", sentences=10), Silent())
+    assert [(one.direction, one.same, one.misread) for one in parities] == [("en>fr", 10, 0), ("fr>en", 10, 0)]
+    folder = tmp_path / "out" / "en-fr"
+    assert plainly(folder, TEXTS) == translated(stack_in(request, "loops"), EN_FR, TEXTS)
+    assert (folder / "source.spm").read_bytes() == (opus["en>fr"] / "source.spm").read_bytes()
+    assert not list(folder.glob("*.bin"))
+    again = dual(name="again", stages={"loops": LOOPS})
+    exported = {way: str(tmp_path / "out" / way.replace(">", "-")) for way in opus}
+    prepare_run(replace(again, overrides=[f"model.pretrained={json.dumps(exported).replace(': ', '=')}"]), Silent())
+    assert translated(stack_in(again), EN_FR, TEXTS) == plainly(folder, TEXTS), "it can be trained on"
+
+
+def test_only_hugging_face_has_its_architecture(triangle: Make, tmp_path: Path) -> None:
+    request = triangle()
+    prepare_run(request, Silent())
+    assert request.run
+    export(request.run, ExportOptions("hf", tmp_path / "out", "pretrained", sentences=4), Silent())
+    assert plainly(tmp_path / "out" / "all", TEXTS, ("en", "es")) == translated(
+        stack_in(request), Hop("en", "es"), TEXTS
+    )
+    with pytest.raises(ConfigError, match="--to hf"):
+        export(request.run, ExportOptions("ct2", tmp_path / "ct2", "pretrained"), Silent())
+    assert not (tmp_path / "ct2").exists()
+
+
+# -- prompts and tags ------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_and_a_tag_tell_the_target(text: Path, tmp_path: Path) -> None:
+    t5 = make_t5(text, tmp_path / "t5")
+    file = tmp_path / "t5.toml"
+    prompt = 'prompt = "translate {source_language} to {target_language}: {text}"\ncodes = { en = "English" }'
+    file.write_text(experiment(text, ["en", "fr"], "t5", model=prompt))
+    request = TrainOptions(file, tmp_path / "run")
+    prepare_run(request, Silent())
+    stack = stack_in(request)
+    source = "The {text} cat."
+    (ids,) = stack.of(EN_FR).tokens.read([source], EN_FR)
+    assert ids == stack.of(EN_FR).tokens.tokenizer(f"translate English to fr: {source}").input_ids
+    found = translated(stack, EN_FR, TEXTS)
+    assert found == plainly(t5, [f"translate English to fr: {text}" for text in TEXTS])
+    multi = make_opus(text, tmp_path / "multi", "en", "fr", steps=0, tags=("fra", "spa"))
+    file.write_text(experiment(text, ["en", "fr"], {"en>fr": "multi"}, mix='["en>fr"]'))
+    refused(TrainOptions(file, tmp_path / "other"), '"fr"', "fra")
+    file.write_text(experiment(text, ["en", "fr"], {"en>fr": "multi"}, mix='["en>fr"]', model='codes = { fr = "fra" }'))
+    request = TrainOptions(file, tmp_path / "other")
+    prepare_run(request, Silent())
+    assert translated(stack_in(request), EN_FR, TEXTS) == plainly(multi, [f">>fra<< {text}" for text in TEXTS])
