@@ -225,7 +225,20 @@ def test_means_of_different_directions_say_of_how_many(copied: Path) -> None:
     assert f"{vanilla:.2f} 4 directions" in text and f"{dual:.2f} 6 directions" in text
 
 
-def test_test_scores_of_different_directions_say_of_how_many(copied: Path) -> None:
+def test_as_many_but_other_directions_are_different_ones_too(copied: Path) -> None:
+    for name, untaught in (("vanilla", ["fr>es", "es>fr"]), ("dual", ["en>fr", "fr>en"])):
+        stage = Run.open(copied).stage(name)
+        record = next(one for one in stage.records() if one["kind"] == "valid")
+        stage.log({**record, "untaught": untaught})
+    shutil.rmtree(copied / "stages/vanilla-longer")
+    shown = CliRunner().invoke(app, ["show", str(copied)]).output
+    assert "best valid BLEU (directions)" in shown and "validation means are of different directions" in shown
+    assert "dual: en>es, fr>es, es>en, es>fr" in shown
+    text = read(write_report(copied)).text
+    assert "lines of such stages are not joined: vanilla: en>fr, en>es, fr>en, es>en; dual: en>es" in text
+
+
+def test_test_scores_of_different_directions_say_of_how_many(copied: Path, judged: Path) -> None:
     card = read_json(copied / "scorecard.json")
     for hop in ("fr>es", "es>fr"):
         del card["stages"]["vanilla"]["sets"]["test"]["directions"][hop]
@@ -234,6 +247,13 @@ def test_test_scores_of_different_directions_say_of_how_many(copied: Path) -> No
     vanilla, dual = (card["stages"][name]["mean"]["chrf"] for name in ("vanilla", "dual"))
     assert "test BLEU (directions)" in shown and f"{vanilla:.2f} (4)" in shown and f"{dual:.2f} (6)" in shown
     assert "exact" not in shown, "text of one's own has no exact judge"
+    assert "test means are of different directions" in shown
+    found = read(write_report(copied)).text
+    assert "directions of the mean 4 6 6" in found and "mean BLEU of the 4 they share" in found
+    both = Page(page([collect(Run.open(folder)) for folder in (copied, judged)])).text
+    assert "4 directions" in both.partition("Scores of each stage")[2].partition("</table>")[0]
+    before = read(write_report(Path(shutil.copytree(judged, copied.parent / "alike")))).text
+    assert "directions of the mean" not in before and "they share" not in before
 
 
 def stages_of(folder: Path) -> str:

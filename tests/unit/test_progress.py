@@ -6,7 +6,9 @@ import io
 
 import pytest
 
+from loopmt.config import MixEntry, Stage, Train
 from loopmt.progress import Bars, Lines, Progress, Silent, _standing, standard
+from loopmt.workflow.observers import Display
 
 
 def test_lines_are_occasional() -> None:
@@ -90,3 +92,17 @@ def test_a_failure_inside_leaves_no_bar_behind() -> None:
 
 def test_without_a_terminal_there_are_lines() -> None:
     assert isinstance(standard(), Lines)
+
+
+def test_a_validation_says_of_how_many_directions_its_mean_is() -> None:
+    """What a shared network was not taught is shown, and has no part in the mean."""
+    stream = io.StringIO()
+    stage = Stage(name="dual", mix=[MixEntry(path="X>Y")], updates=10)
+    display = Display(stage, Train.model_validate({}), Lines(stream))
+    valid = {"kind": "valid", "update": 5, "mean_accuracy": None}
+    several = {"en>fr": 40.0, "fr>en": 20.0, "fr>es": 0.5}
+    display.show({**valid, "mean_bleu": 30.0, "bleu": several, "untaught": ["fr>es"]})
+    display.show({**valid, "mean_bleu": 40.0, "bleu": {"en>fr": 40.0}})
+    first, second = stream.getvalue().splitlines()
+    assert "valid BLEU 30.00 (mean of 2)" in first and "fr>es 0.5, untaught" in first
+    assert "valid BLEU 40.00  (en>fr 40.0)" in second

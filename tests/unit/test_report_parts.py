@@ -97,6 +97,23 @@ def test_curves_of_means_are_those_of_the_log() -> None:
     assert found["loss"][MEAN] == {"vanilla": [[10, 2.0]]} and found["accuracy"][MEAN] == {}
 
 
+def test_means_of_different_directions_are_not_one_curve() -> None:
+    """A stage that is validated in more directions would seem to fall."""
+
+    def row(update: int, **bleu: float) -> Json:
+        by_hop = {hop.replace("_", ">"): value for hop, value in bleu.items()}
+        means = {"mean_bleu": sum(bleu.values()) / len(bleu), "mean_accuracy": None}
+        return {"kind": "valid", "update": update, **means, "bleu": by_hop, "loss": {}, "accuracy": {}}
+
+    few, more = row(10, en_fr=40.0, fr_en=20.0), row(5, en_fr=41.0, fr_en=21.0, fr_es=1.0)
+    parents = {"vanilla": None, "longer": "vanilla", "dual": "vanilla"}
+    starts = {"vanilla": 0, "longer": 10, "dual": 10}
+    found = curves({"vanilla": [few], "longer": [row(5, en_fr=44.0, fr_en=22.0)], "dual": [more]}, starts, parents)
+    assert found["bleu"][MEAN]["dual"] == [[15, 21.0]], "it does not set out from a mean of two"
+    assert found["bleu"][MEAN]["longer"] == [[10, 30.0], [15, 33.0]]
+    assert found["bleu"]["en>fr"]["dual"] == [[10, 40.0], [15, 41.0]]
+
+
 TWO_LOOPS = """
 languages = ["en", "fr", "es"]
 [data.world]
@@ -191,8 +208,12 @@ def test_a_direction_that_loops_taught_first_enters_no_gain() -> None:
         stage: {"sets": {"test": {"directions": {hop: {"multi_bleu": score} for hop, score in by_hop.items()}}}}
         for stage, by_hop in bleu.items()
     }
-    rows = paper_tables(experiment, {"stages": scored}, None)[0]["rows"]
-    assert [row[:4] for row in rows[1:]] == [["fr>es", "–", "–", "9.00"], ["average gain", "", "+0.50", "+2.00"]]
+    table = paper_tables(experiment, {"stages": scored}, None)[0]
+    assert [row[:4] for row in table["rows"][1:]] == [
+        ["fr>es", "–", "–", "9.00"],
+        ["average gain", "", "+0.50", "+2.00"],
+    ]
+    assert "dual 1, multi-step 1 of 2" in table["note"], "of how many directions the averages are"
 
 
 @pytest.mark.parametrize(("sharing", "gain"), [("none", "–"), ("all", "+0.50")])

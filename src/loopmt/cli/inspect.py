@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,8 @@ from rich.table import Table
 from loopmt.cli.options import JsonOption, RunFolder, StageOption, quoted
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.cli.text import TEMPERATURE, TOP_K, LengthPenalty, Temperature, TopK, TopP
-from loopmt.errors import ConfigError
+from loopmt.errors import ConfigError, listed
+from loopmt.evaluation.means import differ
 from loopmt.progress import visible
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         return
     out, first = console(), first_metric(found)
     print_table(out, _overview_table(found))
+    for line in _directions_of_means(found["stages"]):
+        out.print(plain(line), highlight=False, soft_wrap=True)
     for one in found["comparisons"]:
         score = one[first.name]
         low, high = (first.number(score[end], sign=True) for end in ("low", "high"))
@@ -59,7 +63,7 @@ def _overview_table(found: dict[str, Any]) -> Table:
     from loopmt.evaluation.choice import facts_of
 
     stages = found["stages"]
-    valid, test = (_differ(stages, f"{kind}_directions") for kind in ("valid", "test"))
+    valid, test = (differ(stage[f"{kind}_hops"] for stage in stages) for kind in ("valid", "test"))
     metrics = [metric for number, metric in enumerate(facts_of(found)) if metric.by_direction or number == 0]
     columns = ["stage", "from", "state", _headed("best valid BLEU", valid)]
     columns += [_headed(f"test {metric.heading}", test) for metric in metrics]
@@ -73,8 +77,12 @@ def _overview_table(found: dict[str, Any]) -> Table:
     return table
 
 
-def _differ(stages: list[dict[str, Any]], key: str) -> bool:
-    return len({stage[key] for stage in stages} - {None}) > 1
+def _directions_of_means(stages: list[dict[str, Any]]) -> Iterator[str]:
+    """Where stages have means of different directions: which ones."""
+    for key, what in (("valid_hops", "validation"), ("test_hops", "test")):
+        if differ(stage[key] for stage in stages):
+            means = "; ".join(f"{stage['name']}: {listed(stage[key])}" for stage in stages if stage[key])
+            yield f"{what} means are of different directions, and no comparison: {means}"
 
 
 def _headed(column: str, counted: bool) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, print_table
+from loopmt.evaluation.means import differ
 from loopmt.planning.forecast import too_weak
 from loopmt.progress import visible
 
@@ -202,6 +203,10 @@ def _threshold_table(rows: Sequence[Json]) -> Table:
         "How wrong is the threshold? Against the exact judge, mean over loops",
         *("stage", "rule", "right by it", "right", "passed though wrong", "failed though right", "home by it", "home"),
     )
+    by_stage: dict[str, set[str]] = {}
+    for row in rows:
+        by_stage.setdefault(row["stage"], set()).add(row["loop"])
+    unlike = differ(by_stage.values())
     for (stage, rule), group in groupby(
         sorted(rows, key=lambda row: (row["stage"], row["rule"])), key=lambda row: (row["stage"], row["rule"])
     ):
@@ -210,7 +215,11 @@ def _threshold_table(rows: Sequence[Json]) -> Table:
             *(("right", name) for name in ("judged", "exact", "passed_though_wrong", "failed_though_right")),
             *(("home", name) for name in ("judged", "exact")),
         ]
-        table.add_row(stage, rule, *(_mean(row[side][name][0] for row in part) for side, name in columns))
+        table.add_row(
+            f"{stage} ({len(by_stage[stage])} loops)" if unlike else stage,
+            rule,
+            *(_mean(row[side][name][0] for row in part) for side, name in columns),
+        )
     return table
 
 

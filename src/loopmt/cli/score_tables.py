@@ -10,10 +10,11 @@ from rich.table import Table
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.errors import listed
 from loopmt.evaluation.choice import facts_of, first_metric
+from loopmt.evaluation.means import mean_over, shared
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.progress import visible
 from loopmt.workflow.routes import told_routes
-from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
+from loopmt.workflow.scorecard import setbacks, tested
 
 
 def print_scorecard(card: dict[str, Any]) -> None:
@@ -149,7 +150,8 @@ def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table
         if len(comparison["sets"]) > 1:
             table.add_row(plain(f"{name}, mean"), *_intervals(one["joint"], metrics), style="bold")
     table.add_section()
-    table.add_row("all", *_intervals(comparison["joint"], metrics), style="bold")
+    hops = {hop for one in comparison["sets"].values() for hop in one["directions"]}
+    table.add_row(f"all ({len(hops)} directions)", *_intervals(comparison["joint"], metrics), style="bold")
     return table
 
 

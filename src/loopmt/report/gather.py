@@ -10,6 +10,7 @@ from importlib.metadata import version
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, expansions
 from loopmt.evaluation.choice import facts_of, first_metric
+from loopmt.evaluation.means import differ, mean_over, shared
 from loopmt.path import LanguagePath, Pattern
 from loopmt.report.followed import with_differences
 from loopmt.report.measured import parameters, plan_rows, predicted, thresholds
@@ -44,6 +45,8 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "metrics": facts_of(card or {}),
         "first": first_metric(card or {}),
         "scored": _scored(card) if card else {},
+        "shared": _shared(card) if card else {},
+        "means_of": _means_of(standing),
         "quality": _quality(standing, records, card),
         "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.all_stages}),
         "spending": [spending(name, rows) for name, rows in records.items() if rows],
@@ -158,6 +161,24 @@ def _scored(card: Json) -> dict[str, list[str]]:
         for name, one in stage["sets"].items():
             found.setdefault(name, {}).update(dict.fromkeys(one["directions"]))
     return {name: list(hops) for name, hops in found.items()}
+
+
+def _shared(card: Json) -> dict[str, Json]:
+    """For every test set whose stages were scored on different directions: on how many each, and what they share."""
+    found = {}
+    for name in _scored(card):
+        judged = {stage: one["sets"].get(name, {}).get("directions", {}) for stage, one in card["stages"].items()}
+        common = shared(list(judged.values()))
+        if common is not None:
+            means = {stage: mean_over(scores, common) for stage, scores in judged.items()}
+            found[name] = {"counts": {stage: len(one) for stage, one in judged.items()}, "of": common, "means": means}
+    return found
+
+
+def _means_of(standing: Json) -> dict[str, list[str]]:
+    """By stage the directions that its mean on validation text is of; nothing where all are of the same."""
+    found = {stage["name"]: stage["valid_hops"] for stage in standing["stages"] if stage["valid_hops"]}
+    return found if differ(found.values()) else {}
 
 
 def _mean_score(stage: Json, metric: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import Any
 
+from loopmt.evaluation.means import differ
 from loopmt.progress import visible
 from loopmt.report.graph import BANDS, graph, limits_of
 from loopmt.report.measured import COLUMNS, GREEK
@@ -162,15 +163,18 @@ def _predicted(painter: Painter, run: Json) -> Any:
 def _over_runs(runs: Sequence[Json]) -> list[Json]:
     """Stage by stage the runs side by side; where they differ in their seed alone, with mean and deviation."""
     found, first = [], runs[0]["first"]
+    everything = [stage for run in runs for stage in run["stages"]]
+    unlike = {key: differ(stage[key] for stage in everything) for key in ("valid_hops", "test_hops")}
     for name in dict.fromkeys(stage["name"] for run in runs for stage in run["stages"]):
         mine = [next((stage for stage in run["stages"] if stage["name"] == name), None) for run in runs]
         tests = [stage and (stage["scores"] or {}).get(first.name) for stage in mine]
-        for what, digits, values in (
-            ("validation BLEU", 2, [stage and stage["best_valid_bleu"] for stage in mine]),
-            (f"test {first.heading}", first.digits, tests),
+        for what, digits, key, values in (
+            ("validation BLEU", 2, "valid_hops", [stage and stage["best_valid_bleu"] for stage in mine]),
+            (f"test {first.heading}", first.digits, "test_hops", tests),
         ):
             if any(value is not None for value in values):
-                row = {"stage": name, "what": what, "digits": digits, "values": values}
+                counts = [len(stage[key]) if stage and unlike[key] else 0 for stage in mine]
+                row = {"stage": name, "what": what, "digits": digits, "values": values, "counts": counts}
                 found.append({**row, **_spread(values, runs)})
     return found
 

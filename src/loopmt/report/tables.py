@@ -112,18 +112,34 @@ def _step_table(scores: Scores, whose: str, remarks: Sequence[str]) -> Json:
     heads = [("", 1), (whose, len(KINDS)), *((title, len(KINDS)) for title in paper)]
     columns = ["direction", *KINDS * (1 + len(paper))]
     title = "BLEU step by step: vanilla, dual learning, multi-step dual learning"
-    note = "; ".join(["The gain of dual is over vanilla, that of multi-step over dual", *remarks]) + "."
+    remarks = ["The gain of dual is over vanilla, that of multi-step over dual", *_counts(scores), *remarks]
+    note = "; ".join(remarks) + "."
     return {"title": title, "heads": heads, "columns": columns, "rows": rows, "note": note}
+
+
+_STEPS = (("vanilla", "dual"), ("dual", "multi-step"))
 
 
 def _gains(scores: Scores) -> list[float | None]:
     """Over the directions that a stage and the one before it both have: loops may teach some that had no bitext."""
-    found: list[float | None] = []
-    for before, after in (("vanilla", "dual"), ("dual", "multi-step")):
-        old, new = scores.get(before, {}), scores.get(after, {})
-        both = [hop for hop in new if hop in old]
-        found.append(fmean(new[hop] - old[hop] for hop in both) if both else None)
-    return found
+    return [
+        fmean(scores[after][hop] - scores[before][hop] for hop in hops) if hops else None
+        for (before, after), hops in zip(_STEPS, _both_have(scores), strict=True)
+    ]
+
+
+def _both_have(scores: Scores) -> list[list[str]]:
+    return [[hop for hop in scores.get(after, {}) if hop in scores.get(before, {})] for before, after in _STEPS]
+
+
+def _counts(scores: Scores) -> list[str]:
+    """Of how many directions each average is, unless all are of all directions."""
+    everything = {hop for by_hop in scores.values() for hop in by_hop}
+    counted = {after: len(hops) for (_, after), hops in zip(_STEPS, _both_have(scores), strict=True) if hops}
+    if set(counted.values()) <= {len(everything)}:
+        return []
+    told = ", ".join(f"{kind} {count}" for kind, count in counted.items())
+    return [f"average gains are of the directions that both stages have ({told} of {len(everything)})"]
 
 
 def _paper_gains(table: Json) -> list[float]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from loopmt.evaluation.means import differ, validated
 from loopmt.run import Json
 
 MEAN = "mean"
@@ -25,7 +26,15 @@ def curves(
 
     def by_hop(quantity: str, hop: str | None) -> Series:
         found = _series(valid, starts, lambda row: row[quantity].get(hop) if hop else _heard(row, quantity))
-        return {name: [*_last(found, parents[name]), *points] for name, points in found.items()}
+        return {
+            name: [*_last(found, parents[name] if hop or joined(name) else None), *points]
+            for name, points in found.items()
+        }
+
+    def joined(name: str) -> bool:
+        """A mean goes on from its parent's only if both are of the same directions: else it seems to fall or rise."""
+        parent = parents[name]
+        return parent is not None and not differ(validated(rows[-1]) for rows in (valid[name], valid[parent]) if rows)
 
     return {
         **{quantity: {hop or MEAN: by_hop(quantity, hop) for hop in (None, *hops)} for quantity in quantities},
@@ -60,8 +69,7 @@ def _heard(row: Json, quantity: str) -> float | None:
     """The mean of a validation, as the log has it: what a shared network was not taught has no voice in it."""
     if (own := row.get(f"mean_{quantity}")) is not None:
         return float(own)
-    taught = {hop: value for hop, value in row[quantity].items() if hop not in row.get("untaught", ())}
-    return _mean(taught or row[quantity])  # of a loss the log has none
+    return _mean({hop: row[quantity][hop] for hop in validated(row) if hop in row[quantity]})  # of a loss it has none
 
 
 def _mean(values: Mapping[str, float]) -> float | None:

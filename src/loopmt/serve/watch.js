@@ -67,8 +67,16 @@ function standing(stage) {
   const end = live.records.findLast((record) => record.kind === "end");
   const speed = live.records.findLast((record) => record.kind === "train")?.tokens_per_second;
   const place = `update ${update.toLocaleString("en")}${stage.updates ? ` of ${stage.updates.toLocaleString("en")}` : ""}`;
-  if (end) return `finished at ${place}; best BLEU ${end.best_bleu.toFixed(2)} at update ${end.best_update.toLocaleString("en")}`;
+  if (end) return `finished at ${place}; best BLEU ${end.best_bleu.toFixed(2)}${meanOf()} at update ${end.best_update.toLocaleString("en")}`;
   return [place, speed && `${Math.round(speed).toLocaleString("en")} tokens a second`, left(stage, update)].filter(Boolean).join(", ");
+}
+
+// Of how many directions a mean is: those that a shared network was not taught are left out.
+function meanOf() {
+  const last = live.records.findLast((record) => record.kind === "valid");
+  const hops = Object.keys(last?.bleu ?? {});
+  const count = hops.filter((hop) => !last.untaught?.includes(hop)).length || hops.length;
+  return count > 1 ? ` (mean of ${count} directions)` : "";
 }
 
 // Going by the last few logs; validation between them is left out.

@@ -18,7 +18,7 @@ _MOST_BYTES = 2**20  # of the log, in one answer
 _MOST_LOOKS = 32  # at once
 _TOLD = {
     "train": ("update", "loss", "learning_rate", "seconds", "tokens_per_second", "generate_share"),
-    "valid": ("update", "mean_bleu", "bleu", "loss", "accuracy"),
+    "valid": ("update", "mean_bleu", "bleu", "loss", "accuracy", "untaught"),
     "alarm": ("update", "path", "hop", "what"),
     "end": ("update", "best_update", "best_bleu", "chosen"),
 }

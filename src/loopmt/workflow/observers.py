@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loopmt.config import Experiment, Stage, Train
 from loopmt.errors import MissingExtraError
+from loopmt.evaluation.means import validated
 from loopmt.progress import Advance, Progress
 from loopmt.run import Json, Run, StageFolder
 from loopmt.workflow.report import write_report
@@ -142,10 +143,12 @@ class Display:
         return f"{self._place(record)}  {'  '.join(parts)}"
 
     def _validation(self, record: Json) -> str:
-        parts = [f"valid BLEU {record['mean_bleu']:.2f}"]
+        hops = validated(record)
+        parts = [f"valid BLEU {record['mean_bleu']:.2f}" + (f" (mean of {len(hops)})" if len(hops) > 1 else "")]
         if record["mean_accuracy"] is not None:
             parts.append(f"exact {record['mean_accuracy']:.3f}")
-        by_hop = "  ".join(f"{hop} {bleu:.1f}" for hop, bleu in record["bleu"].items())
+        marks = {hop: "" if hop in hops else ", untaught" for hop in record["bleu"]}
+        by_hop = "  ".join(f"{hop} {bleu:.1f}{marks[hop]}" for hop, bleu in record["bleu"].items())
         return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"
 
 

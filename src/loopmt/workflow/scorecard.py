@@ -6,13 +6,13 @@ over directions, and over seeds where several runs of one experiment are judged 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from statistics import fmean, stdev
-from typing import Any, TypeVar
+from statistics import stdev
 
 from loopmt.config import Compare, Experiment, compared_directions, setting_differences, tuned
 from loopmt.evaluation.choice import first_metric
+from loopmt.evaluation.means import mean_scores
 from loopmt.evaluation.metric import Metric, MetricFacts
 from loopmt.path import LanguagePath
 from loopmt.run import Json, result_bleu
@@ -30,7 +30,6 @@ from loopmt.workflow.measures import (
 from loopmt.workflow.routes import compared_routes
 
 _VERSION = 1
-Key = TypeVar("Key")
 
 
 def scorecard(
@@ -76,7 +75,7 @@ def _stage(stage: StageMeasures, seed: int, first: MetricFacts, samples: int) ->
         "seconds": state["seconds"],
         "spent": state["spent"],
         "sets": {name: _set(stage, name, seed, samples) for name in names},
-        "mean": _mean([_scores(measures) for test, measures in stage.tests.items() if test.direct]),
+        "mean": mean_scores([_scores(measures) for test, measures in stage.tests.items() if test.direct]),
         "routes": compared_routes({seed: stage.tests}, first, samples),
     }
 
@@ -89,7 +88,7 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
         for test, measures in mine.items()
         if not test.direct
     }
-    found = {"directions": directions, "mean": _mean(list(directions.values()), skip=("sentences",))}
+    found = {"directions": directions, "mean": mean_scores(list(directions.values()), skip=("sentences",))}
     return {**found, "pivots": pivots} if pivots else found
 
 
@@ -104,11 +103,6 @@ def _counted(measures: Measures) -> dict[str, float]:
 
 def _scores(measures: Measures) -> dict[str, float]:
     return {metric: statistics.score() for metric, statistics in measures.items()}
-
-
-def _mean(scores: Sequence[Mapping[str, Any]], skip: Collection[str] = ()) -> dict[str, float]:
-    metrics = [metric for metric in scores[0] if metric not in skip] if scores else []
-    return {metric: fmean(one[metric] for one in scores) for metric in metrics}
 
 
 def _signatures(measures: RunMeasures) -> Json:
@@ -130,17 +124,17 @@ def _stage_over_seeds(name: str, runs: Sequence[RunMeasures], cards: Sequence[Js
         sets[pivot.name]["pivots"][str(pivot.path)].update(_over_direct(pivot, by_seed, samples))
     return {
         "sets": sets,
-        "mean": _mean([stage["mean"] for stage in stages]),
+        "mean": mean_scores([stage["mean"] for stage in stages]),
         "deviation": {metric: stdev(stage["mean"][metric] for stage in stages) for metric in stages[0]["mean"]},
         "routes": compared_routes(by_seed, first_metric(cards[0]), samples),
     }
 
 
 def _set_over_seeds(sets: Sequence[Json]) -> Json:
-    directions = {hop: _mean([one["directions"][hop] for one in sets]) for hop in sets[0]["directions"]}
-    found = {"directions": directions, "mean": _mean([one["mean"] for one in sets])}
+    directions = {hop: mean_scores([one["directions"][hop] for one in sets]) for hop in sets[0]["directions"]}
+    found = {"directions": directions, "mean": mean_scores([one["mean"] for one in sets])}
     ways = [one.get("pivots", {}) for one in sets]
-    pivots = {path: _mean([way[path] for way in ways], skip=("over_direct",)) for path in ways[0]}
+    pivots = {path: mean_scores([way[path] for way in ways], skip=("over_direct",)) for path in ways[0]}
     return {**found, "pivots": pivots} if pivots else found
 
 
@@ -150,18 +144,6 @@ def _set_over_seeds(sets: Sequence[Json]) -> Json:
 def tested(stage: Json) -> dict[tuple[str, str], Json]:
     """A stage's scores by test set and direction."""
     return {(name, hop): scores for name, one in stage["sets"].items() for hop, scores in one["directions"].items()}
-
-
-def shared(judged: Sequence[Mapping[Key, Json]]) -> list[Key] | None:
-    """What all stages were judged on; None where that is all there is, and their means can stand side by side."""
-    some = [one for one in judged if one]
-    common = [key for key in some[0] if all(key in one for one in some)] if some else []
-    return None if all(len(one) == len(common) for one in some) else common
-
-
-def mean_over(scores: Mapping[Key, Json], keys: Sequence[Key]) -> dict[str, float]:
-    """A stage's mean over what it shares with others; empty where it was not judged on that."""
-    return _mean([scores[key] for key in keys if key in scores], skip=("sentences",))
 
 
 def setbacks(card: Json) -> dict[str, str]:

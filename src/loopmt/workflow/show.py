@@ -10,6 +10,7 @@ from pathlib import Path
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.evaluation.choice import facts_of, first_metric
+from loopmt.evaluation.means import validated
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
@@ -26,7 +27,8 @@ def overview(folder: Path) -> Json:
         scored = card.get("stages", {}).get(stage["name"], {})
         if stage["result"] is not None and scored.get("result") == stage["result"]:
             stage["scores"] = scored["mean"]
-            stage["test_directions"] = len({hop for _, hop in tested(scored)}) or None
+            stage["test_hops"] = list(dict.fromkeys(hop for _, hop in tested(scored)))
+            stage["test_directions"] = len(stage["test_hops"]) or None
     current = {stage["name"] for stage in stages if stage["scores"] is not None}
     compared = [one for one in card.get("comparisons", ()) if {one["of"], one["against"]} <= current]
     left, below = any(stage["state"] != "finished" for stage in stages), setbacks({**card, "comparisons": compared})
@@ -60,14 +62,17 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         "updates": stage.updates,
         "best_valid_bleu": None,
         "valid_directions": None,  # how many the mean is of
+        "valid_hops": [],
         "result": None,
         "scores": None,
         "test_directions": None,
+        "test_hops": [],
     }
     records = folder.records()
     validations = [record for record in records if record["kind"] == "valid"]
     if validations:
-        found["valid_directions"] = _heard(validations[-1])
+        found["valid_hops"] = validated(validations[-1])
+        found["valid_directions"] = len(found["valid_hops"])
     if folder.finished:
         state = folder.result_state()
         found |= {"state": "finished", "update": state["update"], "result": folder.result_digest()}
@@ -77,12 +82,6 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
         bleus = [record["mean_bleu"] for record in validations]
         found |= {"state": "begun", "update": update, "best_valid_bleu": max(bleus, default=None)}
     return found
-
-
-def _heard(validation: Json) -> int:
-    """The directions that a mean of validation is of: what a shared network was not taught has no voice in it."""
-    untaught = validation.get("untaught", ())
-    return sum(hop not in untaught for hop in validation["bleu"]) or len(validation["bleu"])
 
 
 def after_training(run: Run) -> str:
