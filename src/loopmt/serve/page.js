@@ -5,6 +5,7 @@ const byId = (id) => document.getElementById(id);
 const server = { languages: [], directions: [], limits: { characters: 2000, hops: 8 } };
 let path = [];
 let newest = 0; // number of the request whose answer is shown
+let token = sessionStorage.getItem("token") || "";
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -22,7 +23,8 @@ function complain(id, message) {
 }
 
 async function ask(address, body) {
-  const options = body && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const headers = { ...(body && { "content-type": "application/json" }), ...(token && { authorization: `Bearer ${token}` }) };
+  const options = { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) };
   let answer;
   try {
     answer = await fetch(address, options);
@@ -30,6 +32,7 @@ async function ask(address, body) {
     throw new Error("The server does not answer. Is it still running?");
   }
   const told = await answer.json().catch(() => ({}));
+  if (answer.status === 401) byId("token-form").hidden = false;
   if (!answer.ok) throw new Error(told.error || `The server answered ${answer.status}.`);
   return told;
 }
@@ -197,6 +200,8 @@ byId("text").addEventListener("keydown", (event) => {
 
 async function meet() {
   Object.assign(server, await ask("/health"));
+  byId("token-form").hidden = Boolean(server.run);
+  if (!server.run) throw new Error("This server needs a token.");
   byId("run").textContent = server.stage ? `${server.run} · ${server.stage}` : server.run;
   const waiting = "No stage of the run is finished yet: watch it in the other tab.";
   complain("problem", server.stage ? "" : server.problem ?? waiting);
@@ -210,6 +215,13 @@ async function meet() {
 function start() {
   meet().catch((error) => complain("problem", error.message));
 }
+
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = byId("token").value.trim();
+  sessionStorage.setItem("token", token); // until the tab is closed
+  start();
+});
 
 addEventListener("DOMContentLoaded", () => {
   start();
