@@ -52,6 +52,7 @@ bench-gpu:
 torture: install
 	$(BIN)/python -m torture.kills --kills 100 --torchrun 15 --out docs/results/torture/kills.json
 	$(BIN)/python -m torture.fuzz --cases 10000 --out docs/results/torture/fuzz.json
+	$(BIN)/python -m torture.hostile --out docs/results/serve/hostile.json
 	$(BIN)/python -m pytest -m slow
 
 clean:

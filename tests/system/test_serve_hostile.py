@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -207,6 +208,33 @@ def test_unfinished_bodies_are_bounded(tiny_run: Path) -> None:
         assert ask(client, texts=["a" * 2_000] * 8).status_code == 200
         late = [one.recv(4096) for one in greedy if is_waiting(one)]
         assert all(answer.startswith(b"HTTP/1.1 408") for answer in late)
+
+
+def test_answers_that_nobody_takes_are_bounded(tiny_run: Path) -> None:
+    """In all: the largest are given up, the others are kept for those who read slowly."""
+    limits = replace(LARGE, answers=300_000)
+    body = json.dumps({"path": "en>fr>en>fr", "texts": ["a" * 2_000] * 8}).encode()
+    with (
+        running(service_of(tiny_run, Slow(), limits)) as client,
+        contextlib.ExitStack() as stack,
+    ):
+        deaf = [stack.enter_context(connect(client, "127.0.0.2", receive=4096)) for _ in range(10)]
+        for one in deaf:
+            one.sendall(asked(body) * 8)  # the kernel keeps the first answers
+        wait_until(lambda: sum(map(was_reset, deaf)) >= 5)
+        assert ask(client).status_code == 200
+        assert sum(map(was_reset, deaf)) < 10
+
+
+def was_reset(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except ConnectionResetError:
+        return True
+    except BlockingIOError:
+        return False
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
 
 def is_waiting(connection: socket.socket) -> bool:

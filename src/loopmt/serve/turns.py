@@ -9,7 +9,7 @@ from itertools import count
 
 from loopmt.serve.fair_clock import FairClock
 
-_AT_ONCE = 8  # requests that begin together
+_AT_ONCE = 16  # requests that begin together
 _LONGEST = 0.1  # seconds between two such groups, at most
 
 

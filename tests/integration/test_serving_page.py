@@ -1,0 +1,84 @@
+"""The page on serving: its options, tests and limits exist, its figures are those of the raw file, its unit is one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from helpers.paths import ROOT
+from loopmt.cli import app
+from loopmt.serve.limits import RequestLimits, usual_rate
+
+PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+
+
+def test_the_options_exist() -> None:
+    serve = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    known = {option for param in serve.params for option in param.opts}
+    commands = re.findall(r"loopmt serve .*", PAGE)
+    table = re.findall(r"`(--[\w-]+)", PAGE)
+    assert len(commands) >= 3
+    assert {*table, *re.findall(r"(?<!\S)--[\w-]+", " ".join(commands))} <= known
+
+
+def test_the_tests_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    defined = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(named) > 30 and named <= defined
+
+
+def test_the_limits_are_the_defaults() -> None:
+    rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", PAGE.partition("## Limits")[2], re.MULTILINE))
+    told = [re.sub(r"\D", "", rows[name].split()[0]) for name in rows if name not in ("limit", "---")]
+    limits = RequestLimits()
+    assert told == [
+        str(one)
+        for one in (
+            limits.characters, limits.texts, limits.hops, limits.grown // limits.characters, limits.queue,
+            limits.subwords, int(limits.seconds), int(usual_rate(local=False)), limits.connections,
+            limits.client_connections, int(limits.reading), int(limits.writing), limits.bodies // 2**20,
+            limits.answers // 2**20,
+        )
+    ]  # fmt: skip
+
+
+def test_the_figures_are_those_of_the_raw_file() -> None:
+    raw = json.loads((ROOT / "docs" / "results" / "serve" / "hostile.json").read_text(encoding="utf-8"))
+    rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", PAGE.partition("## Under attack")[2], re.MULTILINE))
+    honest, server = raw["honest"], raw["server"]
+    seconds = [honest[f"{name}_seconds"] for name in ("p50", "p99", "slowest")]
+    assert list(rows.values())[1:] == [
+        f"{honest['requests']:,}",
+        f"{honest['succeeded']:.0%}",
+        ", ".join(f"{one:.2f}" for one in seconds),
+        f"{sum(raw['cut_off'].values()):,}",
+        ", ".join(f"{one:.0f}" for one in server["memory_mb"].values()),
+        str(server["files"]["most"]),
+        str(server["log_bytes"]),
+        str(server["seconds_to_stop"]),
+    ]
+    assert f"`{raw['command']}`" in PAGE and f"in {raw['size']['seconds']:.0f} seconds" in PAGE
+    assert honest["succeeded"] >= 0.99
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine")
+def test_the_unit_is_valid(tmp_path: Path) -> None:
+    found = re.search(r"```ini\n(.*?)```", PAGE, re.DOTALL)
+    assert found
+    unit = tmp_path / "loopmt.service"
+    unit.write_text(found[1].replace("/srv/loopmt/venv/bin/loopmt", "/bin/true"), encoding="utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    unit.write_text(found[1].replace("LoadCredential", "LoadKredential"), encoding="utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert done.stderr, "a mistake would be seen"
