@@ -24,6 +24,7 @@ from torture.hostile import Size, measure
 from helpers.serving import SMALL, Slow, ask, running, service_of
 from loopmt.serve.access import Access
 
+_TCP_CLOSE = 7  # a state of Linux's TCP
 LARGE = replace(SMALL, characters=2_000, texts=8, queue=1_000, subwords=10**6)
 
 
@@ -227,14 +228,8 @@ def test_answers_that_nobody_takes_are_bounded(tiny_run: Path) -> None:
 
 
 def was_reset(connection: socket.socket) -> bool:
-    connection.setblocking(False)
-    try:
-        connection.recv(1, socket.MSG_PEEK)
-    except ConnectionResetError:
-        return True
-    except BlockingIOError:
-        return False
-    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+    """Whether the other side has given up, though there may still be something to read."""
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([_TCP_CLOSE])
 
 
 def is_waiting(connection: socket.socket) -> bool:
