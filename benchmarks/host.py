@@ -31,11 +31,12 @@ from benchmarks.timing import Json, Plan
 
 from loopmt.config import Generate, MixEntry, Train
 from loopmt.distributed import Processes
+from loopmt.evaluation.validation import ValidationScores
 from loopmt.learn import trainer as trainer_module
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
 from loopmt.learn.routes import Route, StageSetup
-from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
+from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.path import LanguagePath, Pattern
 from loopmt.rng import numpy_generator
 from loopmt.run import StageFolder

@@ -132,13 +132,13 @@ class Run:
 
 
 def result_bleu(state: Json) -> float | None:
-    """Validation BLEU of a stage's result: of its best checkpoint, or of the average where that is better.
+    """Validation BLEU of a stage's result: of its best checkpoint, or of the average where that was chosen.
 
     None where nothing was validated: the stage is a pretrained checkpoint as it came.
     """
     if state["best_bleu"] < 0:
         return None
-    return float(max(state["best_bleu"], state["average_bleu"] or 0.0))
+    return float(state["average_bleu"] if state.get("chosen") == "average" else state["best_bleu"])
 
 
 class StageFolder:

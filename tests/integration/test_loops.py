@@ -16,7 +16,7 @@ import loopmt
 from helpers.stages import ASK, assembled, folder_of, records, stage
 from loopmt.config import expansions, spoken_hops, taught_hops
 from loopmt.errors import CollapseError, ConfigError
-from loopmt.learn.trainer import ValidationScores
+from loopmt.evaluation.validation import ValidationScores
 from loopmt.progress import Silent
 from loopmt.run import Checkpoint, Run, write_checkpoint
 from loopmt.text.vocab import Vocab

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from loopmt.distributed import Processes
-from loopmt.learn.trainer import Trainer, ValidationScores
+from loopmt.evaluation.validation import ValidationScores
+from loopmt.learn.trainer import Trainer
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json

@@ -14,7 +14,8 @@ WORLD = 'languages = ["en", "fr"]\n'
 TRAIN_KEYS = (
     "learning_rate, warmup, schedule, tokens, accumulate, max_length, shapes, round, adam, weight_decay, "
     "subword_dropout, label_smoothing, dropout, clip, balance, ema, precision, compile, fuse, shard, continued, "
-    "validate_every, validate_sentences, validate_beam, patience, max_updates, average, on_collapse, log_every"
+    "validate_every, validate_sentences, validate_beam, select_by, patience, max_updates, average, on_collapse, "
+    "log_every"
 )
 HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 

@@ -26,7 +26,15 @@ from loopmt.errors import ConfigError
 from loopmt.path import Hop
 
 _SAME_SHARE = 0.005  # a third may be written as 0.333
-_NEVER_TUNED = ("tokens", "max_updates", "patience", "validate_every", "validate_sentences", "validate_beam")
+_NEVER_TUNED = (
+    "tokens",
+    "max_updates",
+    "patience",
+    "validate_every",
+    "validate_sentences",
+    "validate_beam",
+    "select_by",
+)
 """Keys of [train] that set the budget or the validation: a stage must not have more of either than its control."""
 _NOT_LISTED = "it is not in the comparison's `directions`"
 _FIX_SETTINGS = (

@@ -19,6 +19,7 @@ from loopmt.errors import RunError
 Json = dict[str, Any]
 
 ADDED: dict[str, Any] = {
+    "train.select_by": "sacrebleu",
     "guards.filters": ["empty", "runaway", "copy", "length", "language"],
     "guards.ratio": 3.0,
     "guards.slack": 10,

@@ -228,7 +228,12 @@ class Train(Schedule):
     validate_every: int = Field(500, ge=1, description="updates between validations, each with a checkpoint")
     validate_sentences: int = Field(500, ge=1, description="validation rows translated for BLEU")
     validate_beam: int = Field(1, ge=1, description="beam of validation BLEU; 1: greedy")
-    patience: int = Field(8, ge=1, description='validations without a better BLEU before `until = "patience"` ends')
+    select_by: str = Field(
+        "sacrebleu",
+        description='what chooses checkpoints and ends `until = "patience"`: the mean over directions of a metric, by '
+        'its name or its `name` in [evaluate], or of the validation "loss"',
+    )
+    patience: int = Field(8, ge=1, description='validations without a better score before `until = "patience"` ends')
     max_updates: int = Field(200_000, ge=1, description='end of `until = "patience"` at the latest')
     average: int = Field(5, ge=1, description="checkpoints averaged at the end; kept if validation says so")
     on_collapse: Literal["warn", "stop", "rollback"] = Field("warn", description="what an alarm of a generator does")
@@ -310,7 +315,7 @@ class Stage(Section):
     from_: str | None = Field(None, alias="from", description="the stage whose result this one starts from")
     mix: Literal["auto"] | list[Annotated[MixEntry, BeforeValidator(_entry)]] = Field(description="what to follow")
     updates: int | None = Field(None, ge=1, description="budget")
-    until: Literal["patience"] | None = Field(None, description="train until validation BLEU stops rising")
+    until: Literal["patience"] | None = Field(None, description="train until the validation score stops rising")
     train: dict[str, Any] = Field({}, description="keys of [train] that differ here")
     auto: Auto = Field(Auto(), description='settings of `mix = "auto"`')
 
@@ -397,6 +402,10 @@ class Evaluate(Section):
 
     def entries(self) -> list[MetricEntry]:
         return [MetricEntry(use=one) if isinstance(one, str) else one for one in self.metrics]
+
+    def entry(self, name: str) -> MetricEntry:
+        """The entry that is called so or uses that; else a metric that is not computed here."""
+        return next((one for one in self.entries() if name in (one.name, one.use)), MetricEntry(use=name))
 
 
 class Compare(Section):

@@ -14,7 +14,7 @@ from loopmt.evaluation.metrics import METRICS
 
 def chosen_metrics(settings: Evaluate, more: Iterable[str] = ()) -> list[Metric]:
     """The metrics of an experiment, and others; the first is the one that is shown first."""
-    found = [_chosen(entry) for entry in settings.entries()]
+    found = [chosen_metric(entry) for entry in settings.entries()]
     found += [one for name in more if (one := METRICS.find(name)).name not in {known.name for known in found}]
     names = [one.name for one in found]
     if twice := {name for name in names if names.count(name) > 1}:
@@ -22,7 +22,8 @@ def chosen_metrics(settings: Evaluate, more: Iterable[str] = ()) -> list[Metric]
     return found
 
 
-def _chosen(entry: MetricEntry) -> Metric:
+def chosen_metric(entry: MetricEntry) -> Metric:
+    """A metric with what its entry says differently."""
     known = METRICS.find(entry.use)
     own = {key: value for key in ("name", "label", "digits") if (value := getattr(entry, key)) is not None}
     if entry.better is not None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from loopmt.config import Generate
-from loopmt.evaluation.metrics import sacre_bleu
+from loopmt.config import Evaluate, Generate
+from loopmt.evaluation.choice import chosen_metric
+from loopmt.evaluation.metric import Agree as Agree
+from loopmt.evaluation.metric import Metric, MetricInput
+from loopmt.evaluation.metrics import METRICS
+from loopmt.evaluation.outputs import OutputStatistics, output_statistics
 from loopmt.path import Hop
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput, TranslationModel
+from loopmt.translate.repetition import RepetitionLimits
 from loopmt.translate.sentences import Sentences
 
-Agree = Callable[[str, str, str, str], bool]  # source, its language, translation, its language
+BLEU = "sacrebleu"
+LOSS = "loss"
 
 
 @dataclass(frozen=True)
@@ -46,26 +52,99 @@ def translate_hop(model: TranslationModel, hop: Hop, sources: Sentences, how: Ge
     return found.best().sentences.texts
 
 
-def bleu_by_hop(
-    model: TranslationModel, sets: Sequence[HeldOut], how: Generate, agree: Agree | None = None
-) -> tuple[dict[str, float], dict[str, float]]:
-    """BLEU and exact accuracy of every direction."""
-    bleu: dict[str, float] = {}
-    accuracy: dict[str, float] = {}
-    for pairs in sets:
-        outputs = translate_hop(model, pairs.hop, pairs.sources, how)
-        bleu[str(pairs.hop)] = sacre_bleu(outputs, pairs.references.texts).score
-        if agree:
-            accuracy[str(pairs.hop)] = exact_accuracy(agree, pairs, outputs)
-    return bleu, accuracy
+@dataclass(frozen=True)
+class ValidationScores:
+    """Scores on the validation set by direction. The mean of one kind chooses the best checkpoint and ends a stage."""
+
+    loss: Mapping[str, float]
+    bleu: Mapping[str, float]
+    accuracy: Mapping[str, float] = field(default_factory=dict)  # exact, where a judge exists
+    untaught: Sequence[str] = ()  # zero-shot scores are noisy, so they are left out of the mean
+    select_by: str = BLEU
+    selected: Mapping[str, float] = field(default_factory=dict)  # by `select_by`, where that is not BLEU
+    higher_is_better: bool = True
+    outputs: Mapping[str, OutputStatistics] = field(default_factory=dict)
+
+    @property
+    def mean_bleu(self) -> float:
+        return self._mean(self.bleu)
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        return self._mean(self.accuracy) if self.accuracy else None
+
+    @property
+    def mean_selected(self) -> float:
+        return self._mean(self.selected or self.bleu)
+
+    @property
+    def quality(self) -> float:
+        """The mean that selects, as a number of which more is better."""
+        return self.mean_selected if self.higher_is_better else -self.mean_selected
+
+    def _mean(self, scores: Mapping[str, float]) -> float:
+        taught = [score for hop, score in scores.items() if hop not in self.untaught]
+        counted = taught or list(scores.values())
+        return sum(counted) / len(counted)
 
 
-def exact_accuracy(agree: Agree, pairs: HeldOut, outputs: Sequence[str]) -> float:
-    right = [
-        agree(source, pairs.hop.source, translation, pairs.hop.target)
-        for source, translation in zip(pairs.sources.texts, outputs, strict=True)
-    ]
-    return sum(right) / max(len(right), 1)
+@dataclass(frozen=True)
+class Validator:
+    """Translates the validation set and scores it."""
+
+    model: TranslationModel
+    sets: Sequence[HeldOut]
+    how: Generate
+    limits: RepetitionLimits
+    metric: Metric = field(default_factory=lambda: METRICS.find(BLEU))
+    """The one that selects; of `LOSS` only the name counts."""
+    texts: MetricInput = field(default_factory=lambda: MetricInput((), ()))
+    """What a metric needs beyond the texts: judge, checkpoint, time limit."""
+    untaught: Sequence[str] = ()
+
+    def __call__(self) -> ValidationScores:
+        outputs = [translate_hop(self.model, pairs.hop, pairs.sources, self.how) for pairs in self.sets]
+        loss = loss_by_hop(self.model, self.sets)
+        own = self.metric.name not in (BLEU, LOSS)
+        return ValidationScores(
+            loss,
+            self._scores(METRICS.find(BLEU), outputs),
+            self._scores(METRICS.find("accuracy"), outputs) if self.texts.agree else {},
+            self.untaught,
+            self.metric.name,
+            self._scores(self.metric, outputs) if own else loss if self.metric.name == LOSS else {},
+            self.metric.higher_is_better,
+            dict(zip(map(_name, self.sets), map(self._statistics, self.sets, outputs), strict=True)),
+        )
+
+    def _scores(self, metric: Metric, outputs: Sequence[Sequence[str]]) -> dict[str, float]:
+        inputs = [self._input(pairs, texts) for pairs, texts in zip(self.sets, outputs, strict=True)]
+        return {_name(pairs): metric.measure(texts).score() for pairs, texts in zip(self.sets, inputs, strict=True)}
+
+    def _input(self, pairs: HeldOut, outputs: Sequence[str]) -> MetricInput:
+        return replace(
+            self.texts,
+            hypotheses=outputs,
+            references=pairs.references.texts,
+            sources=pairs.sources.texts,
+            language=pairs.hop.target.partition("_")[0],
+            hop=pairs.hop,
+        )
+
+    def _statistics(self, pairs: HeldOut, outputs: Sequence[str]) -> OutputStatistics:
+        assert pairs.references.codec is not None
+        return output_statistics(outputs, pairs.references.texts, pairs.hop.target, pairs.references.codec, self.limits)
+
+
+def _name(pairs: HeldOut) -> str:
+    return str(pairs.hop)
+
+
+def selecting_metric(settings: Evaluate, name: str) -> Metric:
+    """The metric of `train.select_by`: an entry of the experiment, else a metric by name, else the loss."""
+    if name == LOSS:
+        return Metric(LOSS, lambda texts: [], higher_is_better=False)
+    return chosen_metric(settings.entry(name))
 
 
 def loss_by_hop(model: TranslationModel, sets: Sequence[HeldOut]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from loopmt.config import Guards
 from loopmt.errors import ExternalError
+from loopmt.evaluation.outputs import OutputStatistics
 from loopmt.learn.routes import Route
 from loopmt.registry import Registry
 from loopmt.translate.walker import HopRecord
@@ -95,18 +96,34 @@ def repetition_problem(share: float, guards: Guards) -> str | None:
     return f"{share:.0%} of the outputs repeat themselves" if share > guards.most_repetitive else None
 
 
+VALIDATION = "validation"
+
+
 @dataclass(frozen=True)
 class Alarm:
     route: int
-    path: str
+    path: str  # or `VALIDATION`
     hop: str
     what: str
 
     def __str__(self) -> str:
-        return f"path {self.path}, hop {self.hop}: {self.what}"
+        return f"{place_of(self.path)}, hop {self.hop}: {self.what}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def place_of(path: str) -> str:
+    return path if path == VALIDATION else f"path {path}"
+
+
+def validation_alarms(outputs: Mapping[str, OutputStatistics], guards: Guards) -> list[Alarm]:
+    """Directions whose validation outputs repeat themselves."""
+    if "repetition" not in guards.alarms:
+        return []
+    judged = {hop: one for hop, one in outputs.items() if one.sentences >= guards.fewest_rows}
+    problems = {hop: repetition_problem(one.repetitive, guards) for hop, one in judged.items()}
+    return [Alarm(-1, VALIDATION, hop, what) for hop, what in problems.items() if what]
 
 
 class AlarmMonitor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from loopmt.evaluation.validation import ValidationScores
 from loopmt.learn.gather import GatheredRound
 from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch
@@ -20,7 +22,8 @@ class TrainingState:
     update: int = 0
     round: int = 0
     best_update: int | None = None
-    best_bleu: float = -1.0
+    best_bleu: float = -1.0  # that of the best update
+    best_quality: float | None = None  # by the metric that selects; older checkpoints were selected by BLEU
     stale: int = 0  # validations since the best
     validated: list[int] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)  # routes that collapsed
@@ -32,6 +35,20 @@ class TrainingState:
     threads: int | None = None  # CPU threads that the stage began with; a resumed one has as many
     first_update: float | None = None  # seconds until the first update was done, recording graphs included
     seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
+
+    @property
+    def best(self) -> float:
+        if self.best_quality is not None:
+            return self.best_quality
+        return self.best_bleu if self.validated else -math.inf
+
+    def enter(self, validation: ValidationScores) -> None:
+        """Of two validations that are as good, the later one is the best: it learnt longer."""
+        self.stale = 0 if validation.quality > self.best else self.stale + 1
+        if validation.quality >= self.best:
+            self.best_quality, self.best_bleu = validation.quality, validation.mean_bleu
+            self.best_update = self.update
+        self.validated.append(self.update)
 
 
 @dataclass

@@ -9,14 +9,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 
 from loopmt.distributed import synchronize
 from loopmt.errors import CollapseError, DivergedError
-from loopmt.learn.alarms import Alarm, AlarmMonitor
+from loopmt.evaluation.validation import ValidationScores
+from loopmt.learn.alarms import Alarm, AlarmMonitor, validation_alarms
 from loopmt.learn.averaging import average_checkpoints
 from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition
 from loopmt.learn.learner import StageLearner
@@ -26,29 +27,6 @@ from loopmt.learn.schedule import learning_rate
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, pack
-
-
-@dataclass(frozen=True)
-class ValidationScores:
-    """Scores on the validation set by direction; `bleu` on average chooses the best checkpoint, and ends a stage."""
-
-    loss: Mapping[str, float]
-    bleu: Mapping[str, float]
-    accuracy: Mapping[str, float] = field(default_factory=dict)  # exact, where a judge exists
-    untaught: Sequence[str] = ()  # what a shared network says unlearnt comes and goes, and has no voice in the average
-
-    @property
-    def mean_bleu(self) -> float:
-        return self._mean(self.bleu)
-
-    @property
-    def mean_accuracy(self) -> float | None:
-        return self._mean(self.accuracy) if self.accuracy else None
-
-    def _mean(self, scores: Mapping[str, float]) -> float:
-        taught = [score for hop, score in scores.items() if hop not in self.untaught]
-        heard = taught or list(scores.values())
-        return sum(heard) / len(heard)
 
 
 @dataclass
@@ -182,8 +160,9 @@ class Trainer:
         if alarms := self.guard.alarms():
             self._sound(alarms)  # before saving: what a killed run redoes must include it
         if self._due(self.train.validate_every, started) or self._ended():
-            self._validate()
+            alarms = self._validate()
             self._save()
+            self._stop_at(alarms)
 
     def _due(self, every: int, started: int) -> bool:
         return self.progress.update // every > started // every
@@ -256,19 +235,20 @@ class Trainer:
             "and give the stage another name."
         )
 
-    def _validate(self) -> None:
+    def _validate(self) -> list[Alarm]:
+        """Score the weights of now; what is returned was found in their outputs, and is logged."""
         started = time.perf_counter()
         validation = self.processes.broadcast(self.hooks.validate() if self.processes.is_main else None)
         seconds = time.perf_counter() - started
         self.progress.seconds["validate"] += seconds
         self._window.validate_seconds += seconds
-        progress, bleu = self.progress, validation.mean_bleu
-        progress.stale = 0 if bleu > progress.best_bleu else progress.stale + 1
-        if bleu >= progress.best_bleu:  # of two that are as good, the one that learnt longer
-            progress.best_bleu, progress.best_update = bleu, progress.update
-        progress.validated.append(progress.update)
-        means = {"mean_bleu": bleu, "mean_accuracy": validation.mean_accuracy}
-        self.write({"kind": "valid", "update": progress.update, **means, **asdict(validation)})
+        self.progress.enter(validation)
+        means = {name: getattr(validation, name) for name in ("mean_bleu", "mean_accuracy", "mean_selected")}
+        self.write({"kind": "valid", "update": self.progress.update, **means, **asdict(validation)})
+        alarms = validation_alarms(validation.outputs, self.guards)
+        for alarm in alarms:
+            self.write({"kind": "alarm", "update": self.progress.update, **alarm.as_json()})
+        return alarms
 
     def write(self, record: Json) -> None:
         """Log a record, and show it."""
@@ -283,15 +263,17 @@ class Trainer:
             self._roll_back([alarm.route for alarm in alarms])
         for record in records:
             self.write(record)
-        if self.train.on_collapse == "stop":
+        if self.train.on_collapse != "warn":
             self._save()
+        self._stop_at(alarms)
+
+    def _stop_at(self, alarms: Sequence[Alarm]) -> None:
+        if alarms and self.train.on_collapse == "stop":
             raise CollapseError(
                 f'stage "{self.folder.name}", update {self.progress.update}: {alarms[0]}. It stopped because of '
                 'train.on_collapse = "stop". Change how the path generates or its weight, or start from better '
                 "translators."
             )
-        if self.train.on_collapse == "rollback":
-            self._save()
 
     def _roll_back(self, routes: Sequence[int]) -> None:
         """Back to the last validation, without the routes that collapsed."""
@@ -368,14 +350,14 @@ class Trainer:
         self._wait_until_saved()
         best = self.progress.best_update
         averaged = average_checkpoints(self.folder, self.progress.validated[-self.train.average :])
-        bleu = None
+        scores = None
         if averaged is not None:
             self.translators.load(averaged)
-            bleu = self.processes.broadcast(self.hooks.validate().mean_bleu if self.processes.is_main else None)
-        chosen = "average" if bleu is not None and bleu > self.progress.best_bleu else "best"
+            scores = self.processes.broadcast(self.hooks.validate() if self.processes.is_main else None)
+        chosen = "average" if scores is not None and scores.quality > self.progress.best else "best"
         if chosen == "best" and best is not None:
             self.translators.load(self.folder.weights(best))
-        summary = {**asdict(self.progress), "chosen": chosen, "average_bleu": bleu}
+        summary = {**asdict(self.progress), "chosen": chosen, "average_bleu": scores and scores.mean_bleu}
         self.processes.barrier()  # finishing removes the checkpoints, which others may still be reading
         if self.processes.is_main:
             self.folder.log({"kind": "end", **summary})

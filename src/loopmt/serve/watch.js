@@ -103,7 +103,7 @@ function drawRecords() {
   byId("loss").replaceChildren(...chart(series("train", "loss"), "loss", false));
   const alarms = live.records.filter((record) => record.kind === "alarm").reverse().slice(0, 50);
   byId("alarms").replaceChildren(...(alarms.length ? alarms.map((alarm) => element("li", {},
-    element("strong", {}, `update ${alarm.update.toLocaleString("en")}`), ` path ${arrows(alarm.path)}, hop ${arrows(alarm.hop)}: ${alarm.what}`))
+    element("strong", {}, `update ${alarm.update.toLocaleString("en")}`), ` ${alarm.path === "validation" ? "" : "path "}${arrows(alarm.path)}, hop ${arrows(alarm.hop)}: ${alarm.what}`))
     : [element("li", { className: "none" }, "none")]));
 }
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from loopmt.config import Experiment
 from loopmt.errors import RunError
 from loopmt.evaluation.metrics import METRICS
+from loopmt.evaluation.validation import LOSS
 from loopmt.external import is_external
 from loopmt.learn.alarms import ALARMS
 from loopmt.run import Run
@@ -21,20 +22,33 @@ ALLOW = "LOOPMT_ALLOW_CODE"
 
 def check_names(experiment: Experiment) -> None:
     """Refuse unknown names before any work; nothing is imported or run."""
-    for entry in experiment.evaluate.entries():
-        METRICS.check(entry.use)
+    for name in [*(entry.use for entry in experiment.evaluate.entries()), *_selecting(experiment)]:
+        METRICS.check(name)
     for name in experiment.guards.filters:
         FILTERS.check(name)
     for name in experiment.guards.alarms:
         ALARMS.check(name)
 
 
-def import_guards(experiment: Experiment) -> None:
-    """Refuse filters and alarms that cannot be imported or run, before hours of other work."""
+def import_for_training(experiment: Experiment) -> None:
+    """Refuse what cannot be imported or run, before hours of other work."""
+    for name in _selecting(experiment):
+        METRICS.find(name)
     for name in experiment.guards.filters:
         FILTERS.find(name)
     for name in experiment.guards.alarms:
         ALARMS.find(name)
+
+
+def training_code(experiment: Experiment) -> list[str]:
+    """What training imports or runs."""
+    return [*experiment.guards.filters, *experiment.guards.alarms, *_selecting(experiment)]
+
+
+def _selecting(experiment: Experiment) -> list[str]:
+    """The metrics that choose checkpoints."""
+    names = dict.fromkeys(experiment.training(stage).select_by for stage in experiment.stages)
+    return [experiment.evaluate.entry(name).use for name in names if name != LOSS]
 
 
 def require_permission(run: Run, names: Iterable[str]) -> None:

@@ -32,7 +32,7 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow import stages
-from loopmt.workflow.chosen_code import import_guards
+from loopmt.workflow.chosen_code import import_for_training
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.settings import fingerprint_of, refuse_changes
 from loopmt.workflow.train import TrainOptions
@@ -49,7 +49,7 @@ def describe(request: TrainOptions, progress: Progress) -> None:
     """Print the plan; a mistake that `train` would refuse is refused here too."""
     experiment, run = request.load()
     wanted = experiment.asked_for(request.until, request.only)
-    import_guards(experiment)
+    import_for_training(experiment)
     check_imported(experiment, run)
     root = run.folder / "corpora" if experiment.data.world else request.file.parent / (experiment.data.root or "")
     settings = settings_of(experiment.data, experiment.vocab, experiment.languages, experiment.seed)

@@ -12,6 +12,7 @@ from pathlib import Path
 from loopmt.config import Experiment, Stage, Train
 from loopmt.errors import MissingExtraError
 from loopmt.evaluation.means import validated
+from loopmt.learn.alarms import place_of
 from loopmt.progress import Advance, Progress
 from loopmt.run import Json, Run, StageFolder
 from loopmt.workflow.report import write_report
@@ -109,7 +110,7 @@ class Display:
             self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none, bitext alone'}")
         elif record["kind"] == "alarm":
             self.progress.say(
-                f"{self._place(record)}  ALARM  path {record['path']}, hop {record['hop']}: {record['what']}"
+                f"{self._place(record)}  ALARM  {place_of(record['path'])}, hop {record['hop']}: {record['what']}"
             )
 
     def _threads(self, record: Json) -> str:
@@ -145,6 +146,8 @@ class Display:
     def _validation(self, record: Json) -> str:
         hops = validated(record)
         parts = [f"valid BLEU {record['mean_bleu']:.2f}" + (f" (mean of {len(hops)})" if len(hops) > 1 else "")]
+        if record.get("selected"):
+            parts.append(f"{record['select_by']} {record['mean_selected']:.3f}")
         if record["mean_accuracy"] is not None:
             parts.append(f"exact {record['mean_accuracy']:.3f}")
         marks = {hop: "" if hop in hops else ", untaught" for hop in record["bleu"]}

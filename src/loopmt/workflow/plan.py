@@ -37,7 +37,7 @@ from loopmt.theory.cases import jsonable
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.analyze import GRID
 from loopmt.workflow.cached_translator import CachedTranslator
-from loopmt.workflow.chosen_code import require_permission
+from loopmt.workflow.chosen_code import require_permission, training_code
 from loopmt.workflow.observers import Display
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stage_choice import choose_stage
@@ -69,8 +69,7 @@ def plan(folder: Path, options: PlanOptions, progress: Progress) -> Json:
     inputs = PlanInputs.open(folder, options)
     inputs.run.check_writable()
     if options.pilot:
-        guards = inputs.experiment.guards
-        require_permission(inputs.run, [*guards.filters, *guards.alarms])
+        require_permission(inputs.run, training_code(inputs.experiment))
     translator = CachedTranslator.of(inputs.run, inputs.stage.name, options.beam)
     walked = translator.round_trips(inputs.starts, inputs.paths, progress, f"loops of {inputs.stage.name}")
     round_trips = [round_trip for round_trip in walked if round_trip.loop.closed]

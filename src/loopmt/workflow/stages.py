@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,7 +16,8 @@ import torch
 from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
-from loopmt.evaluation.validation import Agree, HeldOut, bleu_by_hop, held_out, loss_by_hop
+from loopmt.evaluation.metric import Agree, MetricInput
+from loopmt.evaluation.validation import ValidationScores, Validator, held_out, selecting_metric
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner, StageLearner
@@ -23,7 +25,7 @@ from loopmt.learn.module import ModuleLearner
 from loopmt.learn.objectives import StageSettings, objectives_of
 from loopmt.learn.routes import Route, StageSetup, largest_group, one_by_entry
 from loopmt.learn.threads import choose_threads, threads_restored
-from loopmt.learn.trainer import Trainer, TrainerHooks, ValidationScores
+from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
@@ -36,7 +38,7 @@ from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import FilterContext, LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, stored_size
-from loopmt.translate.protocol import TrainableModel, TranslationModel
+from loopmt.translate.protocol import TrainableModel
 from loopmt.translate.repetition import RepetitionLimits
 from loopmt.translate.walker import Translators
 from loopmt.workflow.importing import generators, start_imported
@@ -299,17 +301,11 @@ def validator(
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
-    taught = taught_hops(context.experiment, stage.name)
+    taught, settings = taught_hops(context.experiment, stage.name), context.experiment.evaluate
     untaught = [str(pairs.hop) for pairs in sets if pairs.hop not in taught]
-    return partial(_validation, networks, sets, how, context.agree, untaught)
-
-
-def _validation(
-    model: TranslationModel,
-    sets: Sequence[HeldOut],
-    how: Generate,
-    agree: Agree | None,
-    untaught: Sequence[str],
-) -> ValidationScores:
-    bleu, accuracy = bleu_by_hop(model, sets, how, agree)
-    return ValidationScores(loss_by_hop(model, sets), bleu, accuracy, untaught)
+    checkpoint = Path(settings.comet) if settings.comet else None
+    texts = MetricInput((), (), agree=context.agree, checkpoint=checkpoint, timeout=settings.timeout)
+    metric = selecting_metric(settings, train.select_by)
+    if metric.needs_judge and context.agree is None:
+        raise ConfigError(f'train.select_by = "{train.select_by}" needs the built-in languages. Name another metric.')
+    return Validator(networks, sets, how, repetition_limits(context), metric, texts, untaught)

@@ -16,7 +16,7 @@ from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import lacks, prepare
-from loopmt.workflow.chosen_code import check_names, import_guards
+from loopmt.workflow.chosen_code import check_names, import_for_training
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.observers import watched
 from loopmt.workflow.parallel_stages import train_side_by_side
@@ -83,7 +83,7 @@ def train(request: TrainOptions, progress: Progress) -> bool:
     processes = Processes.join(device)
     experiment, run = request.load()
     experiment.asked_for(request.until, request.only)  # refused before anything is written
-    import_guards(experiment)
+    import_for_training(experiment)
     stop_signal = StopSignal(time.monotonic() + request.stop_after if request.stop_after is not None else None)
     try:
         if not processes.is_main:

@@ -1,0 +1,33 @@
+"""What outputs look like without a look at their content: how long they are, and whether they repeat themselves.
+
+Both show a collapse that scores may hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopmt.text.ragged import Ragged
+from loopmt.translate.repetition import RepetitionLimits
+from loopmt.translate.sentences import Codec
+
+
+@dataclass(frozen=True)
+class OutputStatistics:
+    """Of the outputs of one direction."""
+
+    length_ratio: float
+    """Characters of the outputs for each character of the references."""
+    repetitive: float
+    """The share of outputs that repeat themselves more than real text of their language does."""
+    sentences: int
+
+
+def output_statistics(
+    outputs: Sequence[str], references: Sequence[str], language: str, codec: Codec, limits: RepetitionLimits
+) -> OutputStatistics:
+    ids = Ragged.of(codec.encode(outputs, language))
+    ratio = sum(map(len, outputs)) / max(sum(map(len, references)), 1)
+    repetitive = float(limits.repetitive(ids, language).mean()) if len(ids) else 0.0
+    return OutputStatistics(ratio, repetitive, len(ids))
