@@ -157,6 +157,13 @@ def test_a_direction_that_one_trains_later_than_the_other() -> None:
     assert "fr>en at update 0 (only control trains it)" in refused(two(of, '["en>fr", "fr>en"]'))
 
 
+def test_a_path_that_never_joins_trains_nothing() -> None:
+    of = '["X>Y", { path = "X>Y>X", from_update = 9 }]'
+    loads(two(of, '["X>Y"]'))
+    never = '["en>fr", { path = "fr>en", from_update = 10 }]'
+    assert "only control trains fr>en" in refused(two(never, '["en>fr", "fr>en"]')), "its budget is 10 updates"
+
+
 def test_other_shares() -> None:
     message = refused(TREE.replace("weight = 1", "weight = 2") + compare("multi", "dual"))
     assert "supervised share of en>fr (0.33 and 0.50)" in message

@@ -37,6 +37,22 @@ def test_dry_run_changes_nothing(cli: Cli, tiny_experiment_file: Path, copied: P
     )
     assert done.out.count("ms an update") == 2 and done.out.count("finished") == 1
     assert "Left to train: about" in done.out
+    assert "compare dual against vanilla-longer: en>fr, en>es, fr>en, fr>es, es>en, es>fr\n" in done.out
+
+
+def test_dry_run_says_what_is_not_compared(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    mixes = (
+        "--set",
+        'stage.dual.mix=["en>X", "X>en", "en>X>en"]',
+        "--set",
+        'stage.vanilla-longer.mix=["en>X", "X>en"]',
+    )
+    done = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", *mixes)
+    assert "compare dual against vanilla-longer: fr>en, es>en\n" in done.out, done.err
+    assert "left out: en>fr, en>es (both stages train it on bitext alone)" in done.out
+    assert "left out: fr>es, es>fr (neither stage trains it)" in done.out
+    part = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", "--until", "vanilla")
+    assert "compare" not in part.out
 
 
 def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         low, high = (first.number(score[end], sign=True) for end in ("low", "high"))
         difference = f"{first.number(score['difference'], sign=True)} {first.heading} ({low} to {high})"
         line = f"{one['of']} against {one['against']}: {difference}, p = {score['p_value']:.3f}"
+        line += f", mean of {one['directions']} directions"
         out.print(plain(line), highlight=False)
     print_setbacks(found["setbacks"], first.label)
     typer.echo(_now(found) if found["process"] else f"next: {found['next']}")

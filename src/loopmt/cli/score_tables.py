@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, plain, print_table
-from loopmt.errors import listed
+from loopmt.config import by_reason
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import mean_over, shared
 from loopmt.evaluation.metric import MetricFacts
@@ -161,10 +161,7 @@ def _conditions(comparison: dict[str, Any]) -> Iterator[str]:
     if "budget" in comparison:  # a scorecard of an older version has none
         spent = "; ".join(f"{comparison[side]}: {_budget(comparison['budget'][side])}" for side in sides)
         yield f"trained with {spent}"
-    by_reason: dict[str, list[str]] = {}
-    for hop, reason in comparison.get("excluded", {}).items():
-        by_reason.setdefault(reason, []).append(hop)
-    yield from (f"left out: {listed(hops)} ({reason})" for reason, hops in by_reason.items())
+    yield from (f"left out: {line}" for line in by_reason(comparison.get("excluded", {})))
     yield from (f"warning: {warning}" for warning in comparison.get("warnings", ()))
 
 

@@ -6,6 +6,7 @@
 from loopmt.config.check import expansions, spoken_hops, taught_hops
 from loopmt.config.comparison import (
     ComparedDirections,
+    by_reason,
     compared_directions,
     is_fair,
     setting_differences,
@@ -52,6 +53,7 @@ __all__ = [
     "Train",
     "Vocab",
     "WorldData",
+    "by_reason",
     "compared_directions",
     "expansions",
     "is_fair",

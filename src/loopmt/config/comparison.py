@@ -14,6 +14,7 @@ experiment file is read. A run that an older version accepted stays usable: ther
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from loopmt.config.check import expansions, spoken_hops
 from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import PRETRAINED
 from loopmt.config.schema import Compare, Stage
-from loopmt.errors import ConfigError
+from loopmt.errors import ConfigError, listed
 from loopmt.path import Hop
 
 _SAME_SHARE = 0.005  # a third may be written as 0.333
@@ -51,6 +52,18 @@ class ComparedDirections:
     excluded: Mapping[Hop, str]
     one_sided: Mapping[Hop, str]
     """Those of the excluded that make the comparison unfair, each with the one stage that trains it."""
+
+    def left_out(self) -> list[str]:
+        """The excluded directions by reason."""
+        return by_reason({str(hop): reason for hop, reason in self.excluded.items()})
+
+
+def by_reason(excluded: Mapping[str, str]) -> list[str]:
+    """Directions with the reason why they are left out, as sentences."""
+    found: dict[str, list[str]] = {}
+    for hop, reason in excluded.items():
+        found.setdefault(reason, []).append(hop)
+    return [f"{listed(hops)} ({reason})" for reason, hops in found.items()]
 
 
 def compared_directions(experiment: Experiment, compare: Compare) -> ComparedDirections:
@@ -210,7 +223,8 @@ def _unlike_shares(experiment: Experiment, of: Stage, against: Stage, hops: Sequ
     """A stage that has bitext alone (more training only) is a fair control; unequal shares of bitext are not."""
     final = [supervised_shares(experiment, stage) for stage in (of, against)]
     bitext_alone = any(all(shares.get(hop, 1.0) == 1.0 for hop in hops) for shares in final)
-    moments = sorted({entry.from_update for stage in (of, against) for entry in stage.entries()} | {0})
+    joined = {entry.from_update for stage in (of, against) for entry in stage.entries()}
+    moments = sorted({update for update in joined if update <= _last_update(of)} | {0})
     for update in moments:
         when = f" at update {update}" if len(moments) > 1 else ""
         one, other = (supervised_shares(experiment, stage, update) for stage in (of, against))
@@ -222,6 +236,11 @@ def _unlike_shares(experiment: Experiment, of: Stage, against: Stage, hops: Sequ
     return []
 
 
+def _last_update(stage: Stage) -> float:
+    """After which no entry joins; a stage without a budget in updates may go on for ever."""
+    return math.inf if stage.updates is None else stage.updates - 1
+
+
 def supervised_shares(experiment: Experiment, stage: Stage, update: int | None = None) -> dict[Hop, float]:
     """Share of real pairs in each direction, once all entries have joined or at an update.
 
@@ -231,7 +250,7 @@ def supervised_shares(experiment: Experiment, stage: Stage, update: int | None =
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}
     for entry, expansion in expansions(experiment, stage):
-        if update is not None and entry.from_update > update:
+        if entry.from_update > (_last_update(stage) if update is None else update):
             continue
         for hop, count in Counter(path.taught for path in expansion.paths).items():
             weight = entry.weight * min(count, entry.per_round or count)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops
+from loopmt.config import (
+    Experiment,
+    Generate,
+    MixEntry,
+    Stage,
+    Train,
+    compared_directions,
+    expansions,
+    spoken_hops,
+)
 from loopmt.distributed import Processes, device_of_this_process, synchronize
+from loopmt.errors import listed
 from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import StageLearner
 from loopmt.learn.routes import StageSetup
@@ -65,6 +75,7 @@ def describe(request: TrainOptions, progress: Progress) -> None:
         told, seconds = StagePlan(experiment, run, stage, context).describe(progress)
         lines += told
         left.append(seconds)
+    lines += _comparisons(experiment, {stage.name for stage in wanted})
     if context is None:
         changes = [word for one in request.overrides for word in ("--set", one)]
         next_step = shlex.join(["loopmt", "prepare", str(request.file), "--run", str(run.folder), *changes])
@@ -72,6 +83,15 @@ def describe(request: TrainOptions, progress: Progress) -> None:
     else:
         lines.append(_left(left, _open_ended(wanted, run), context.device))
     print(visible("\n".join(lines)))
+
+
+def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[str]:
+    """What is compared on which directions, and what is left out."""
+    for compare in experiment.compare:
+        if {compare.of, compare.against} <= set(wanted):
+            found = compared_directions(experiment, compare)
+            yield f"compare {compare.of} against {compare.against}: {listed(list(map(str, found.compared)))}"
+            yield from (f"  left out: {line}" for line in found.left_out())
 
 
 def _open_ended(wanted: Sequence[Stage], run: Run) -> bool:

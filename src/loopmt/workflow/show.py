@@ -40,7 +40,15 @@ def overview(folder: Path) -> Json:
         "prepared": (folder / "manifest.json").is_file(),
         "stages": stages,
         "metrics": [asdict(metric) for metric in facts_of(card)] or [asdict(first_metric(card))],
-        "comparisons": [{"of": one["of"], "against": one["against"], first: one["joint"][first]} for one in compared],
+        "comparisons": [
+            {
+                "of": one["of"],
+                "against": one["against"],
+                "directions": len({hop for _, hop in tested(one)}),
+                first: one["joint"][first],
+            }
+            for one in compared
+        ],
         "setbacks": below,
         "process": run.owner(),
         "next": _next(run, experiment, left, all(stage["scores"] is not None for stage in stages), below),
