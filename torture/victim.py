@@ -15,9 +15,9 @@ HERE = Path(__file__).parent
 EXPERIMENT = HERE / "experiment.toml"
 _PATIENCE = 1800.0  # seconds; only a hung process needs them
 # The first name of a stack, from its innermost call, that is one of these says what was being done.
-_PHASES = {
+PHASES = {
     "write_checkpoint": "checkpoint write",
-    "_take_hop": "generation",
+    "generate_along": "generation",
     "_learn": "update",
     "_validation": "validation",
     "_finish": "between stages",
@@ -31,8 +31,8 @@ def phase_of(stack: str) -> str:
     """What a stack of faulthandler's, innermost call first, was doing."""
     for line in stack.splitlines():
         name, file = line.rpartition(" in ")[2].strip(), line.partition('"')[2].partition('"')[0]
-        if name in _PHASES and "/loopmt/" in file and "/cli/" not in file:
-            return _PHASES[name]
+        if name in PHASES and "/loopmt/" in file and "/cli/" not in file:
+            return PHASES[name]
     return "start-up"
 
 

@@ -5,15 +5,18 @@ Five kills here; `make torture` makes a hundred, some of them in one of two proc
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
+import loopmt.errors
 from helpers.paths import ROOT
 
 sys.path.insert(0, str(ROOT))
 from torture.kills import Killed, torture
-from torture.victim import phase_of
+from torture.victim import PHASES, phase_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says when a process has stopped")
 
@@ -32,6 +35,13 @@ def test_kills_hit_what_they_were_aimed_at(runs: list[Killed]) -> None:
     kills = [kill for run in runs for kill in run.kills]
     assert {"generation", "checkpoint write", "update"} <= {kill.phase for kill in kills}
     assert all(kill.aim in ("anywhere", kill.phase) for kill in kills)
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_a_phase_is_named_by_a_function_that_exists(name: str) -> None:
+    """Of a phase that is never met a kill would be waited for without end."""
+    package = Path(loopmt.errors.__file__).parent
+    assert any(re.search(rf"\bdef {name}\(", file.read_text(encoding="utf-8")) for file in package.rglob("*.py"))
 
 
 @pytest.mark.parametrize(
