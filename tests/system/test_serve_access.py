@@ -105,7 +105,8 @@ def test_refused_at_the_start(cli: Cli, tiny_run: Path, options: list[str], told
 
 
 def test_a_public_server_as_typed(tiny_run: Path) -> None:
-    """It warns, takes the token from the environment, and does not show it to `ps`."""
+    """It warns, takes the token from the environment, does not show it to `ps`, and writes nothing into the run."""
+    before = files_of(tiny_run)
     command = [sys.executable, "-m", "loopmt", "serve", str(tiny_run), "--port", "0", "--host", "0.0.0.0"]
     environment = {**os.environ, "LOOPMT_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([*command, "--backend", "loopmt"], stderr=subprocess.PIPE, text=True, env=environment)
@@ -122,7 +123,13 @@ def test_a_public_server_as_typed(tiny_run: Path) -> None:
         assert TOKEN not in Path(f"/proc/{process.pid}/cmdline").read_text()
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
             assert client.get("/watch").status_code == 401
+            assert ask_with(client, f"Bearer {TOKEN}").status_code == 200
             assert client.get("/watch", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
             assert client.get("/health", headers={"host": "rebound.example"}).status_code == 421
         process.terminate()
         assert process.wait(20) == 0
+    assert files_of(tiny_run) == before
+
+
+def files_of(run: Path) -> dict[Path, tuple[int, int]]:
+    return {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in run.rglob("*")}

@@ -293,7 +293,7 @@ def test_a_translation_that_grows_is_not_translated_further(tiny_run: Path) -> N
     with running(service_of(tiny_run, Growing())) as client:
         refused = ask(client, "en>fr>en", ["a" * 60])
         assert refused.status_code == 413
-        assert "into fr" in refused.json()["error"] and "240" in refused.json()["error"]
+        assert "into fr" in refused.json()["error"] and "480" in refused.json()["error"]
         assert ask(client, "en>fr", ["a" * 60]).status_code == 200
 
 

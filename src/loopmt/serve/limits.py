@@ -47,7 +47,7 @@ class RequestLimits:
     @property
     def grown(self) -> int:
         """Characters of a translation that is translated further: a network may repeat itself without end."""
-        return 4 * self.characters
+        return 8 * self.characters
 
     def check(self, texts: Sequence[str], hops: int, loops: bool) -> None:
         most = self.looped if loops else self.texts
