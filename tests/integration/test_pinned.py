@@ -11,11 +11,13 @@ import torch
 
 from loopmt.config import MixEntry, Model, Train
 from loopmt.distributed import Processes
-from loopmt.learn.gather import Gatherer, ReadPosition
+from loopmt.learn.gather import Gatherer
+from loopmt.learn.reading import ReadPosition
 from loopmt.learn.routes import Route, StageSetup
 from loopmt.path import Hop, LanguagePath
 from loopmt.rng import numpy_generator
-from loopmt.text.batch import Batch, BatchShape, Rows, interleave, pack
+from loopmt.text.batch import Batch, BatchShape, Rows
+from loopmt.text.packing import Packed, interleave, pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
@@ -66,7 +68,7 @@ def test_packing_is_pinned(seed: int, counts: list[int], updates: int, unit: int
         interleave([random_rows(count, unit, path, seed, number) for path in (0, 1)], [1.0, 2.5])
         for number, count in enumerate(counts)
     ]
-    assert digest(pack(networks, SHAPES, updates, seed, unit=unit)) == expected
+    assert digest(pack(networks, SHAPES, updates, seed).batches) == expected
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +100,10 @@ def test_supervised_rounds_are_pinned(tiny_run: Path, store: Store, seed: int, s
     gatherer = Gatherer(setup, store, Translators(translators), SyntheticTextFilter(FilterContext(32)))
     batches: list[Batch] = []
     streams: dict[int, ReadPosition] = {}
+    packed = Packed([], [])
     for number in range(3):
-        gathered = gatherer.round(number, dict.fromkeys(range(len(routes)), 1.0), streams)
+        gathered = gatherer.round(number, dict.fromkeys(range(len(routes)), 1.0), streams, carried=packed.left)
         streams |= gathered.streams
-        batches += pack(gathered.networks, SHAPES, train.round, seed, number)
+        packed = pack(gathered.networks, SHAPES, train.round, seed, number)
+        batches += packed.batches
     assert digest(batches) == expected

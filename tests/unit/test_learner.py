@@ -256,7 +256,7 @@ def test_a_group_learns_most_from_its_likeliest_member(vocab: Vocab) -> None:
     """The gradient of an update with groups is that of the true loss, through the network."""
     found = translators(vocab, HOPS[:1])
     given = batch(rows(1, group=3))
-    one = learner(found, unit=3, label_smoothing=0.0)
+    one = learner(found, 3, label_smoothing=0.0)
     one.add(given)
     weights = found.live.clone().requires_grad_()
     source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)

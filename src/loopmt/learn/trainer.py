@@ -16,16 +16,19 @@ import torch
 
 from loopmt.distributed import synchronize
 from loopmt.errors import CollapseError, DivergedError
+from loopmt.learn import carried
 from loopmt.learn.alarms import Alarm, AlarmMonitor
 from loopmt.learn.averaging import average_checkpoints
-from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition
+from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import Learner
+from loopmt.learn.reading import ReadPosition
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
-from loopmt.text.batch import Batch, pack
+from loopmt.text.batch import Batch, Rows
+from loopmt.text.packing import pack
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class Trainer:
         self.measure_every = setup.measure_every
         self.key = setup.key
         self.progress = TrainingState()
+        self.carried: list[Rows] = []  # gathered and not learnt
         self.guards = setup.guards
         self.guard = AlarmMonitor(setup.routes, guards=setup.guards)
         self._window = LogWindow()
@@ -125,13 +129,13 @@ class Trainer:
         streams = {int(route): ReadPosition(**stream) for route, stream in progress.streams.items()}
         last = self.budget if self.budget is not None else self.train.max_updates
         updates = min(self.train.round, last - progress.update)
-        gathered = self.gatherer.round(number, weights, streams, updates)
-        key = (*self.key, "pack", number)
-        batches = pack(gathered.networks, self.shapes, updates, *key, unit=self.learner.unit)
-        if not batches:
+        gathered = self.gatherer.round(number, weights, streams, updates, self.carried)
+        packed = pack(gathered.networks, self.shapes, updates, *self.key, "pack", number)
+        if not packed.batches:
             raise self._starved(weights, gathered)
-        self._account(gathered, batches)
-        return batches
+        self.carried = packed.left
+        self._account(gathered, packed.batches)
+        return packed.batches
 
     def _starved(self, weights: Mapping[int, float], gathered: GatheredRound) -> CollapseError:
         paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none is left"
@@ -311,7 +315,7 @@ class Trainer:
         self._check_finite()
         self.progress.guards = self.guard.state()
         self.progress.window = self._window.state()
-        optimizer = {**self.learner.tensors(), **self._tally_tensors()}
+        optimizer = {**self.learner.tensors(), **self._tally_tensors(), **carried.to_tensors(self.carried)}
         if self.processes.is_main:
             tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
@@ -353,6 +357,7 @@ class Trainer:
         self.progress = TrainingState(**state)
         self.translators.load(checkpoint.tensors["weights"])
         self.learner.load(checkpoint.tensors["optimizer"])
+        self.carried = carried.from_tensors(checkpoint.tensors["optimizer"])
         self.learner.tally.clear()
         for name, tensor in checkpoint.tensors["optimizer"].items():
             if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.is_main):

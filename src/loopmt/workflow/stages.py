@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -165,8 +164,8 @@ def setup_of(context: TrainingContext, stage: Stage, networks: NetworkStack) -> 
 
 def learner_of(context: TrainingContext, stage: Stage, networks: NetworkStack, setup: StageSetup) -> Learner:
     kind = learner_kind(context, stage, setup.train)
-    paths, unit = len(setup.routes), setup.largest_group
-    return kind(networks, setup.train, paths, setup.processes, unit, setup.objectives)
+    paths, group = len(setup.routes), setup.largest_group
+    return kind(networks, setup.train, paths, setup.processes, group, setup.objectives)
 
 
 def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
@@ -209,9 +208,9 @@ def starting_point(context: TrainingContext, stage: Stage) -> NetworkStack:
 
 
 def shapes_of(
-    context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], train: Train, unit: int
+    context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], train: Train, group: int
 ) -> list[BatchShape]:
-    """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups of `unit` rows.
+    """Batch shapes fitted to the lengths of the training text, whose rows hold a group of `group` rows.
 
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
@@ -224,7 +223,7 @@ def shapes_of(
     longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(taught) if translators.shared else 1)
-    return make_shapes(chosen, tokens, math.lcm(8, unit))
+    return make_shapes(chosen, tokens, group)
 
 
 def _places(context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], longest: int) -> Ints:
