@@ -26,6 +26,9 @@ def print_scorecard(card: dict[str, Any]) -> None:
             ):  # else in the means below, and in full in scorecard.json
                 print_table(out, _scores(name, metric, stages))
     print_table(out, _means(stages, metrics, len(card["seeds"])))
+    for name, stage in stages.items():
+        for line in _learnt_from(name, stage.get("learnt_from")):  # over seeds, and in older scorecards, there is none
+            out.print(plain(line), highlight=False, soft_wrap=True)
     if (pivots := _pivots(stages, first_metric(card))).row_count:
         print_table(out, pivots, names=2)
     for comparison in card["comparisons"]:
@@ -147,6 +150,15 @@ def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table
     table.add_section()
     table.add_row("all", *_intervals(comparison["joint"], metrics), style="bold")
     return table
+
+
+def _learnt_from(name: str, learnt: dict[str, Any] | None) -> Iterator[str]:
+    """The text of a stage, where it says more than that all of it is real."""
+    if not learnt or not (learnt["synthetic"] or learnt["meant"]):
+        return
+    yield f"{name}: {learnt['target_tokens']:,} target tokens, {learnt['synthetic']:.0%} of them of generated text"
+    if "warning" in learnt:
+        yield f"warning: {name}: {learnt['warning']}"
 
 
 def _conditions(comparison: dict[str, Any]) -> Iterator[str]:

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-import numpy as np
 import torch
 
 from loopmt.distributed import synchronize
 from loopmt.errors import CollapseError, DivergedError
-from loopmt.learn import carried
+from loopmt.learn import carried, ledger
 from loopmt.learn.alarms import Alarm, AlarmMonitor
 from loopmt.learn.averaging import average_checkpoints
 from loopmt.learn.gather import GatheredRound, Gatherer
@@ -197,17 +196,8 @@ class Trainer:
         self.progress.seconds["generate"] += gathered.generate_seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
-        streams = self.progress.streams
-        places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
-        tokens = np.concatenate([batch.row_tokens.ravel() for batch in batches])
-        spent = [np.bincount(places, weights, len(self.routes) + 1).astype(int) for weights in (None, tokens)]
-        for number, stream in gathered.streams.items():
-            path = str(self.routes[number].path)
-            entry = self.progress.spent.setdefault(path, {"rows": 0, "target_tokens": 0, "real_rows": 0})
-            entry["real_rows"] += stream.read - streams.get(str(number), {"read": 0})["read"]
-            streams[str(number)] = asdict(stream)
-            entry["rows"] += int(spent[0][number + 1])
-            entry["target_tokens"] += int(spent[1][number + 1])
+        self.progress.streams |= {str(number): asdict(stream) for number, stream in gathered.streams.items()}
+        ledger.enter(self.progress.spent, self.routes, gathered, batches)
 
     def _log(self) -> None:
         self._check_finite()
@@ -381,6 +371,9 @@ class Trainer:
         if chosen == "best" and best is not None:
             self.translators.load(self.folder.weights(best))
         summary = {**asdict(self.progress), "chosen": chosen, "average_bleu": bleu}
+        share = ledger.SyntheticShare.of(self.progress.spent)
+        if share.missed:
+            self.notice(share.warning())
         self.processes.barrier()  # finishing removes the checkpoints, which others may still be reading
         if self.processes.is_main:
             self.folder.log({"kind": "end", **summary})

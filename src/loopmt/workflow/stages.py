@@ -136,9 +136,10 @@ def assemble(
         if any(setting.by == by for setting in generating):
             networks.copy("frozen" if by == "frozen" else "ema")
     translators = context.translators(networks)
-    gatherer = Gatherer(setup, context.store, translators, text_filter_of(context, setup.train))
+    text_filter = text_filter_of(context, setup.train)
+    gatherer = Gatherer(setup, context.store, translators, text_filter)
     learner = learner_of(context, stage, networks, setup)
-    choose = chooser(context, stage, translators, setup.routes) if stage.mix == "auto" else None
+    choose = chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
     validate = validator(context, stage, networks, setup.train)
     hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
     return Trainer(setup, gatherer, learner, folder, hooks)
@@ -182,7 +183,11 @@ def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[L
 
 
 def chooser(
-    context: TrainingContext, stage: Stage, translators: Translators, routes: Sequence[Route]
+    context: TrainingContext,
+    stage: Stage,
+    translators: Translators,
+    routes: Sequence[Route],
+    text_filter: SyntheticTextFilter,
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
     sets = held_out(context.store, translators.own.hops, context.vocab, "valid", stage.auto.sentences)
@@ -191,7 +196,7 @@ def chooser(
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
         key = (context.experiment.seed, stage.name, "choose", number)
-        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree)
+        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree, text_filter)
         return choice.weights, choice.as_json()
 
     return choose_loops
