@@ -11,6 +11,7 @@ from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.errors import listed
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.metric import MetricFacts
+from loopmt.learn.ledger import Spent, SyntheticShare
 from loopmt.progress import visible
 from loopmt.workflow.scorecard import mean_over, setbacks, shared, tested
 
@@ -27,7 +28,7 @@ def print_scorecard(card: dict[str, Any]) -> None:
                 print_table(out, _scores(name, metric, stages))
     print_table(out, _means(stages, metrics, len(card["seeds"])))
     for name, stage in stages.items():
-        for line in _learnt_from(name, stage.get("learnt_from")):  # over seeds, and in older scorecards, there is none
+        for line in _learnt_from(name, stage.get("spent", {})):  # over seeds there is no ledger
             out.print(plain(line), highlight=False, soft_wrap=True)
     if (pivots := _pivots(stages, first_metric(card))).row_count:
         print_table(out, pivots, names=2)
@@ -152,13 +153,13 @@ def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table
     return table
 
 
-def _learnt_from(name: str, learnt: dict[str, Any] | None) -> Iterator[str]:
-    """The text of a stage, where it says more than that all of it is real."""
-    if not learnt or not (learnt["synthetic"] or learnt["meant"]):
-        return
-    yield f"{name}: {learnt['target_tokens']:,} target tokens, {learnt['synthetic']:.0%} of them of generated text"
-    if "warning" in learnt:
-        yield f"warning: {name}: {learnt['warning']}"
+def _learnt_from(name: str, spent: Spent) -> Iterator[str]:
+    """The text that a stage was trained with, where some of it was generated or was meant to be."""
+    share = SyntheticShare.of(spent)
+    if share.synthetic or share.meant:
+        yield f"{name} was trained with {share.target_tokens:,} target tokens, {share.synthetic:.0%} of generated text"
+    if share.missed:
+        yield f"warning: {name}: {share.warning()}"
 
 
 def _conditions(comparison: dict[str, Any]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from statistics import fmean
 
-from loopmt.learn.ledger import SyntheticShare
 from loopmt.path import Hop, LanguagePath, Pattern
 from loopmt.run import Json
 
@@ -30,13 +29,6 @@ def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, 
         "updates": fmean(state["update"] for state in states),
         "seconds": fmean(sum(state["seconds"].values()) for state in states),
     }
-
-
-def learnt_from(state: Json) -> Json:
-    """Target tokens of a stage, how much of them was of generated text, and how much the weights ask for."""
-    share = SyntheticShare.of(state["spent"])
-    found = {"target_tokens": share.target_tokens, "synthetic": share.synthetic, "meant": share.meant}
-    return found | ({"warning": share.warning()} if share.missed else {})
 
 
 def unequal_tokens(of: str, against: str, budget: Json) -> list[str]:

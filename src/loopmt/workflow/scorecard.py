@@ -17,7 +17,7 @@ from loopmt.evaluation.choice import first_metric
 from loopmt.evaluation.metric import Metric
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
-from loopmt.workflow.budgets import budget_of, learnt_from, unequal_tokens
+from loopmt.workflow.budgets import budget_of, unequal_tokens
 
 _VERSION = 1
 Measures = dict[str, Statistics]  # by metric
@@ -100,7 +100,6 @@ def _stage(stage: StageMeasures, seed: int, samples: int) -> Json:
         "valid_bleu": result_bleu(state),
         "seconds": state["seconds"],
         "spent": state["spent"],
-        "learnt_from": learnt_from(state),
         "sets": {name: _set(stage, name, seed, samples) for name in names},
         "mean": _mean([_scores(measures) for test, measures in stage.tests.items() if test.direct]),
     }
