@@ -35,6 +35,7 @@ from loopmt.evaluation.validation import ValidationScores
 from loopmt.learn import trainer as trainer_module
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
+from loopmt.learn.reading import Reader
 from loopmt.learn.routes import Route, StageSetup
 from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.path import LanguagePath, Pattern
@@ -53,7 +54,7 @@ LANGUAGES = ("en", "fr", "es")
 LONGEST = 128
 SIZES = {"mean": 3.2, "spread": 0.6}  # of the logarithm of a sentence's subwords: 29 on average, a twentieth over 66
 PARTS: tuple[tuple[Any, str, str], ...] = (
-    (Gatherer, "_read", "reading rows"),
+    (Reader, "read", "reading rows"),
     (Gatherer, "_mixed", "interleaving"),
     (SyntheticTextFilter, "__call__", "filters"),
     (networks_module, "generate_up_to", "decoding"),
@@ -120,7 +121,7 @@ def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], tr
         for number, (entry, walk) in enumerate(found)
     ]
     histogram = np.bincount(np.maximum(*(side.lengths() for side in store.bitext("en", "fr"))) + 1)
-    shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens, 8)
+    shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens)
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
     text_filter = Lenient(FilterContext(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size)))
     key = (ours.SEED, "host")

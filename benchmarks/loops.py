@@ -15,11 +15,13 @@ from benchmarks.timing import Measurement, Plan, Work, compare, synchronise
 
 from loopmt.config import Generate, MixEntry
 from loopmt.distributed import Processes
-from loopmt.learn.gather import Gatherer, ReadPosition
+from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
+from loopmt.learn.reading import ReadPosition
 from loopmt.learn.routes import Route, StageSetup
 from loopmt.path import Hop, LanguagePath
-from loopmt.text.batch import BatchShape, choose_lengths, make_shapes, pack
+from loopmt.text.batch import BatchShape, Rows, choose_lengths, make_shapes
+from loopmt.text.packing import pack
 from loopmt.text.store import Store
 from loopmt.translate.filters import FilterContext, Findings, LanguageFrequencies, Mask, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
@@ -49,14 +51,16 @@ class Rounds:
     plan: Plan
     number: int = 0
     streams: dict[int, ReadPosition] = field(default_factory=dict)
+    carried: list[Rows] = field(default_factory=list)
     seconds: list[tuple[float, float]] = field(default_factory=list)  # of gathering, and of the whole round
 
     def run(self, wait: bool = True) -> int:
         """The target tokens learnt from; without waiting, the next round is gathered while the device learns."""
         began = time.perf_counter()
         updates = self.learner.train.round
-        gathered = self.gatherer.round(self.number, self.weights, self.streams)
-        batches = pack(gathered.networks, self.gatherer.shapes, updates, "benchmark", self.number)
+        gathered = self.gatherer.round(self.number, self.weights, self.streams, carried=self.carried)
+        packed = pack(gathered.networks, self.gatherer.setup.shapes, updates, "benchmark", self.number)
+        batches, self.carried = packed.batches, packed.left
         if len(batches) != updates:
             raise RuntimeError(f"a round of {len(batches)} updates, not {updates}")
         for number, batch in enumerate(batches, 1 + self.number * updates):
@@ -102,7 +106,7 @@ def dual(plan: Plan, folder: Path) -> list[Measurement]:
     words = length - 3  # a gatherer leaves room for the end and two tags
     translators = ours.Setting("base", 32_000).build(folder, plan)
     store = ours.random_store(folder / "dual", translators.vocab, plan.pick(40_000, 400, 100), (words, words))
-    shapes = make_shapes([length], rows * length, 8)
+    shapes = make_shapes([length], rows * length)
     paths = ("en>fr", "fr>en", "fr>en>fr", "en>fr>en")
     mixes = {"loopmt": paths, "loopmt, bitext only": paths[:2]}
     ready = {name: rounds(translators, store, mix, shapes, updates, plan, plan.cuda) for name, mix in mixes.items()}
@@ -124,7 +128,7 @@ def six_directions(plan: Plan, folder: Path) -> list[Measurement]:
         folder / "six", setting.vocab(folder, plan), plan.pick(20_000, 1_000, 200), (shortest, longest), mono=False
     )
     histogram = np.bincount(np.arange(shortest, longest + 1) + 1)
-    shapes = make_shapes(choose_lengths(histogram, 6, longest + 4), tokens, 8)
+    shapes = make_shapes(choose_lengths(histogram, 6, longest + 4), tokens)
     paths = [f"{one}>{other}" for one in setting.languages for other in setting.languages if one != other]
 
     def work(captured: bool) -> Work:

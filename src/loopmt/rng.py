@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Indices = npt.NDArray[np.int64]
 
-DRAWS = 1  # raise it when a key of training changes: a resumed stage then says that its draws differ
+DRAWS = 2  # raise it when a key of training changes: a resumed stage then says that its draws differ
 _FEISTEL_ROUNDS = 4
 
 

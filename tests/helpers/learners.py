@@ -9,7 +9,8 @@ import torch
 
 from loopmt.config import Model
 from loopmt.path import Hop
-from loopmt.text.batch import Batch, BatchShape, Rows, pack
+from loopmt.text.batch import Batch, BatchShape, Rows
+from loopmt.text.packing import pack
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
@@ -33,5 +34,5 @@ def rows(seed: int, count: int = 12, group: int = 0) -> Rows:
 
 
 def batch(*networks: Rows) -> Batch:
-    (found,) = pack(networks, [BatchShape(24, 8)], 1, "key", unit=3)
+    (found,) = pack(networks, [BatchShape(24, 8)], 1, "key").batches
     return found

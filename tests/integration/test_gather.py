@@ -71,7 +71,7 @@ def test_a_corpus_that_begins_with_short_rows_is_read_to_its_end(ask_for: ASK) -
     request = ask_for(STAGE.format(mix='["X>Y"]', longest=64), parent=False)
     trainer = with_lengths(request, np.repeat([2, 40], [101_000, 20_000]))
     assert lengths_read(trainer.gatherer) == {2, 40}
-    assert trainer.gatherer.shapes[0].length < 40 < trainer.gatherer.shapes[-1].length
+    assert trainer.shapes[0].length < 40 < trainer.shapes[-1].length
 
 
 def test_a_sample_is_of_the_whole_corpus(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_two_entries_of_one_path_read_rows_of_their_own(ask_for: ASK) -> None:
     request = ask_for(STAGE.format(mix=loops, longest=64).replace("mix =", 'from = "vanilla"\nmix ='))
     gatherer = assembled(request).gatherer
     first, second = (route for route in gatherer.routes if str(route.path) == "en>fr>en")
-    ends = [gatherer._read(route, 0, 50)[1] for route in (first, second)]
+    ends = [gatherer.reader.read(route, {}, 50).ends for route in (first, second)]
     assert ends[0].flat.tolist() != ends[1].flat.tolist()
 
 
@@ -112,7 +112,7 @@ def test_a_shared_network_has_the_tokens_of_what_it_is_taught(ask_for: ASK, mix:
     request = ask_for(STAGE.format(mix=mix, longest=64), "model.sharing=all", parent=False)
     trainer = assembled(request)
     assert len(trainer.translators.hops) == 6
-    places = [shape.rows * shape.length for shape in trainer.gatherer.shapes]
+    places = [shape.rows * shape.length for shape in trainer.shapes]
     assert (taught - 1) * 512 < max(places) <= taught * 512
 
 

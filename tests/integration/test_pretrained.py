@@ -23,7 +23,8 @@ from loopmt.path import Hop
 from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Silent
 from loopmt.run import Run
-from loopmt.text.batch import Rows, make_shapes, pack
+from loopmt.text.batch import Rows, make_shapes
+from loopmt.text.packing import pack
 from loopmt.text.ragged import Ints
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput
@@ -189,7 +190,7 @@ def test_the_loss_is_the_modules_own(kind: str, request: pytest.FixtureRequest, 
     sources, targets = (side[:8] for side in pairs_of(text, "en", "fr"))
     parts = [Rows.empty()] * stack.num_networks
     parts[stack.network(EN_FR)] = rows_of(stack, EN_FR, (sources, targets))
-    (batch,) = pack(parts, make_shapes([48], 8 * 48, 8), 1, "test")
+    (batch,) = pack(parts, make_shapes([48], 8 * 48, 8), 1, "test").batches
     learner = ModuleLearner(stack, context.experiment.training(stage), 1, Processes())
     learner.update(batch, 1, 0.0)
     network = stack.of(EN_FR)

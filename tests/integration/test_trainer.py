@@ -90,10 +90,10 @@ def said(trainer: Trainer, number: int, rank: int) -> list[list[int]]:
     gatherer = trainer.gatherer
     gatherer.processes = Processes(rank)
     (route,) = (route for route in trainer.routes if route.synthetic)
-    starts, ends = gatherer._read(route, 0, 40)
-    start = Sentences(trainer.translators.vocab, route.path.languages[0], ids=starts)
+    text = gatherer.reader.read(route, {}, 40)
+    start = Sentences(trainer.translators.vocab, route.path.languages[0], ids=text.starts)
     rollout = Rollout(route.path, route.settings, start)
-    gatherer._generate({route.number: rollout}, {route.number: ends}, number)
+    gatherer._generate({route.number: rollout}, {route.number: text.ends}, number)
     return [row.tolist() for row in rollout.text.ids.rows()]
 
 

@@ -81,13 +81,13 @@ def test_dry_run_of_loops_alone_before_their_start_is_trained(
 
 
 def test_dry_run_times_what_training_learns_with(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
-    """Groups of three rows lie in shapes of multiples of three; a sharded network is timed by one process."""
+    """Groups of three rows; a sharded network is timed by one process."""
     shutil.rmtree(copied / "stages" / "dual")
     combined = '{path="X>Y>X",samples=3,combine="logmeanexp",generate={how="sample"}}'
     words = ("--only", "dual", "--set", f"stage.dual.mix=[{combined}]")
     done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words)
     rows = [int(found) for found in re.findall(r"(\d+) x \d+[, ]", done.out)]
-    assert done.code == 0 and "ms an update" in done.out and rows and all(count % 24 == 0 for count in rows)
+    assert done.code == 0 and "ms an update" in done.out and rows and all(count % 8 == 0 for count in rows)
     shutil.rmtree(copied / "stages")
     sharded = ("--until", "vanilla", "--set", "model.sharing=all", "--set", "train.shard=true")
     assert "ms an update" in cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *sharded).out
@@ -98,12 +98,12 @@ def test_dry_run_of_a_slow_machine_times_a_part_and_one_update(
 ) -> None:
     shutil.rmtree(copied / "stages" / "dual")
     words = ("train", tiny_experiment_file, "--run", copied, "--dry-run", "--only", "dual")
-    tokens, updates = list[int](), list[int]()
+    parts, updates = list[float](), list[int]()
     gather, learn = Gatherer.round, Learner.update
 
-    def gathering(gatherer: Gatherer, *given: Any) -> Any:
-        tokens.append(gatherer.train.tokens)
-        return gather(gatherer, *given)
+    def gathering(gatherer: Gatherer, number: int, weights: Any, *, updates: float) -> Any:
+        parts.append(updates)
+        return gather(gatherer, number, weights, updates=updates)
 
     def learning(learner: Learner, batch: Any, update: int, *given: Any) -> None:
         updates.append(update)
@@ -112,10 +112,10 @@ def test_dry_run_of_a_slow_machine_times_a_part_and_one_update(
     monkeypatch.setattr(Gatherer, "round", gathering)
     monkeypatch.setattr(Learner, "update", learning)
     assert "ms an update" in cli(*words).out
-    assert len(tokens) == 2 and tokens[0] == tokens[1] // 16 and len(updates) > 1
+    assert len(parts) == 2 and parts[0] == parts[1] / 16 and len(updates) > 1
     monkeypatch.setattr(dry_run, "_ENOUGH", 0.0)
     assert "ms an update" in cli(*words).out
-    assert tokens[2:] == tokens[:1] and updates[-1] == 1 and updates.count(1) == 3
+    assert parts[2:] == parts[:1] and updates[-1] == 1 and updates.count(1) == 3
 
 
 def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Callable[[str], TrainOptions]) -> None:

@@ -194,14 +194,15 @@ def batch(rows: int, groups: list[int]) -> Batch:
 
 @pytest.mark.parametrize(
     ("rows", "groups", "shard"),
-    [(3, [-1, -1, -1], False), (4, [5, 5, 5, 5], False), (4, [-1, -1, -1, -1], True)],
-    ids=["odd", "a group across the middle", "sharded"],
+    [(1, [-1], False), (4, [5, 5, 5, 5], False), (4, [-1, -1, -1, -1], True)],
+    ids=["one row", "one group", "sharded"],
 )
 def test_what_may_not_be_split_is_a_sentence_at_once(rows: int, groups: list[int], shard: bool) -> None:
     def add(given: Batch) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    splitting = BatchSplitter(Train(shard=shard, accumulate=2, tokens=100))
+    largest = len([group for group in groups if group >= 0]) or 1
+    splitting = BatchSplitter(Train(shard=shard, accumulate=2, tokens=100), largest)
     with pytest.raises(ExhaustedError, match=r"Set train\.accumulate = 8 .* or train\.tokens = 25 "):
         splitting.add(batch(rows, groups), add)
     assert not splitting.halved
@@ -227,3 +228,15 @@ def test_other_errors_pass() -> None:
 
     with pytest.raises(RuntimeError, match="something else"):
         BatchSplitter(Train()).add(batch(4, [-1] * 4), add)
+
+
+def test_an_odd_batch_is_split_with_a_place_to_spare() -> None:
+    shapes = []
+
+    def add(given: Batch) -> None:
+        shapes.append((given.shape.rows, int((given.paths_NB >= 0).sum())))
+        if given.shape.rows > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    BatchSplitter(Train()).add(batch(3, [-1, -1, -1]), add)
+    assert shapes == [(3, 3), (2, 2), (2, 1)]

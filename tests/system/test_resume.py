@@ -54,7 +54,7 @@ def test_the_whole_stage_does_what_it_should(reference: TrainOptions) -> None:
     _, records = outcome(reference)
     kinds = [record["kind"] for record in records]
     assert kinds.count("valid") == 5
-    assert kinds.count("train") == 6
+    assert kinds.count("train") == 5
     assert kinds[-1] == "end"
     paths = {path for record in records if record["kind"] == "train" for path in record["loss"]}
     assert {path.count(">") for path in paths} == {1, 2, 3}

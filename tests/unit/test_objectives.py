@@ -81,10 +81,10 @@ def test_packing_moves_factors_with_their_rows() -> None:
     expected = {tuple(row.tolist()): factor for row, factor in zip(given.sources.rows(), given.factors, strict=True)}
     for source, factor, path in zip(packed.source_NBL[0], packed.factors_NB[0], packed.paths_NB[0], strict=True):
         assert factor == (expected[tuple(source[source > 1].tolist())] if path >= 0 else 1)
-    grown = packed.padded(7)
-    assert np.array_equal(np.concatenate([grown.part(part, 7).factors_NB for part in range(7)], 1), grown.factors_NB)
-    assert (grown.factors_NB[:, packed.shape.rows :] == 1).all()
-    assert packed.factors_NB.dtype == grown.factors_NB.dtype == np.float32
+    together = np.concatenate([part.factors_NB for part in packed.parts(7)], 1)
+    assert np.array_equal(together[:, : packed.shape.rows], packed.factors_NB)
+    assert (together[:, packed.shape.rows :] == 1).all()
+    assert packed.factors_NB.dtype == together.dtype == np.float32
 
 
 # -- terms ---------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_captured_updates_are_eager_updates(vocab: Vocab, objectives: list[Objec
     every = [*objectives, *([LogMeanExp(torch.ones(3, dtype=torch.bool))] if unit > 1 else [])]
     eager, captured = learners(lambda: translators(vocab), HALF, every, unit)
     lessons = [batch(weighted(rows(number, group=unit if unit > 1 else 0)), rows(9)) for number in range(3)]
-    lessons.append(lessons[0].padded(5))
+    lessons.append(lessons[0].parts(2, unit)[0])
     for number, lesson in enumerate(lessons, 1):
         for one in (eager, captured):
             torch.manual_seed(number)
@@ -137,7 +137,7 @@ def test_neither_parts_nor_halves_change_what_objectives_add(vocab: Vocab, parts
     given = batch(weighted(rows(1)), rows(2))
     whole, cut = (Learner(translators(vocab), Train(), 3, Processes(), 1, [Confidence(0.5)]) for _ in range(2))
     whole.add(given)
-    for part in (given.part(number, parts) for number in range(parts)):
+    for part in given.parts(parts):
         cut.splitting.halved |= {part.shape} if halved else set()
         cut.splitting.add(part, cut.add)
     torch.testing.assert_close(cut.gradient, whole.gradient, rtol=1e-4, atol=1e-5)

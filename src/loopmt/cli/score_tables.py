@@ -12,6 +12,7 @@ from loopmt.config import by_reason
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import mean_over, shared
 from loopmt.evaluation.metric import MetricFacts
+from loopmt.learn.ledger import Spent, SyntheticShare
 from loopmt.progress import visible
 from loopmt.workflow.routes import told_routes
 from loopmt.workflow.scorecard import setbacks, tested
@@ -28,6 +29,9 @@ def print_scorecard(card: dict[str, Any]) -> None:
             ):  # else in the means below, and in full in scorecard.json
                 print_table(out, _scores(name, metric, stages))
     print_table(out, _means(stages, metrics, len(card["seeds"])))
+    for name, stage in stages.items():
+        for line in _learnt_from(name, stage.get("spent", {})):  # over seeds there is no ledger
+            out.print(plain(line), highlight=False, soft_wrap=True)
     if (pivots := _pivots(stages, first_metric(card))).row_count:
         print_table(out, pivots, names=2)
     for name, stage in stages.items():
@@ -153,6 +157,15 @@ def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table
     hops = {hop for one in comparison["sets"].values() for hop in one["directions"]}
     table.add_row(f"all ({len(hops)} directions)", *_intervals(comparison["joint"], metrics), style="bold")
     return table
+
+
+def _learnt_from(name: str, spent: Spent) -> Iterator[str]:
+    """The text that a stage was trained with, where some of it was generated or was meant to be."""
+    share = SyntheticShare.of(spent)
+    if share.synthetic or share.meant:
+        yield f"{name} was trained with {share.target_tokens:,} target tokens, {share.synthetic:.0%} of generated text"
+    if share.missed:
+        yield f"warning: {name}: {share.warning()}"
 
 
 def _conditions(comparison: dict[str, Any]) -> Iterator[str]:

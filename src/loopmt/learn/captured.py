@@ -47,11 +47,11 @@ class CapturedLearner(Learner):
         train: Train,
         paths: int,
         processes: Processes,
-        unit: int = 1,
+        largest_group: int = 1,
         objectives: Sequence[Objective] = (),
         recorder: Recorder | None = None,
     ) -> None:
-        super().__init__(translators, train, paths, processes, unit, objectives)
+        super().__init__(translators, train, paths, processes, largest_group, objectives)
         self.record = recorder or partial(record, pool=torch.cuda.graph_pool_handle())
         self.adding: dict[BatchShape, _Recorded] = {}
         self.applying: Replayable | None = None

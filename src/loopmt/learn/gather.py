@@ -1,8 +1,8 @@
 """A mix of paths to rows to learn from: read, travel, keep; shares by weight.
 
-What a round gathers depends on the seed, the stage, the round's number, how far each route has read, the weights and
-the updates that are left, and on nothing else. So no generated text is ever saved: a run that was killed gathers the
-same rows again.
+What a round gathers depends on the seed, the stage, the round's number, how far each route has read, the weights, the
+updates that are left and the rows that earlier rounds left over, and on nothing else. So a run that was killed gathers
+the same rows again; of generated text only what is left over is saved.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
 from loopmt.distributed import synchronize
+from loopmt.learn.demand import Demand, by_queue, queues_of
 from loopmt.learn.objectives import PathRows
-from loopmt.learn.routes import Route, StageSetup, one_by_ends, route_keys, token_shares
-from loopmt.path import Hop, LanguagePath
+from loopmt.learn.reading import Reader, ReadPosition, RealText
+from loopmt.learn.routes import Route, StageSetup, token_shares
+from loopmt.path import Hop
 from loopmt.rng import numpy_generator
-from loopmt.text.batch import Rows, interleave
+from loopmt.text.batch import Rows
+from loopmt.text.packing import interleave
 from loopmt.text.ragged import Ints, Ragged
-from loopmt.text.store import Store, row_indices
+from loopmt.text.store import Store
 from loopmt.text.subword_dropout import SubwordDropout
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
@@ -39,18 +41,6 @@ from loopmt.translate.walker import (
     recorder,
 )
 
-_SAMPLE = 100_000  # rows of a corpus that the places a row takes are measured on
-_SURPLUS = 1.08  # rows drawn beyond the expected need: no two rounds have the same lengths
-_FEWEST_KEPT = 0.25  # a generator that keeps fewer is not made up for by generating still more
-
-
-@dataclass
-class ReadPosition:
-    """How far a route has read its text, and how much of what it last generated was kept."""
-
-    read: int = 0
-    kept: float = 1.0
-
 
 @dataclass
 class GatheredRound:
@@ -59,9 +49,19 @@ class GatheredRound:
     networks: list[Rows]
     records: list[tuple[int, HopRecord]] = field(default_factory=list)  # with the route's number
     streams: dict[int, ReadPosition] = field(default_factory=dict)  # where routes stand after the round
+    shares: dict[int, float] = field(default_factory=dict)  # of its direction's tokens that a route is meant to have
+    read: dict[int, int] = field(default_factory=dict)  # real rows that a route read
     generated_tokens: int = 0
     seconds: float = 0.0
-    generate_seconds: float = 0.0  # of them, those of walking
+    generate_seconds: float = 0.0  # of them, those of generation
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows that a route brings to a round: as objectives see them, and as they are learnt."""
+
+    seen: PathRows
+    rows: Rows
 
 
 class Gatherer:
@@ -76,44 +76,39 @@ class Gatherer:
         self.translators = translators
         self.networks = setup.networks
         self.train = setup.train
-        self.shapes = setup.shapes
         self.text_filter = text_filter
         self.processes = setup.processes
         self.key = setup.key
         self.objectives = setup.objectives
         self.limits = DecodeLimits.on(self.networks.device, self.train.max_length)
         self.loosened = SubwordDropout(self.networks.vocab, self.train.subword_dropout)
-        places = {route.path.ends: self._mean_places(route.path) for route in one_by_ends(self.routes)}
-        self._places = {route.number: places[route.path.ends] for route in self.routes}
-        self._balance = self._balances()
-        self._names = route_keys(self.routes)
+        self.reader = Reader(setup, store)
+        self._names = self.reader.keys
+        self._queues = queues_of(setup.routes)
 
     def round(
         self,
         number: int,
         weights: Mapping[int, float],
         streams: Mapping[int, ReadPosition] | None = None,
-        updates: int | None = None,
+        updates: float | None = None,
+        carried: Sequence[Rows] = (),
     ) -> GatheredRound:
-        """The rows of round `number`, for the routes that have a weight in it; a stage's last may be of few updates."""
+        """The rows of round `number`, for the routes that have a weight in it: those carried over, and new ones."""
         started = time.perf_counter()
-        active = self._drawn(number, weights)
-        if updates is None or not any(route.synthetic for route in active):
-            updates = self.train.round  # reading is cheap, and packing takes what it needs; generating is not
-        shares = {route: share * self._balance[route] for route, share in token_shares(active, weights).items()}
-        before = {route.number: (streams or {}).get(route.number, ReadPosition()) for route in active}
-        counts = {
-            route.number: self._count(route, shares[route.number], before[route.number], updates) for route in active
-        }
-        texts = {route.number: self._read(route, before[route.number].read, counts[route.number]) for route in active}
-        found, gathered = self._walk(active, texts, number)
-        rows = self._learnable(active, found)
-        gathered.networks = [
-            self._mixed(network, active, rows, shares) for network in range(self.networks.num_networks)
-        ]
-        for route in active:
-            kept = len(rows[route.number]) / max(len(texts[route.number][1]), 1)
-            gathered.streams[route.number] = ReadPosition(before[route.number].read + counts[route.number], kept)
+        active, positions = self._drawn(number, weights), streams or {}
+        waiting, shares = by_queue(carried, self._queues), token_shares(active, weights)
+        demand = self._demand(active, shares, self.train.round if updates is None else updates, waiting)
+        texts = self._texts([route for route in active if route.synthetic], positions, demand)
+        new, gathered = self._walk(texts, number)
+        for route, arrived in new.items():
+            demand.arrive(self.routes[route], len(arrived.rows))
+        demand.top_up()
+        real = self._texts([route for route in active if not route.synthetic], positions, demand)
+        new |= {route: self._real_rows(self.routes[route], text, number) for route, text in real.items()}
+        gathered.networks = self._mixed(demand, waiting, self._weighted(new))
+        gathered.shares, gathered.read = shares, {route: text.read for route, text in (texts | real).items()}
+        gathered.streams = self._positions(active, positions, texts, new, gathered.read)
         gathered.seconds = time.perf_counter() - started
         return gathered
 
@@ -133,59 +128,54 @@ class Gatherer:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _mean_places(self, path: LanguagePath) -> float:
-        """Places that a row of real text at the path's ends takes in a batch, on average, padding included."""
-        lengths = self.networks.longer_sides(self.store, *path.ends, _SAMPLE) + 1
-        fitting = lengths[lengths <= self.shapes[-1].length]
-        bounds = np.array([shape.length for shape in self.shapes])
-        return float(bounds[np.searchsorted(bounds, fitting)].mean()) if len(fitting) else float(bounds[-1])
+    def _demand(
+        self, routes: Sequence[Route], shares: Mapping[int, float], updates: float, waiting: Mapping[int, Rows]
+    ) -> Demand:
+        demand = Demand(self._queues)
+        for route in routes:
+            share = shares[route.number] * self.reader.balance[route.number]
+            rows = updates * self.reader.rows_per_update[route.number] * share
+            demand.want(route, share, rows, len(waiting.get(self._queues[route.number], ())))
+        return demand
 
-    def _balances(self) -> dict[int, float]:
-        """How much more or less than an equal share of a shared network a route's direction gets."""
-        hops = {route.path.taught for route in self.routes}
-        known = {
-            hop: len(self.store.bitext(hop.source, hop.target)[0])
-            for hop in hops
-            if self.store.has_bitext(hop.source, hop.target)
+    def _texts(
+        self, routes: Sequence[Route], positions: Mapping[int, ReadPosition], demand: Demand
+    ) -> dict[int, RealText]:
+        """What the routes read that lack rows."""
+        counts = {route.number: demand.count(route, positions.get(route.number, ReadPosition())) for route in routes}
+        return {
+            number: self.reader.read(self.routes[number], positions, count) for number, count in counts.items() if count
         }
-        fewest = min(known.values(), default=1)  # stands in for the pairs of a direction that has none
-        power = self.train.balance if self.networks.shared else 0.0
-        sizes = {hop: known.get(hop, fewest) ** power for hop in hops}
-        total = sum(sizes.values())
-        return {route.number: sizes[route.path.taught] * len(hops) / total for route in self.routes}
 
-    def _count(self, route: Route, share: float, stream: ReadPosition, updates: int) -> int:
-        """Real rows that so many updates need, as many more as the generators are expected to lose."""
-        places = updates * self.train.tokens * _SURPLUS / self._places[route.number] / route.entry.samples
-        return math.ceil(places * share / max(min(stream.kept, route.entry.keep), _FEWEST_KEPT))
-
-    def _read(self, route: Route, start: int, count: int) -> tuple[Ragged, Ragged]:
-        """Real rows for a round: the text the walk starts from and the text it must arrive at."""
-        starts, ends = self.store.ends(*route.path.ends)
-        # Routes that share an order read on at nearly the same pace: each sentence gets a source by all of them.
-        order = (*route.path.ends, str(route.path.taught)) if route.entry.same_rows else self._names[route.number]
-        rows = row_indices(len(starts), start, count, *self.key, "rows", *order)
-        if not self.networks.own_tokens:  # else what is too long is known once it is cut into them
-            most = min(self.shapes[-1].length - 3, self.train.max_length)
-            rows = rows[np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) <= most]
-        rows = np.repeat(rows, route.entry.samples)
-        first = starts.take(rows)
-        return first, first if route.path.closed else ends.take(rows)
+    def _positions(
+        self,
+        routes: Sequence[Route],
+        before: Mapping[int, ReadPosition],
+        texts: Mapping[int, RealText],
+        new: Mapping[int, NewRows],
+        read: Mapping[int, int],
+    ) -> dict[int, ReadPosition]:
+        """Where the routes stand after a round; `texts` are those that rows were generated from."""
+        after = self.reader.after(routes, before, read)
+        offered = {number: (len(text), len(new[number].rows)) for number, text in texts.items()}
+        return {
+            route.number: before.get(route.number, ReadPosition()).after(
+                after[route.number], *offered.get(route.number, (0, 0))
+            )
+            for route in routes
+        }
 
     # -- walking ---------------------------------------------------------------------------------------------
 
-    def _walk(
-        self, routes: Sequence[Route], texts: Mapping[int, tuple[Ragged, Ragged]], number: int
-    ) -> tuple[dict[int, PathRows], GatheredRound]:
-        """Generate where a route generates; each process walks its share of the rows, then all have all."""
+    def _walk(self, texts: Mapping[int, RealText], number: int) -> tuple[dict[int, NewRows], GatheredRound]:
+        """Generate from the text of each route; each process takes its share of the rows, then all have all."""
         rank, size = self.processes.rank, self.processes.size
-        mine = {route.number: np.arange(rank, len(texts[route.number][0]), size) for route in routes}
+        mine = {route: np.arange(rank, len(text), size) for route, text in texts.items()}
         rollouts = {
-            route.number: Rollout(route.path, route.settings, self._start(route, texts, mine))
-            for route in routes
-            if route.synthetic
+            route: Rollout(self.routes[route].path, self.routes[route].settings, self._start(route, text, mine[route]))
+            for route, text in texts.items()
         }
-        ends = {route: texts[route][1].take(mine[route]) for route in rollouts}
+        ends = {route: text.ends.take(mine[route]) for route, text in texts.items()}
         cross_entropies, seconds = self._generate(rollouts, ends, number)
         generated = {
             route: (rollout.text.ids, rollout.keep, cross_entropies[route], rollout.scores)
@@ -199,13 +189,15 @@ class Gatherer:
             for route in rollouts
             for hop in zip(*(part[1][route] for part in everyone), strict=True)
         ]
-        parts = [part[0] for part in everyone]
-        return {route.number: self._rows(route, texts[route.number], parts, number) for route in routes}, gathered
+        new = {
+            route: self._kept_rows(self.routes[route], text, [part[0][route] for part in everyone], number)
+            for route, text in texts.items()
+        }
+        return new, gathered
 
-    def _start(self, route: Route, texts: Mapping[int, tuple[Ragged, Ragged]], mine: Mapping[int, Ints]) -> Sentences:
+    def _start(self, route: int, text: RealText, mine: Ints) -> Sentences:
         """The real text that this process takes along a path."""
-        own = texts[route.number][0].take(mine[route.number])
-        return Sentences(self.networks.vocab, route.path.languages[0], ids=own)
+        return Sentences(self.networks.vocab, self.routes[route].path.languages[0], ids=text.starts.take(mine))
 
     def _generate(
         self, rollouts: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
@@ -231,50 +223,49 @@ class Gatherer:
         real = Sentences(self.networks.vocab, hop.target, ids=ends)
         return dual_cross_entropy(self.networks, hop, rollout.text, real)
 
-    def _rows(self, route: Route, text: tuple[Ragged, Ragged], everyone: list[dict[int, Any]], number: int) -> PathRows:
-        sources, targets = text
-        groups, scores, generated = self._groups(route, len(targets)), np.zeros(len(targets)), None
-        if route.synthetic:
-            parts = [part[route.number] for part in everyone]
-            sources, keep, cross_entropies, scores = _dealt_back(parts, len(targets))
-            kept = _least(cross_entropies, np.flatnonzero(keep), route.entry.keep)
-            sources = generated = sources.take(kept)
-            targets, groups, scores = targets.take(kept), groups[kept], scores[kept]
-        else:
-            sources = self.loosened(
-                sources, route.path.ends[0], *self.key, number, *self._names[route.number], "source"
-            )
-        targets = self._loosened_targets(route, targets, groups, number)
-        if route.path.backward:
-            sources, targets = targets, sources
-        return PathRows(route.path, route.entry, sources, targets, groups, generated, scores)
+    def _kept_rows(self, route: Route, text: RealText, parts: Sequence[Generated], number: int) -> NewRows:
+        """The rows of a route that generates, without those that filters drop."""
+        generated, keep, cross_entropies, scores = _dealt_back(parts, len(text))
+        kept = _least(cross_entropies, np.flatnonzero(keep), route.entry.keep)
+        groups, generated = self._groups(route, text)[kept], generated.take(kept)
+        targets = self._loosened_targets(route, text.ends.take(kept), groups, number)
+        sides = (targets, generated) if route.path.backward else (generated, targets)
+        return self._learnable(route, PathRows(route.path, route.entry, *sides, groups, generated, scores[kept]))
 
-    def _groups(self, route: Route, count: int) -> Ints:
-        """A number for the samples of each real sentence, if an objective groups them."""
+    def _real_rows(self, route: Route, text: RealText, number: int) -> NewRows:
+        key = (*self.key, number, *self._names[route.number], "source")
+        sources, groups = self.loosened(text.starts, route.path.ends[0], *key), self._groups(route, text)
+        targets = self._loosened_targets(route, text.ends, groups, number)
+        scores = np.zeros(len(text))
+        return self._learnable(route, PathRows(route.path, route.entry, sources, targets, groups, None, scores))
+
+    def _groups(self, route: Route, text: RealText) -> Ints:
+        """A number for the samples of each real sentence, if an objective groups them; never twice in a stage."""
         if not self.setup.groups(route):
-            return np.full(count, -1, dtype=np.int64)
-        return np.arange(count) // route.entry.samples * len(self.routes) + route.number
+            return np.full(len(text), -1, dtype=np.int64)
+        sentences = text.position + np.arange(len(text)) // route.entry.samples
+        return sentences * len(self.routes) + route.number
 
-    def _learnable(self, routes: Sequence[Route], found: Mapping[int, PathRows]) -> dict[int, Rows]:
-        """Rows as the networks read them, with the factors that objectives give them."""
-        rows = {route.number: self._tagged(route, found[route.number]) for route in routes}
-        for objective in self.objectives:
-            factors = objective.round_factors([found[route.number] for route in routes])
-            for route, own in zip(routes, factors or [], strict=factors is not None):
-                before = rows[route.number]
-                rows[route.number] = replace(before, factors=before.factors * own.astype(np.float32))
-        return rows
-
-    def _tagged(self, route: Route, found: PathRows) -> Rows:
-        marked = route.entry.tag and route.synthetic
+    def _learnable(self, route: Route, seen: PathRows) -> NewRows:
+        """Rows as the network reads them, without those that are longer than any batch."""
         hop, vocab = route.path.taught, self.networks.vocab
-        sources, targets = (
-            Sentences(vocab, language, ids=ids)
-            for language, ids in ((hop.source, found.sources), (hop.target, found.targets))
-        )
-        paths = np.full(len(sources), route.number, dtype=np.int64)
-        read = self.networks.source_rows(sources, hop, synthetic=marked)
-        return Rows.of(read, self.networks.target_rows(targets, hop), paths, found.groups)
+        marked = route.entry.tag and route.synthetic
+        sources = self.networks.source_rows(Sentences(vocab, hop.source, ids=seen.sources), hop, synthetic=marked)
+        targets = self.networks.target_rows(Sentences(vocab, hop.target, ids=seen.targets), hop)
+        rows = Rows.of(sources, targets, np.full(len(sources), route.number, dtype=np.int64), seen.groups)
+        fit = rows.lengths <= self.setup.shapes[-1].length
+        if fit.all():
+            return NewRows(seen, rows)
+        return NewRows(seen.take(np.flatnonzero(fit)), rows.take(np.flatnonzero(fit)))
+
+    def _weighted(self, new: Mapping[int, NewRows]) -> dict[int, Rows]:
+        """New rows with the factors that objectives give them."""
+        rows = {number: arrived.rows for number, arrived in new.items()}
+        for objective in self.objectives:
+            factors = objective.round_factors([arrived.seen for arrived in new.values()])
+            for number, own in zip(new, factors or [], strict=factors is not None):
+                rows[number] = replace(rows[number], factors=rows[number].factors * own.astype(np.float32))
+        return rows
 
     def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
         """Samples that an objective groups have one and the same target: it is cut once for all of them."""
@@ -284,12 +275,23 @@ class Gatherer:
         _, firsts, places = np.unique(groups, return_index=True, return_inverse=True)
         return self.loosened(targets.take(firsts), route.path.ends[1], *key).take(places)
 
-    def _mixed(
-        self, network: int, routes: Sequence[Route], rows: Mapping[int, Rows], shares: Mapping[int, float]
-    ) -> Rows:
-        mine = [route for route in routes if self.networks.network(route.path.taught) == network]
-        parts = [rows[route.number] for route in mine]
-        return interleave(parts, [shares[route.number] for route in mine]).up_to(self.shapes[-1].length)
+    def _mixed(self, demand: Demand, waiting: Mapping[int, Rows], new: Mapping[int, Rows]) -> list[Rows]:
+        """The rows of every network: of each queue those that wait, then new ones; queues by their share of tokens."""
+        arrived: dict[int, list[Rows]] = {}
+        for route, rows in new.items():
+            arrived.setdefault(self._queues[route], []).append(rows)
+        parts: list[list[Rows]] = [[] for _ in range(self.networks.num_networks)]
+        shares: list[list[float]] = [[] for _ in parts]
+        for number, queue in demand.held.items():
+            own = arrived.get(number, [])
+            rows = Rows.join([waiting.get(number, Rows.empty()), interleave(own, [1.0] * len(own))])
+            if len(rows):
+                parts[self.networks.network(queue.taught)].append(rows)
+                shares[self.networks.network(queue.taught)].append(queue.share)
+        return [interleave(*both) for both in zip(parts, shares, strict=True)]
+
+
+Generated = tuple[Ragged, Ints, Floats, Floats]  # text, rows to keep, dual cross-entropies, scores
 
 
 def _added_up(records: Sequence[HopRecord]) -> HopRecord:
@@ -311,9 +313,7 @@ def _least(cross_entropies: Floats, numbers: Ints, share: float) -> Ints:
     return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
 
 
-def _dealt_back(
-    parts: Sequence[tuple[Ragged, Ints, Floats, Floats]], count: int
-) -> tuple[Ragged, Ints, Floats, Floats]:
+def _dealt_back(parts: Sequence[Generated], count: int) -> Generated:
     """Rows that were dealt to processes in turn, in their old order."""
     order = np.argsort(
         np.concatenate([np.arange(rank, count, len(parts)) for rank in range(len(parts))]), kind="stable"

@@ -59,7 +59,7 @@ class StageLearner(Protocol):
     """What the trainer asks of a learner, whatever its networks are."""
 
     train: Train
-    unit: int  # how many rows a group has at most
+    largest_group: int  # rows of a group, at most
     tally: LossTally
     splitting: BatchSplitter
 
@@ -89,7 +89,7 @@ class Learner:
         train: Train,
         paths: int,
         processes: Processes,
-        unit: int = 1,
+        largest_group: int = 1,
         objectives: Sequence[Objective] = (),
     ) -> None:
         self.translators = translators
@@ -103,14 +103,14 @@ class Learner:
         self.tokens = torch.zeros(translators.num_networks, device=self.weights.device)
         self.number = torch.zeros((), dtype=torch.long, device=self.weights.device)
         self.rate = torch.zeros((), device=self.weights.device)
-        self.unit = unit  # how many rows a group has at most
+        self.largest_group = largest_group
         self.objectives = objectives
         self.tally = LossTally.new(translators.num_networks, paths, self.weights.device)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
         self.adam = Adam(*train.adam, train.weight_decay)
         self.precision = precision(train, self.weights.device)
-        self.splitting = BatchSplitter(train)
+        self.splitting = BatchSplitter(train, largest_group)
 
     def own_weights(self) -> Tensor:
         """The weights that this process updates: all of them."""
@@ -123,10 +123,10 @@ class Learner:
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
         """Learn from one batch: this process's part of it, in `accumulate` parts, none of which cuts a group."""
-        whole = batch.padded(self.processes.size * self.train.accumulate * self.unit)
-        mine = whole.part(self.processes.rank, self.processes.size)
-        for part in range(self.train.accumulate):
-            self.splitting.add(mine.part(part, self.train.accumulate), self.add)
+        own = self.processes.rank * self.train.accumulate
+        parts = batch.parts(self.processes.size * self.train.accumulate, self.largest_group)
+        for part in parts[own : own + self.train.accumulate]:
+            self.splitting.add(part, self.add)
         self.reduce()
         self.number.fill_(number)
         self.rate.fill_(rate)
@@ -210,8 +210,9 @@ class Learner:
 class BatchSplitter:
     """Remembers which shapes did not fit, so that they are tried once and no more."""
 
-    def __init__(self, train: Train) -> None:
+    def __init__(self, train: Train, largest_group: int = 1) -> None:
         self.train = train
+        self.largest_group = largest_group
         self.halved: set[BatchShape] = set()
 
     def add(self, batch: Batch, add: Callable[[Batch], None]) -> None:
@@ -224,20 +225,16 @@ class BatchSplitter:
                     raise self._explained(error, batch, "which cannot be halved") from None
             self.halved.add(batch.shape)
             torch.manual_seed(torch.initial_seed())  # the same dropout, however far the attempt came
-        for part in range(2):
+        for part in batch.parts(2, self.largest_group):
             try:
-                add(batch.part(part, 2))
+                add(part)
             except ERRORS as error:
                 raise self._explained(error, batch, "and on half of it") from None
         return None
 
     def _may_split(self, batch: Batch) -> bool:
-        """Rows that combine stay together; a sharded network is computed by all processes in step."""
-        rows, groups = batch.shape.rows, batch.groups_NB
-        if rows % 2 or self.train.shard:
-            return False
-        across = (groups[:, rows // 2 - 1] == groups[:, rows // 2]) & (groups[:, rows // 2] >= 0)
-        return not bool(across.any())
+        """A sharded network is computed by all processes in step; rows of a group stay together."""
+        return not self.train.shard and batch.parts(2, self.largest_group)[0].shape.rows < batch.shape.rows
 
     def _explained(self, error: Exception, batch: Batch, tried: str) -> Exception:
         if not is_out_of_memory(error):

@@ -56,20 +56,20 @@ class ModuleLearner:
         train: Train,
         paths: int,
         processes: Processes,
-        unit: int = 1,
+        largest_group: int = 1,
         objectives: Sequence[Objective] = (),
     ) -> None:
         self.translators = translators
         self.train = train
         self.processes = processes
-        self.unit = unit
+        self.largest_group = largest_group
         self.objectives = objectives
         self.device = translators.device
         self.places = [list(network.trainable.values()) for network in translators.networks.values()]
         self.gradients = [[torch.zeros_like(place) for place in places] for places in self.places]
         self.tokens = torch.zeros(translators.num_networks, device=self.device)
         self.tally = LossTally.new(translators.num_networks, paths, self.device)
-        self.splitting = BatchSplitter(train)
+        self.splitting = BatchSplitter(train, largest_group)
         self.adams = [
             torch.optim.AdamW(places, betas=train.adam[:2], eps=train.adam[2], weight_decay=train.weight_decay)
             for places in self.places
@@ -82,14 +82,12 @@ class ModuleLearner:
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
         """Learn from one batch: this process's part of it, in `accumulate` parts, none of which cuts a group."""
-        whole = batch.padded(self.processes.size * self.train.accumulate * self.unit)
-        mine = whole.part(self.processes.rank, self.processes.size)
-        seed = torch.initial_seed()
-        for part in range(self.train.accumulate):
+        parts = batch.parts(self.processes.size * self.train.accumulate, self.largest_group)
+        own, seed = self.processes.rank * self.train.accumulate, torch.initial_seed()
+        for number_of_part, part in enumerate(parts[own : own + self.train.accumulate]):
             for network in range(len(self.places)):
-                torch.manual_seed(keyed_seed(seed, part, network))  # whatever was halved before
-                own = _of_network(mine.part(part, self.train.accumulate), network)
-                self.splitting.add(own, partial(self._add, network))
+                torch.manual_seed(keyed_seed(seed, number_of_part, network))  # whatever was halved before
+                self.splitting.add(_of_network(part, network), partial(self._add, network))
         self.reduce()
         for network in range(len(self.places)):
             self._apply(network, number, rate)

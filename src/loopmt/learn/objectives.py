@@ -46,6 +46,11 @@ class PathRows:
     generated: Ragged | None  # the generated side, as it was generated; None where both sides are real
     scores: Floats  # log-probability of all that was generated for the row; 0 where nothing was
 
+    def take(self, numbers: Ints) -> PathRows:
+        generated = None if self.generated is None else self.generated.take(numbers)
+        sides = (self.sources.take(numbers), self.targets.take(numbers))
+        return PathRows(self.path, self.entry, *sides, self.groups[numbers], generated, self.scores[numbers])
+
 
 @dataclass(frozen=True)
 class UpdateTerms:

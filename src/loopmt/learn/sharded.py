@@ -149,14 +149,14 @@ class ShardedLearner(Learner):
         train: Train,
         paths: int,
         processes: Processes,
-        unit: int = 1,
+        largest_group: int = 1,
         objectives: Sequence[Objective] = (),
     ) -> None:
         self.mesh = init_device_mesh(translators.device.type, (processes.size,))
         network = ShardedNetwork(translators.transformer, translators.layout.unpack(translators.live))
         self.network = network.sharded(self.mesh, precision(train, translators.device))
         self.parameters = [self.network.by_name()[name] for name in translators.layout.shapes]
-        super().__init__(translators, train, paths, processes, unit, objectives)
+        super().__init__(translators, train, paths, processes, largest_group, objectives)
         self.average = self.weights.clone() if "ema" in translators.copies else None
 
     def own_weights(self) -> Tensor:

@@ -19,7 +19,8 @@ import torch
 from loopmt.learn.learner import StageLearner
 from loopmt.learn.schedule import learning_rate
 from loopmt.learn.trainer import Trainer
-from loopmt.text.batch import Batch, pack
+from loopmt.text.batch import Batch
+from loopmt.text.packing import pack
 
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _ENOUGH = 2.0  # seconds of measuring, once each number of threads was tried
@@ -79,8 +80,7 @@ def _batches(trainer: Trainer) -> list[Batch]:
     real = [route for route in trainer.routes if not route.synthetic] or trainer.routes
     weights = {route.number: route.entry.weight for route in real}
     gathered = trainer.gatherer.round(0, weights, updates=_BATCHES)
-    unit = trainer.learner.unit
-    return pack(gathered.networks, trainer.shapes, _BATCHES, *trainer.key, "threads", unit=unit)
+    return pack(gathered.networks, trainer.shapes, _BATCHES, *trainer.key, "threads").batches
 
 
 # -- measuring -------------------------------------------------------------------------------------------------

@@ -11,22 +11,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import torch
 
 from loopmt.distributed import synchronize
 from loopmt.errors import CollapseError, DivergedError
 from loopmt.evaluation.validation import ValidationScores
+from loopmt.learn import carried, ledger
 from loopmt.learn.alarms import Alarm, AlarmMonitor, validation_alarms
 from loopmt.learn.averaging import average_checkpoints
-from loopmt.learn.gather import GatheredRound, Gatherer, ReadPosition
+from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import StageLearner
+from loopmt.learn.reading import ReadPosition
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.rng import keyed_seed
 from loopmt.run import Checkpoint, Json, StageFolder
-from loopmt.text.batch import Batch, pack
+from loopmt.text.batch import Batch, Rows
+from loopmt.text.packing import pack
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Trainer:
         self.measure_every = setup.measure_every
         self.key = setup.key
         self.progress = TrainingState()
+        self.carried: list[Rows] = []  # gathered and not learnt
         self.guards = setup.guards
         self.guard = AlarmMonitor(setup.routes, guards=setup.guards)
         self._window = LogWindow()
@@ -103,13 +106,13 @@ class Trainer:
         streams = {int(route): ReadPosition(**stream) for route, stream in progress.streams.items()}
         last = self.budget if self.budget is not None else self.train.max_updates
         updates = min(self.train.round, last - progress.update)
-        gathered = self.gatherer.round(number, weights, streams, updates)
-        key = (*self.key, "pack", number)
-        batches = pack(gathered.networks, self.shapes, updates, *key, unit=self.learner.unit)
-        if not batches:
+        gathered = self.gatherer.round(number, weights, streams, updates, self.carried)
+        packed = pack(gathered.networks, self.shapes, updates, *self.key, "pack", number)
+        if not packed.batches:
             raise self._starved(weights, gathered)
-        self._account(gathered, batches)
-        return batches
+        self.carried = packed.left
+        self._account(gathered, packed.batches)
+        return packed.batches
 
     def _starved(self, weights: Mapping[int, float], gathered: GatheredRound) -> CollapseError:
         paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none is left"
@@ -172,17 +175,8 @@ class Trainer:
         self.progress.seconds["generate"] += gathered.generate_seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
-        streams = self.progress.streams
-        places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
-        tokens = np.concatenate([batch.row_tokens.ravel() for batch in batches])
-        spent = [np.bincount(places, weights, len(self.routes) + 1).astype(int) for weights in (None, tokens)]
-        for number, stream in gathered.streams.items():
-            path = str(self.routes[number].path)
-            entry = self.progress.spent.setdefault(path, {"rows": 0, "target_tokens": 0, "real_rows": 0})
-            entry["real_rows"] += stream.read - streams.get(str(number), {"read": 0})["read"]
-            streams[str(number)] = asdict(stream)
-            entry["rows"] += int(spent[0][number + 1])
-            entry["target_tokens"] += int(spent[1][number + 1])
+        self.progress.streams |= {str(number): asdict(stream) for number, stream in gathered.streams.items()}
+        ledger.enter(self.progress.spent, self.routes, gathered, batches)
 
     def _log(self) -> None:
         self._check_finite()
@@ -293,7 +287,7 @@ class Trainer:
         self._check_finite()
         self.progress.guards = self.guard.state()
         self.progress.window = self._window.state()
-        optimizer = {**self.learner.tensors(), **self._tally_tensors()}
+        optimizer = {**self.learner.tensors(), **self._tally_tensors(), **carried.to_tensors(self.carried)}
         if self.processes.is_main:
             tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
@@ -335,6 +329,7 @@ class Trainer:
         self.progress = TrainingState(**state)
         self.translators.load(checkpoint.tensors["weights"])
         self.learner.load(checkpoint.tensors["optimizer"])
+        self.carried = carried.from_tensors(checkpoint.tensors["optimizer"])
         self.learner.tally.clear()
         for name, tensor in checkpoint.tensors["optimizer"].items():
             if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.is_main):
@@ -358,6 +353,9 @@ class Trainer:
         if chosen == "best" and best is not None:
             self.translators.load(self.folder.weights(best))
         summary = {**asdict(self.progress), "chosen": chosen, "average_bleu": scores and scores.mean_bleu}
+        share = ledger.SyntheticShare.of(self.progress.spent)
+        if share.missed:
+            self.notice(share.warning())
         self.processes.barrier()  # finishing removes the checkpoints, which others may still be reading
         if self.processes.is_main:
             self.folder.log({"kind": "end", **summary})

@@ -3,13 +3,14 @@
 A loop that teaches s>t starts from real text in t and generates its way to s; the learner reads what arrives there.
 So a route is worth what arrives: how often it is a right translation of the start. By the theory a way through other
 languages pays only if it is better than the direct way back, and only if coming home tells right from wrong
-(docs/theory.md). Routes that fail either get no share; the others share by quality.
+(docs/theory.md). Routes that fail either get no share, and neither do those of which filters keep too little; the
+others share by quality.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from loopmt.config import Generate
 from loopmt.evaluation.metrics import sentence_bleu
 from loopmt.evaluation.validation import Agree, HeldOut, translate_hop
 from loopmt.path import Hop, LanguagePath
+from loopmt.translate.filters import FEWEST_KEPT, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import Floats, Key, TranslationModel
-from loopmt.translate.walker import Rollout, Translators, generate_along
+from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
 
 _RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
 _FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
@@ -41,11 +43,15 @@ class CandidatePath:
 
 @dataclass(frozen=True)
 class RouteQuality:
-    """What a route is worth: quality of what arrives, and the ratio M of the theory (below 1: coming home tells)."""
+    """What a route is worth: quality of what arrives, and the ratio M of the theory (below 1: coming home tells).
+
+    `kept` is the share of what it generates that filters keep.
+    """
 
     quality: float
     ratio: float | None
     share: float = 0.0
+    kept: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,12 +72,13 @@ def choose_loop_weights(
     supervised: Mapping[Hop, tuple[int, float]],
     key: Key,
     agree: Agree | None,
+    text_filter: SyntheticTextFilter | None = None,
 ) -> LoopChoice:
     """Measure every candidate and share each direction among those that pay.
 
     `supervised` gives the number of the route of real pairs, and its share, for directions that have some.
     """
-    worth = measure_routes(translators, sets, candidates, key, agree)
+    worth = measure_routes(translators, sets, candidates, key, agree, text_filter)
     weights = dict(supervised.values())
     shown: dict[str, RouteQuality] = {}
     for hop in dict.fromkeys(candidate.path.taught for candidate in candidates):
@@ -82,8 +89,8 @@ def choose_loop_weights(
         weights |= {number: free * share for number, share in shares.items() if share > 0}
         for candidate in candidates:
             if candidate.number in mine:
-                known = worth[candidate.number]
-                shown[str(candidate.path)] = RouteQuality(known.quality, known.ratio, shares.get(candidate.number, 0.0))
+                share = shares.get(candidate.number, 0.0)
+                shown[str(candidate.path)] = replace(worth[candidate.number], share=share)
     return LoopChoice(weights | _bitext_alone(weights, candidates, supervised), shown)
 
 
@@ -103,12 +110,13 @@ def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool)
         number: one.quality
         for number, one in worth.items()
         if one.quality > 0
+        and one.kept >= FEWEST_KEPT
         and (number == direct or one.quality >= bar)
         and one.quality >= FAR_BELOW * best
         and (one.ratio is None or one.ratio < 1)
     }
     if not kept and must:
-        first = max(worth, key=lambda number: worth[number].quality)
+        first = max(worth, key=lambda number: (worth[number].kept >= FEWEST_KEPT, worth[number].quality))
         return {first: 1.0}
     total = sum(kept.values())
     return {number: quality / total for number, quality in kept.items()}
@@ -120,8 +128,9 @@ def measure_routes(
     candidates: Sequence[CandidatePath],
     key: Key,
     agree: Agree | None,
+    text_filter: SyntheticTextFilter | None = None,
 ) -> dict[int, RouteQuality]:
-    """Take every candidate from held-out text, judge what arrives, and whether it comes home."""
+    """Take every candidate from held-out text; judge what arrives, and whether it is kept and comes home."""
     held = {pairs.hop: pairs for pairs in sets}
     rollouts: dict[int, Rollout] = {}
     for candidate in candidates:
@@ -129,7 +138,7 @@ def measure_routes(
         if pairs is not None:
             rollouts[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.sources)
     limits = DecodeLimits.on(translators.own.device)
-    generate_along(translators, list(rollouts.values()), limits, (*key, "measure"))
+    generate_along(translators, list(rollouts.values()), limits, (*key, "measure"), observe=recorder(text_filter))
     found = {}
     for candidate in candidates:
         rollout = rollouts.get(candidate.number)
@@ -150,7 +159,8 @@ def _route_quality(model: TranslationModel, rollout: Rollout, pairs: HeldOut, ag
     home = translate_hop(model, taught, rollout.text, Generate(how="greedy"))
     came_home = _quality(sources, pairs.hop.source, home, taught.target, sources, agree)
     limit = 0.5 if agree else _RIGHT / 100
-    return RouteQuality(float(quality.mean()), _ratio(quality > limit, came_home > limit))
+    ratio, kept = _ratio(quality > limit, came_home > limit), float(rollout.keep.mean())
+    return RouteQuality(float(quality.mean()), ratio, kept=kept)
 
 
 def _quality(

@@ -1,7 +1,7 @@
-"""Rows to learn from, and how they become batches of a few fixed shapes.
+"""Rows to learn from, and batches of a few fixed shapes.
 
 A shape is (rows, length); all networks of an update share one, so that they can be computed together and a graph
-of each shape can be captured once. Rows are packed by length over a whole round, which keeps padding small.
+of each shape can be captured once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from loopmt.rng import numpy_generator
 from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
 Factors = npt.NDArray[np.float32]
 Table = TypeVar("Table", Ints, Factors)
+_MULTIPLE = 8  # of rows: what matrix units compute at once
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,38 @@ class Batch:
         """Real source tokens of all networks, ends included."""
         return int(np.count_nonzero(self.source_NBL)) - int(np.count_nonzero(self.paths_NB < 0))
 
-    def padded(self, multiple: int) -> Batch:
-        """With places without a row at the end, until the rows are a multiple."""
-        missing = -self.shape.rows % multiple
-        if not missing:
-            return self
+    def parts(self, count: int, largest_group: int = 1) -> list[Batch]:
+        """Parts of equal shape, for several processes, for accumulating or for halves; no part cuts a group.
 
+        With groups each part has a few rows more, so that what a batch holds does not depend on its parts.
+        """
+        if count == 1:
+            return [self]
+        size = -(-self.shape.rows // count)
+        if largest_group == 1:
+            grown = self._with_empty_rows(size * count - self.shape.rows)
+            return [grown._part(slice(number * size, (number + 1) * size)) for number in range(count)]
+        tables = [_split_groups(groups, size, count, largest_group) for groups in self.groups_NB]
+        grown = self._with_empty_rows(1)  # where the numbers below 0 lead
+        return [grown._part(np.stack(numbers)) for numbers in zip(*tables, strict=True)]
+
+    def _part(self, rows: Ints | slice) -> Batch:
+        """Some of the rows: the same of all networks, or a table of each network's."""
+        here = (slice(None), rows) if isinstance(rows, slice) else (np.arange(len(rows))[:, None], rows)
+        source_NBL = self.source_NBL[here]
+        return Batch(
+            BatchShape(source_NBL.shape[1], self.shape.length),
+            source_NBL,
+            self.target_NBL[here],
+            self.paths_NB[here],
+            self.groups_NB[here],
+            self.factors_NB[here],
+        )
+
+    def _with_empty_rows(self, missing: int) -> Batch:
+        """With so many places without a row at the end."""
         source_NBL = _longer(self.source_NBL, missing, PAD)
-        source_NBL[:, -missing:, 0] = EOS  # attention over nothing has no value
+        source_NBL[:, self.shape.rows :, 0] = EOS  # attention over nothing has no value
         return Batch(
             BatchShape(self.shape.rows + missing, self.shape.length),
             source_NBL,
@@ -126,18 +150,19 @@ class Batch:
             _longer(self.factors_NB, missing, 1),
         )
 
-    def part(self, number: int, count: int) -> Batch:
-        """One of `count` equal parts by rows: for several processes, or for accumulating."""
-        size = self.shape.rows // count
-        cut = slice(number * size, (number + 1) * size)
-        return Batch(
-            BatchShape(size, self.shape.length),
-            self.source_NBL[:, cut],
-            self.target_NBL[:, cut],
-            self.paths_NB[:, cut],
-            self.groups_NB[:, cut],
-            self.factors_NB[:, cut],
-        )
+
+def _split_groups(groups_B: Ints, size: int, count: int, largest: int) -> list[Ints]:
+    """The rows of `count` parts of one network, -1 where there is none: `size` each, and the rest of a group."""
+    same = (groups_B[1:] == groups_B[:-1]) & (groups_B[1:] >= 0)
+    ends = np.append(np.flatnonzero(~same) + 1, len(groups_B))  # where a row or a group ends
+    parts, start = list[Ints](), 0
+    for _ in range(count):
+        end = int(ends[min(int(np.searchsorted(ends, start + size)), len(ends) - 1)])
+        part = np.full(size + largest - 1, -1, dtype=np.int64)
+        part[: end - start] = np.arange(start, end)
+        parts.append(part)
+        start = end
+    return parts
 
 
 def _longer(table: Table, rows: int, value: int) -> Table:
@@ -170,159 +195,7 @@ def choose_lengths(histogram: Ints, count: int, longest: int) -> list[int]:
     return sorted(set(lengths))
 
 
-def make_shapes(lengths: Sequence[int], tokens: int, multiple: int) -> list[BatchShape]:
-    """Rows of each shape so that rows x length comes near `tokens`, in multiples that are quick and hold groups."""
-    return [BatchShape(max(multiple, tokens // length // multiple * multiple), length) for length in sorted(lengths)]
-
-
-def pack(
-    networks: Sequence[Rows], shapes: Sequence[BatchShape], updates: int, *key: str | int, unit: int = 1
-) -> list[Batch]:
-    """At most `updates` batches from the largest common share of all networks' rows, in a keyed order.
-
-    A group has at most `unit` rows and lies between two multiples of `unit` in a batch: so neither batches nor parts
-    of them cut it, and the parts that a batch is computed in do not change what is in it.
-    """
-    sortable = [_Sortable.of(rows) for rows in networks]
-    share = _largest_share(sortable, shapes, updates, unit)
-    ordered = [own.longest_first(share) for own in sortable]
-    plan = _plan(ordered, shapes, unit, updates)
-    rows, firsts = Rows.join(networks), np.cumsum([0, *map(len, networks)])[:-1]
-    order = numpy_generator(*key, "order").permutation(len(plan))
-    return [
-        _batch(rows, shape, _numbers(ordered, firsts, shape.rows, starts, unit))
-        for shape, starts in (plan[number] for number in order)
-    ]
-
-
-def _largest_share(networks: Sequence[_Sortable], shapes: Sequence[BatchShape], updates: int, unit: int) -> float:
-    """Bisect for the largest share of every network's rows whose plan has at most `updates` batches.
-
-    To a thousandth of the rows; where few are needed, to an eighth of what is found, so that it is never nothing.
-    """
-
-    def fits(share: float) -> bool:
-        return len(_plan([own.longest_first(share) for own in networks], shapes, unit, updates)) <= updates
-
-    if fits(1.0):
-        return 1.0
-    low, high = 0.0, 1.0
-    while high - low > min(2**-10, low / 8):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """A network's rows in the order in which they are packed."""
-
-    order: Ints
-    lengths: Ints
-    groups: Ints
-
-    def count(self, start: int, rows: int, unit: int) -> int:
-        """How many of the next rows go into a batch of `rows`."""
-        return max(0, min(rows, len(self.order) - start)) if unit == 1 else len(self.places(start, rows, unit))
-
-    def places(self, start: int, rows: int, unit: int) -> Ints:
-        """Where the next rows go in a batch of `rows`."""
-        if unit == 1:
-            return np.arange(self.count(start, rows, unit))
-        found: list[int] = []
-        place = 0
-        while start < len(self.order):
-            size = self._group_size(start)
-            if place % unit + size > unit:
-                place += unit - place % unit
-            if place + size > rows:
-                break
-            found += range(place, place + size)
-            place, start = place + size, start + size
-        return np.array(found, dtype=np.int64)
-
-    def _group_size(self, start: int) -> int:
-        end = start + 1
-        while self.groups[start] >= 0 and end < len(self.groups) and self.groups[end] == self.groups[start]:
-            end += 1
-        return end - start
-
-
-@dataclass(frozen=True)
-class _Sortable:
-    """A network's rows, sorted by length once: without groups any first share of them has the same order."""
-
-    lengths: Ints
-    groups: Ints
-    whole: _Ordered | None
-
-    @classmethod
-    def of(cls, rows: Rows) -> _Sortable:
-        lengths, groups = rows.lengths, rows.groups
-        if (groups >= 0).any():
-            return cls(lengths, groups, None)
-        order = np.argsort(-lengths, kind="stable")
-        return cls(lengths, groups, _Ordered(order, lengths[order], groups))
-
-    def longest_first(self, share: float) -> _Ordered:
-        """The first `share` of the rows by length; those of a group stay together and count as their longest."""
-        count = round(share * len(self.lengths))
-        if self.whole is None:
-            return _grouped(self.lengths[:count], self.groups[:count])
-        held = self.whole.order < count
-        return _Ordered(self.whole.order[held], self.whole.lengths[held], self.groups[:count])
-
-
-def _grouped(lengths: Ints, groups: Ints) -> _Ordered:
-    places = np.arange(len(lengths))
-    own = np.where(groups >= 0, groups, groups.max(initial=-1) + 1 + places)
-    _, first, group = np.unique(own, return_index=True, return_inverse=True)
-    longest = np.zeros(len(first), dtype=np.int64)
-    np.maximum.at(longest, group, lengths)
-    order = np.lexsort((first[group], -longest[group]))
-    return _Ordered(order, longest[group][order], groups[order])
-
-
-def _plan(
-    networks: Sequence[_Ordered], shapes: Sequence[BatchShape], unit: int, most: int
-) -> list[tuple[BatchShape, list[int]]]:
-    """Longest rows first: the shape of each batch and where it starts in every network's rows; ends beyond `most`."""
-    starts = [0] * len(networks)
-    plan: list[tuple[BatchShape, list[int]]] = []
-    while len(plan) <= most and (
-        left := [own.lengths[start] for own, start in zip(networks, starts, strict=True) if start < len(own.order)]
-    ):
-        longest = max(left)
-        shape = next(shape for shape in shapes if shape.length >= longest)
-        plan.append((shape, starts))
-        starts = [start + own.count(start, shape.rows, unit) for own, start in zip(networks, starts, strict=True)]
-    return plan
-
-
-def _numbers(networks: Sequence[_Ordered], firsts: Ints, rows: int, starts: Sequence[int], unit: int) -> Ints:
-    """Which of all networks' rows go where in a batch, -1 where none does; `firsts` are the networks' first rows."""
-    numbers_NB = np.full((len(networks), rows), -1, dtype=np.int64)
-    for table, own, first, start in zip(numbers_NB, networks, firsts, starts, strict=True):
-        places = own.places(start, rows, unit)
-        table[places] = first + own.order[start : start + len(places)]
-    return numbers_NB
-
-
-def _batch(rows: Rows, shape: BatchShape, numbers_NB: Ints) -> Batch:
-    """A place without a row still has an end as its source: attention over nothing has no value."""
-    numbers, none = numbers_NB.ravel(), numbers_NB < 0
-    source, target = (side.padded(numbers, shape.length) for side in (rows.sources, rows.targets))
-    target[none.ravel()] = PAD
-    table = (*numbers_NB.shape, shape.length)
-    paths, groups = (np.where(none, -1, values[numbers_NB]) for values in (rows.paths, rows.groups))
-    factors = np.where(none, np.float32(1), rows.factors[numbers_NB])
-    return Batch(shape, source.reshape(table), target.reshape(table), paths, groups, factors)
-
-
-def interleave(parts: Sequence[Rows], weights: Sequence[float]) -> Rows:
-    """Rows of several paths in an order in which every prefix holds them by weight, counted in target tokens."""
-    if len(parts) < 2:
-        return parts[0] if parts else Rows.empty()
-    times = [np.cumsum(part.targets.lengths + 1) / weight for part, weight in zip(parts, weights, strict=True)]
-    order = np.argsort(np.concatenate(times), kind="stable")
-    return Rows.join(parts).take(order)
+def make_shapes(lengths: Sequence[int], tokens: int, largest_group: int = 1) -> list[BatchShape]:
+    """Rows of each shape so that rows x length comes near `tokens`, in multiples that are quick to compute."""
+    least = -(-largest_group // _MULTIPLE) * _MULTIPLE
+    return [BatchShape(max(least, tokens // length // _MULTIPLE * _MULTIPLE), length) for length in sorted(lengths)]

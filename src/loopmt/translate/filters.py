@@ -26,6 +26,9 @@ from loopmt.translate.sentences import Sentences
 
 Mask = npt.NDArray[np.bool_]
 
+FEWEST_KEPT = 0.25
+"""Of a generator that keeps less, no more is generated to make up for it, and `mix = "auto"` gives it no share."""
+
 
 @dataclass(frozen=True)
 class LanguageFrequencies:

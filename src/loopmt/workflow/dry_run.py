@@ -33,9 +33,10 @@ from loopmt.path import Expansion
 from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Progress, visible
 from loopmt.run import Run
-from loopmt.text.batch import Batch, BatchShape, pack
+from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.inputs import Inputs, as_files
 from loopmt.text.manifest import Manifest
+from loopmt.text.packing import pack
 from loopmt.text.prepare import prepared, settings_of
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
@@ -258,7 +259,7 @@ class StagePlan:
         for by in {setting.by for route in setup.routes for setting in route.settings} - {"live"}:
             networks.copy(by)
         gathered, gathering = self._gather(context, networks, setup)
-        batches = pack(gathered.networks, setup.shapes, _TIMED_UPDATES, *setup.key, unit=setup.largest_group)
+        batches = pack(gathered.networks, setup.shapes, _TIMED_UPDATES, *setup.key).batches
         if not batches:
             return None
         learner = stages.learner_of(context, self.stage, networks, setup)
@@ -276,12 +277,10 @@ class StagePlan:
         """
         translators, text_filter = context.translators(networks), stages.text_filter_of(context, setup.train)
         weights = {route.number: route.entry.weight for route in setup.routes}
-        for share in (_PART, 1) if context.device.type == "cpu" else (1,):
-            tokens = max(1, setup.train.tokens // share)
-            part = setup.train.model_copy(update={"tokens": tokens})
-            gatherer = Gatherer(replace(setup, train=part), context.store, translators, text_filter)
-            gathered = gatherer.round(0, weights)
-            seconds = gathered.seconds * setup.train.tokens / tokens
+        gatherer = Gatherer(setup, context.store, translators, text_filter)
+        for part in (1 / _PART, 1.0) if context.device.type == "cpu" else (1.0,):
+            gathered = gatherer.round(0, weights, updates=part * _TIMED_UPDATES)
+            seconds = gathered.seconds / part
             if seconds > _ENOUGH:
                 break
         return gathered, seconds / _TIMED_UPDATES

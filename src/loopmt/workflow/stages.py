@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -141,9 +140,10 @@ def assemble(
         if any(setting.by == by for setting in generating):
             networks.copy("frozen" if by == "frozen" else "ema")
     translators = context.translators(networks)
-    gatherer = Gatherer(setup, context.store, translators, text_filter_of(context, setup.train))
+    text_filter = text_filter_of(context, setup.train)
+    gatherer = Gatherer(setup, context.store, translators, text_filter)
     learner = learner_of(context, stage, networks, setup)
-    choose = chooser(context, stage, translators, setup.routes) if stage.mix == "auto" else None
+    choose = chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
     validate = validator(context, stage, networks, setup.train)
     hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
     return Trainer(setup, gatherer, learner, folder, hooks)
@@ -170,8 +170,8 @@ def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -
 def learner_of(context: TrainingContext, stage: Stage, networks: TrainableModel, setup: StageSetup) -> StageLearner:
     """Which kind it is depends on the kind of networks."""
     kind = LEARNERS[type(networks)](context, stage, setup.train)
-    paths, unit = len(setup.routes), setup.largest_group
-    return kind(networks, setup.train, paths, setup.processes, unit, setup.objectives)
+    paths, group = len(setup.routes), setup.largest_group
+    return kind(networks, setup.train, paths, setup.processes, group, setup.objectives)
 
 
 def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
@@ -200,7 +200,11 @@ LEARNERS: Mapping[type, Callable[[TrainingContext, Stage, Train], Callable[..., 
 
 
 def chooser(
-    context: TrainingContext, stage: Stage, translators: Translators, routes: Sequence[Route]
+    context: TrainingContext,
+    stage: Stage,
+    translators: Translators,
+    routes: Sequence[Route],
+    text_filter: SyntheticTextFilter,
 ) -> Callable[[int], tuple[Mapping[int, float], Json]]:
     """How `mix = "auto"` chooses the loops of a round."""
     sets = held_out(context.store, translators.own.hops, context.vocab, "valid", stage.auto.sentences)
@@ -209,7 +213,7 @@ def chooser(
 
     def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
         key = (context.experiment.seed, stage.name, "choose", number)
-        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree)
+        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree, text_filter)
         return choice.weights, choice.as_json()
 
     return choose_loops
@@ -227,9 +231,9 @@ def starting_point(context: TrainingContext, stage: Stage) -> TrainableModel:
 
 
 def shapes_of(
-    context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], train: Train, unit: int
+    context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], train: Train, group: int
 ) -> list[BatchShape]:
-    """Batch shapes fitted to the lengths of the training text, whose rows hold whole groups of `unit` rows.
+    """Batch shapes fitted to the lengths of the training text, whose rows hold a group of `group` rows.
 
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
@@ -242,7 +246,7 @@ def shapes_of(
     longest = -(-min(int(histogram.nonzero()[0][-1]) + 2, train.max_length + 3) // 4) * 4
     chosen = choose_lengths(histogram, train.shapes, max(8, longest))
     tokens = train.tokens * (len(taught) if translators.shared else 1)
-    return make_shapes(chosen, tokens, math.lcm(8, unit))
+    return make_shapes(chosen, tokens, group)
 
 
 def _places(context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], longest: int) -> Ints:

@@ -1,0 +1,30 @@
+"""Rows that wait for the next round, in a checkpoint and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from safetensors.torch import load, save
+
+from helpers.learners import rows
+from loopmt.learn.carried import from_tensors, to_tensors
+from loopmt.text.batch import Rows
+
+
+def test_rows_come_back_as_they_were() -> None:
+    one, other = rows(1, group=3), replace(rows(2), factors=np.linspace(-1, 2, 12, dtype=np.float32))
+    one = replace(one, groups=one.groups + 2**40)  # as in a stage with many paths
+    (found,) = from_tensors(load(save(to_tensors([one, Rows.empty(), other]))))
+    expected = Rows.join([one, other])
+    for ours, theirs in ((found.sources, expected.sources), (found.targets, expected.targets)):
+        assert [row.tolist() for row in ours.rows()] == [row.tolist() for row in theirs.rows()]
+    for name in ("paths", "groups", "factors"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs)
+
+
+def test_a_checkpoint_without_such_rows_is_of_a_version_that_had_none() -> None:
+    assert from_tensors({}) == []
+    (none,) = from_tensors(to_tensors([]))
+    assert len(none) == 0
