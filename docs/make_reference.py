@@ -23,6 +23,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("[data.world]", schema.WorldData),
     ("[vocab]", schema.Vocab),
     ("[model]", schema.Model),
+    ("`lora`", schema.Lora),
     ("[train]", schema.Train),
     ("[train.continued]", schema.Continued),
     ("[[stage]]", schema.Stage),

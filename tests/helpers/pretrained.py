@@ -142,6 +142,7 @@ def experiment(
     updates: int = 4,
     validate_every: int = 4,
     compare: Sequence[tuple[str, str]] = (),
+    more: str = "",
 ) -> str:
     """An experiment that trains a checkpoint on the toy languages; a stage is its mix, or its `from` and its mix."""
     pairs = ", ".join(f'"{pair}" = "bi.{pair}"' for pair in PAIRS if set(pair.split("-")) <= set(languages))
@@ -153,7 +154,7 @@ def experiment(
     lines += ["validate_sentences = 4", "log_every = 2"]
     for name, stage in (stages or {"first": mix}).items():
         start, own = (None, stage) if isinstance(stage, str) else stage
-        lines += ["[[stage]]", f'name = "{name}"', f"mix = {own}", f"updates = {updates}"]
+        lines += ["[[stage]]", f'name = "{name}"', f"mix = {own}", f"updates = {updates}", more]
         lines += [f'from = "{start}"'] if start else []
     for of, against in compare:
         lines += ["[[compare]]", f'of = "{of}"', f'against = "{against}"']

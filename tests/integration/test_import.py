@@ -387,6 +387,28 @@ def test_a_start_must_fit(
         train(request, Silent())
 
 
+def test_codes_are_asked_for_with_the_nearest(m2m: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        import_translator(m2m, tmp_path / "run", ImportOptions(EN_FR))
+    assert all(fact in str(caught.value) for fact in ("--source-code en", "--target-code fr"))
+    assert not (tmp_path / "run" / "imported" / "en-fr").exists()
+
+
+def test_codes_of_languages_are_no_text(m2m: Path, tmp_path: Path) -> None:
+    imported = import_translator(m2m, tmp_path / "run", ImportOptions(EN_FR, source_code="en", target_code="fr"))
+    sources = [HopInput(EN_FR, Sentences(None, "en", texts=TEXTS))]
+    (found,) = HuggingFaceGenerator(imported, "cpu").generate(sources, GREEDY, LIMITS, ("test",))
+    assert not [text for text in found.sentences.texts if "__" in text]
+
+
+def test_a_prefix_is_no_start(opus: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:
+    request = write(experiment_text(text, model='activation = "swish"', imported=imported_as("start")))
+    import_translator(opus, tmp_path / "run", ImportOptions(EN_FR, prefix=">>fra<<"))
+    with pytest.raises(ConfigError) as caught:
+        train(request, Silent())
+    assert all(fact in str(caught.value) for fact in (">>fra<<", "generator", "pretrained"))
+
+
 def test_a_start_that_was_refused_may_be_mended(
     opus: Path, text: Path, write: Callable[[str], TrainOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from helpers.pretrained import experiment, make_m2m, make_opus, make_t5, pairs_of
+from helpers.pretrained import experiment, make_opus, make_t5, pairs_of
+from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, plainly, stack_in, translated
 from helpers.resuming import started, wait_for
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
@@ -26,12 +24,10 @@ from loopmt.run import Run
 from loopmt.text.batch import Rows, make_shapes
 from loopmt.text.packing import pack
 from loopmt.text.ragged import Ints
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput
 from loopmt.translate.sentences import Sentences
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.export import ExportOptions, export
-from loopmt.workflow.models import result_of
 from loopmt.workflow.plan import PlanOptions, plan
 from loopmt.workflow.show import overview
 from loopmt.workflow.stages import TrainingContext
@@ -39,85 +35,10 @@ from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 transformers = pytest.importorskip("transformers")
 
-EN_FR, CPU = Hop("en", "fr"), torch.device("cpu")
-GREEDY = Generate(how="greedy")
-LIMITS = DecodeLimits(growth=0, extra=20)
-TEXTS = ["The red cat sees the old dog today.", "Never.", "The small bird likes the kind king often."]
-LOOPS = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]'
-Make = Callable[..., TrainOptions]
-
-
-@pytest.fixture(scope="session")
-def text(tiny_experiment_file: Path) -> Path:
-    return tiny_experiment_file.parent / "text"
-
-
-@pytest.fixture(scope="session")
-def opus(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("opus")
-    ways = {"en>fr": ("en", "fr"), "fr>en": ("fr", "en")}
-    return {way: make_opus(text, folder / way.replace(">", "-"), *sides, steps=120) for way, sides in ways.items()}
-
-
-@pytest.fixture(scope="session")
-def m2m(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_m2m(text, tmp_path_factory.mktemp("m2m") / "m2m", steps=40)
-
-
-@pytest.fixture
-def dual(opus: dict[str, Path], text: Path, tmp_path: Path) -> Make:
-    """Two OPUS-like checkpoints in dual loops."""
-
-    def make(*overrides: str, name: str = "run", **settings: Any) -> TrainOptions:
-        file = tmp_path / f"{name}.toml"
-        file.write_text(experiment(text, ["en", "fr"], {way: str(one) for way, one in opus.items()}, **settings))
-        return TrainOptions(file, tmp_path / name, overrides)
-
-    return make
-
-
-@pytest.fixture
-def triangle(m2m: Path, text: Path, tmp_path: Path) -> Make:
-    """One checkpoint for three languages."""
-
-    def make(*overrides: str, name: str = "run", **settings: Any) -> TrainOptions:
-        file = tmp_path / f"{name}.toml"
-        file.write_text(experiment(text, ["en", "fr", "es"], str(m2m), **settings))
-        return TrainOptions(file, tmp_path / name, overrides)
-
-    return make
-
 
 def context_of(request: TrainOptions) -> TrainingContext:
     run, _ = prepare_run(request, Silent())
     return TrainingContext.open(run, CPU, Processes())
-
-
-def stack_in(request: TrainOptions, stage: str = "pretrained") -> ModuleStack:
-    run = Run(request.run or Path())
-    found = result_of(run, run.experiment(), run.experiment().stage(stage), CPU)
-    assert isinstance(found, ModuleStack)
-    return found
-
-
-def translated(stack: ModuleStack, hop: Hop, texts: list[str], how: Generate = GREEDY, n: int = 1) -> list[str]:
-    inputs = [HopInput(hop, Sentences(None, hop.source, texts=texts))]
-    return stack.generate(inputs, how, LIMITS, ("test",), n)[0].sentences.texts
-
-
-def plainly(folder: Path, texts: list[str], codes: tuple[str, str] | None = None, **settings: Any) -> list[str]:
-    """What Hugging Face alone generates."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
-    told = {}
-    if codes:
-        tokenizer.src_lang = codes[0]
-        told = {"forced_bos_token_id": tokenizer.get_lang_id(codes[1])}
-    batch = tokenizer(texts, padding=True, return_tensors="pt")
-    how = {"num_beams": 1, "do_sample": False, "max_new_tokens": 20, "max_length": None, **settings}
-    ids = model.generate(**batch, **how, **told)
-    said: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True)
-    return [re.sub(r"__[a-z]+__ ?", "", text).strip() for text in said]
 
 
 # -- the stage that is the checkpoint as it came -----------------------------------------------------------------

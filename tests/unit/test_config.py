@@ -41,7 +41,7 @@ REFUSED = {
     "unknown key of a stage": (
         BASE + stage("vanilla", more="update = 3"),
         ": unknown key 'update' in stage.\"vanilla\". Did you mean 'updates'? "
-        "Valid keys: name, from, mix, updates, until, train, auto.",
+        "Valid keys: name, from, mix, updates, until, train, auto, adapt, lora.",
     ),
     "unknown key of a rule": (
         BASE + "[data.clean]\nemtpy = true" + stage("vanilla"),

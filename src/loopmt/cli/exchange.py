@@ -42,6 +42,10 @@ def export(
     sentences: Annotated[
         int, typer.Option("--sentences", min=1, help="How many sentences each direction is checked on.")
     ] = 100,
+    merge: Annotated[
+        bool,
+        typer.Option("--merge", help="Write a checkpoint that was trained with LoRA whole, not its adapter alone."),
+    ] = False,
 ) -> None:
     """Write every network of a stage for other programs, tokenizer included, and check that it says the same.
 
@@ -60,7 +64,7 @@ def export(
             f"--type {kind.value} is for --to ct2: Hugging Face folders hold float32. Leave it out, or write --to ct2."
         )
     typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
-    parities = run_export(run, ExportOptions(to.value, out, stage, kind.value, sentences), standard())
+    parities = run_export(run, ExportOptions(to.value, out, stage, kind.value, sentences, merge), standard())
     _print_parities(parities)
     typer.echo(f"written to {out}; how to use each folder is in its README.md")
 

@@ -204,6 +204,8 @@ def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
     if (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
+    if experiment.lora(of) != experiment.lora(against):
+        unlike.append("adapt or lora")
     one, other = experiment.training(of).model_dump(), experiment.training(against).model_dump()
     may_differ = set(tuned(experiment, compare)) - set(_NEVER_TUNED)
     differing = [key for key in one if one[key] != other[key] and key not in may_differ]

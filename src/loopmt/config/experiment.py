@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from loopmt.config.pretrained import RATES, unmodified_stage, with_default_parent
+from loopmt.config.pretrained import PRETRAINED, RATES, unmodified_stage, with_default_parent
 from loopmt.config.schema import (
     LOOPS_DROPOUT,
     NAME,
@@ -17,6 +17,7 @@ from loopmt.config.schema import (
     Evaluate,
     Guards,
     Imported,
+    Lora,
     Model,
     Section,
     Stage,
@@ -102,10 +103,18 @@ class Experiment(Section):
         base = self.train.model_dump()
         continued = {**base["continued"], **stage.train.get("continued", {})} if stage.from_ else {}
         continued = {key: value for key, value in continued.items() if value is not None}
-        peak, warmup = PEAKS[self.model.preset] if self.model.pretrained is None else RATES["full"]
+        peak, warmup = (
+            PEAKS[self.model.preset] if self.model.pretrained is None else RATES["lora" if self.lora(stage) else "full"]
+        )
         defaults = {"learning_rate": peak, "warmup": warmup, "dropout": self.usual_dropout(stage), **continued}
         set_here = {key: value for key, value in base.items() if value is not None and key not in continued}
         return Train.model_validate({**defaults, **set_here, **stage.train})
+
+    def lora(self, stage: Stage) -> Lora | None:
+        """The settings of LoRA in a stage; None where it trains all weights."""
+        if self.model.pretrained is None or stage.name == PRETRAINED or (stage.adapt or self.model.adapt) == "full":
+            return None
+        return stage.lora or self.model.lora or Lora()
 
     def usual_dropout(self, stage: Stage) -> float | None:
         """What a stage has where nothing is written; None: the model's. Loops bring text, and want less than bitext."""

@@ -162,7 +162,7 @@ def _reason(detail: ErrorDetails, keys: Sequence[int | str]) -> str:
 def _is_branch(part: object) -> bool:
     """Pydantic puts the tried branch of a union into the location; it is no key of the file."""
     return isinstance(part, str) and (
-        "[" in part or "(" in part or part in {"str", "list", "Generate", "MixEntry", "MetricEntry"}
+        "[" in part or "(" in part or part in {"str", "list", "Generate", "MixEntry", "MetricEntry", "Lora"}
     )
 
 

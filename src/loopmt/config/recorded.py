@@ -29,6 +29,10 @@ ADDED: dict[str, Any] = {
     "model.pretrained": None,
     "model.codes": None,
     "model.prompt": None,
+    "model.adapt": "full",
+    "model.lora": None,
+    "stage.adapt": None,
+    "stage.lora": None,
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

@@ -114,6 +114,20 @@ PEAKS: dict[str, tuple[float, int]] = {
 LOOPS_DROPOUT = {"tiny": 0.2, "small": 0.1}  # what was best on Multi30k and on Europarl; not tried with base and big
 
 
+class Lora(Section):
+    """LoRA: low-rank matrices beside the frozen weights of a checkpoint, trained in their place."""
+
+    rank: int = Field(16, ge=1, description="of the matrices")
+    alpha: float = Field(32.0, gt=0, description="they are scaled by alpha / rank")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on what they read")
+    targets: Literal["attention"] | list[str] = Field(
+        "attention", description="which layers get them: those of attention, or the names of linear layers"
+    )
+
+
+Adapt = Literal["full", "lora"]
+
+
 class Model(Section):
     """The network: a preset, and any field beside it."""
 
@@ -143,6 +157,8 @@ class Model(Section):
     prompt: str | None = Field(
         None, description='what it reads, as in "translate {source_language} to {target_language}: {text}"'
     )
+    adapt: Adapt = Field("full", description="train all its weights, or matrices beside them (needs peft)")
+    lora: Lora | None = Field(None, description='settings of `adapt = "lora"`')
 
     @model_validator(mode="before")
     @classmethod
@@ -318,6 +334,8 @@ class Stage(Section):
     until: Literal["patience"] | None = Field(None, description="train until the validation score stops rising")
     train: dict[str, Any] = Field({}, description="keys of [train] that differ here")
     auto: Auto = Field(Auto(), description='settings of `mix = "auto"`')
+    adapt: Adapt | None = Field(None, description="in place of that of [model]")
+    lora: Lora | None = Field(None, description="in place of that of [model]")
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:

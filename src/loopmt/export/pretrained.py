@@ -13,6 +13,7 @@ from loopmt.config import Generate
 from loopmt.export.parity import Bleu, Parity, ParityText
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
+from loopmt.pretrained.lora import merged, save_adapter, with_saved_adapter
 from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.pretrained.tokens import ModelTokens
@@ -38,15 +39,38 @@ batch = tokenizer(["{before}A sentence."], return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch{target}), skip_special_tokens=True))
 ```
 """
+_ADAPTER = """# Adapter {directions}
+
+LoRA, trained with loopmt, for the checkpoint `{origin}`.
+
+```python
+from peft import PeftModel
+from transformers import AutoModelForSeq2SeqLM
+
+model = PeftModel.from_pretrained(AutoModelForSeq2SeqLM.from_pretrained("{origin}"), ".")
+```
+"""
 
 
 def write_pretrained(network: PretrainedNetwork, hops: Sequence[Hop], origin: Path, folder: Path) -> None:
-    """`origin` has the files as they came: all but the model's are taken from there."""
-    network.model.save_pretrained(str(folder))
+    """`origin` has the files as they came: all but the model's are taken from there. An adapter is merged."""
+    whole = network.model
+    if network.adapted:
+        whole = load_pretrained(origin)
+        with merged(network.model) as tensors:
+            whole.load_state_dict(tensors)
+    whole.save_pretrained(str(folder))
     for file in origin.iterdir():
         if not file.name.endswith(_WEIGHTS) and file.name not in _MODEL_FILES:
             shutil.copyfile(file, folder / file.name)
     (folder / "README.md").write_text(_readme(network.tokens, hops, origin), encoding="utf-8")
+
+
+def write_adapter(network: PretrainedNetwork, hops: Sequence[Hop], base: str, folder: Path) -> None:
+    """The adapter alone; `base` is how the experiment calls the checkpoint that it belongs to."""
+    save_adapter(network.model, base, folder)
+    text = _ADAPTER.format(directions=", ".join(map(str, hops)), origin=base)
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
@@ -61,15 +85,19 @@ def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
     )
 
 
-def loaded(stack: ModuleStack, folders: Callable[[str], Path]) -> ModuleStack:
-    """The exported folders as a model, read as anybody would."""
-    networks = {name: _loaded(network, folders(name)) for name, network in stack.networks.items()}
+def loaded(stack: ModuleStack, folders: Callable[[str], Path], bases: Callable[[str], Path]) -> ModuleStack:
+    """The exported folders as a model, read as anybody would; an adapter is put into its base."""
+    networks = {name: _loaded(network, folders(name), bases(name)) for name, network in stack.networks.items()}
     return replace(stack, networks=networks, copies={})
 
 
-def _loaded(network: PretrainedNetwork, folder: Path) -> PretrainedNetwork:
-    tokens = replace(network.tokens, folder=folder, tokenizer=load_tokenizer(folder))
-    return PretrainedNetwork(load_pretrained(folder), tokens, network.device, network.precision)
+def _loaded(network: PretrainedNetwork, folder: Path, base: Path) -> PretrainedNetwork:
+    adapter = (folder / "adapter_config.json").is_file()
+    whole = base if adapter else folder
+    model = load_pretrained(whole)
+    model = with_saved_adapter(model, folder) if adapter else model
+    tokens = replace(network.tokens, folder=whole, tokenizer=load_tokenizer(whole))
+    return PretrainedNetwork(model, tokens, network.device, network.precision)
 
 
 def compare_pretrained(ours: ModuleStack, theirs: ModuleStack, text: ParityText, bleu: Bleu) -> Parity:

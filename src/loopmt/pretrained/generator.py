@@ -16,6 +16,7 @@ from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import Imported, load_model, load_tokenizer
+from loopmt.pretrained.tokens import ModelTokens
 from loopmt.rng import keyed_seed
 from loopmt.text.ragged import Ints
 from loopmt.translate.decoder import batches
@@ -78,7 +79,7 @@ class HuggingFaceGenerator:
         )
         # Some checkpoints force the end into the last place: that is no end of their own.
         ended = (ids[:, 1:longest] == model.config.eos_token_id).any(1).tolist()
-        return [text.strip() for text in self._tokenizer.batch_decode(ids, skip_special_tokens=True)], ended
+        return ModelTokens(self._imported.folder, self._tokenizer).text(ids), ended
 
     def _batch(self, sources: Sequence[Sequence[int]]) -> dict[str, Tensor]:
         rows = [torch.tensor(source, device=self.device) for source in sources]

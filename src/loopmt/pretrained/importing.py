@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from loopmt.config import Generate
-from loopmt.errors import DataError
+from loopmt.errors import DataError, listed
 from loopmt.files.checksums import file_digest
 from loopmt.files.folder import appearing
 from loopmt.path import Hop
-from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config
+from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
+from loopmt.pretrained.tokens import ModelTokens
 from loopmt.run import write_json
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput
@@ -38,6 +39,7 @@ def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imp
     with appearing(into) as draft:
         _copy(source, draft)
         _check_prefix(draft, source, options)
+        _check_codes(draft, source, options)
         _describe(draft, options)
         _try(draft)
     return Imported.open(into)
@@ -114,6 +116,20 @@ def _check_prefix(folder: Path, source: Path, options: ImportOptions) -> None:
             f"{source} is one network for several directions, which is told its target at the beginning of every "
             f"source. Give {which}."
         )
+
+
+def _check_codes(folder: Path, source: Path, options: ImportOptions) -> None:
+    """A model that is told its languages by codes speaks any language without them."""
+    tokens = ModelTokens(source, load_tokenizer(folder))
+    given = {"source": (options.hop.source, options.source_code), "target": (options.hop.target, options.target_code)}
+    lacking = {side: language for side, (language, code) in given.items() if code is None}
+    if not tokens.coded or not lacking:
+        return
+    options_needed = " ".join(f"--{side}-code {tokens.nearest(one)[0]}" for side, one in lacking.items())
+    near = "; ".join(f"for {one}: {listed(tokens.nearest(one), 5)}" for one in lacking.values())
+    raise DataError(
+        f"{source} is told its languages by codes; without, it speaks any. Give {options_needed}. There are, {near}."
+    )
 
 
 def _tags(folder: Path) -> tuple[str, ...]:

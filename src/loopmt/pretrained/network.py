@@ -42,6 +42,11 @@ class PretrainedNetwork:
     def trainable(self) -> dict[str, torch.nn.Parameter]:
         return {name: tensor for name, tensor in self.model.named_parameters() if tensor.requires_grad}
 
+    @property
+    def adapted(self) -> bool:
+        """It has an adapter."""
+        return any("lora_" in name for name in self.trainable)
+
     @contextmanager
     def using(self, tensors: Mapping[str, Tensor] | None) -> Iterator[None]:
         """Compute with other values of the trainable tensors; None: with those that are trained."""

@@ -71,16 +71,17 @@ class ModelTokens:
         if self.known_codes and code not in self.known_codes:
             raise DataError(
                 f'{self.folder}: the tokenizer has no language code "{code}". Set model.codes = '
-                f'{{ {language} = "{self._nearest(language, code)[0]}" }}, or another code that it has: '
-                f"{listed(self._nearest(language, code))}."
+                f'{{ {language} = "{self.nearest(language, code)[0]}" }}, or another code that it has: '
+                f"{listed(self.nearest(language, code))}."
             )
         return code
 
-    def _nearest(self, language: str, code: str) -> list[str]:
-        """Codes, the likeliest first."""
+    def nearest(self, language: str, code: str = "") -> list[str]:
+        """Codes for a language, the likeliest first."""
         alike = [one for one in self.known_codes if one.startswith(language.partition("_")[0])]
         near = difflib.get_close_matches(code, self.known_codes, n=5, cutoff=0.4)
-        return list(dict.fromkeys([*alike, *near, *self.known_codes]))
+        same = [one for one in self.known_codes if one == language]
+        return list(dict.fromkeys([*same, *alike, *near, *self.known_codes]))
 
     def check(self, hop: Hop) -> None:
         """Refuse a direction whose languages it does not know."""

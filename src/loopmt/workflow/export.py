@@ -16,7 +16,7 @@ from loopmt.export.ct2 import CTranslate2Model, Type, check_installed, write_ct2
 from loopmt.export.huggingface import HuggingFaceModel, check_exportable, write_hugging_face
 from loopmt.export.network import ExportedNetwork, networks
 from loopmt.export.parity import ExportedModel, Parity, ParityText, compare
-from loopmt.export.pretrained import compare_pretrained, loaded, write_pretrained
+from loopmt.export.pretrained import compare_pretrained, loaded, write_adapter, write_pretrained
 from loopmt.export.readme import Format
 from loopmt.files.folder import appearing
 from loopmt.path import Hop
@@ -27,7 +27,7 @@ from loopmt.text.store import Store
 from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow.models import result_of
-from loopmt.workflow.pretrained import origin_of
+from loopmt.workflow.pretrained import named_checkpoints, origin_of
 from loopmt.workflow.stage_choice import choose_stage
 
 _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed
@@ -42,6 +42,8 @@ class ExportOptions:
     stage: str | None = None
     kind: Type = "float32"
     sentences: int = 100
+    merge: bool = False
+    """Write a trained adapter as a whole checkpoint."""
 
 
 def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Parity]:
@@ -80,8 +82,11 @@ def _export_pretrained(
         places = {name: draft / name.replace(">", "-") for name in model.networks}
         for name, network in model.networks.items():
             hops = [hop for hop in model.hops if model.shared or str(hop) == name]
-            write_pretrained(network, hops, origin_of(run, name), places[name])
-        theirs = loaded(model, places.__getitem__)
+            if network.adapted and not options.merge:
+                write_adapter(network, hops, named_checkpoints(run)[name], places[name])
+            else:
+                write_pretrained(network, hops, origin_of(run, name), places[name])
+        theirs = loaded(model, places.__getitem__, lambda name: origin_of(run, name))
         trials = [_trial(store, model, hop, options.sentences) for hop in model.hops]
         parities = [compare_pretrained(model, theirs, trial, _bleu) for trial in trials]
         _check_exact(parities)

@@ -45,6 +45,16 @@ def check_imported(experiment: Experiment, run: Run) -> None:
         found = _open(run, one.hop)
         if one.use == "start":
             check_fits(found, experiment.model)
+            _check_no_prefix(found)
+
+
+def _check_no_prefix(found: Imported) -> None:
+    """A network that starts from it reads sources without a prefix."""
+    if found.options.prefix:
+        raise ConfigError(
+            f'imported "{found.options.hop}" was imported with --prefix "{found.options.prefix}", which a start never '
+            'reads. Set use = "generator", or train the checkpoint as it is: [model] pretrained (docs/pretrained.md).'
+        )
 
 
 def start_imported(experiment: Experiment, run: Run, translators: NetworkStack) -> None:

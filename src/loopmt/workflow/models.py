@@ -38,7 +38,7 @@ def build_networks(
     train = experiment.training(stage)
     dtype = precision(train, device) if dtype is None else dtype
     if experiment.model.pretrained is not None:
-        return open_stack(run, experiment, hops, vocab, device, dtype, train.dropout)
+        return open_stack(run, experiment, hops, vocab, device, dtype, train, experiment.lora(stage))
     return NetworkStack(experiment.model, vocab, hops, device, train.fuse, size, dtype)
 
 

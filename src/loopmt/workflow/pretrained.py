@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from loopmt.config import Experiment
+from loopmt.config import Experiment, Lora, Train
 from loopmt.config.pretrained import PRETRAINED, pretrained_hops
 from loopmt.errors import DataError, MissingExtraError, RunError
 from loopmt.files.checksums import file_digest
@@ -23,7 +23,8 @@ from loopmt.learn.resume import TrainingState
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
 from loopmt.pretrained.importing import TAKEN, copy_safely
-from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack
+from loopmt.pretrained.lora import add_adapter
+from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack, drawing
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.progress import Progress
@@ -52,13 +53,21 @@ def open_stack(
     vocab: Vocab,
     device: torch.device,
     dtype: torch.dtype,
-    dropout: float | None = None,
+    train: Train,
+    lora: Lora | None = None,
 ) -> ModuleStack:
-    """The checkpoints of a run, as they came."""
+    """The checkpoints of a run as they came, as a stage with these settings trains them."""
     folders = _folders(run, experiment)
     names = ["all"] if experiment.shared else [str(hop) for hop in hops]
     place = run.folder / PRETRAINED
-    networks = {name: _network(experiment, place / folders[name], device, dtype, dropout) for name in names}
+    networks = {}
+    for name in names:
+        network = _network(experiment, place / folders[name], device, dtype, train.dropout)
+        if lora is not None:
+            with drawing(torch.device("cpu"), experiment.seed, "lora", name):
+                add_adapter(network.model, lora, Path(_named(experiment)[name]))
+            network.model.to(device)
+        networks[name] = network
     stack = ModuleStack(vocab, hops, device, networks, _digest(run))
     for hop in hops:
         stack.of(hop).tokens.check(hop)
@@ -68,6 +77,11 @@ def open_stack(
 def origin_of(run: Run, network: str) -> Path:
     """The files of a network's checkpoint, as they came."""
     return Path(run.folder / PRETRAINED / _read_notes(run)["folders"][network])
+
+
+def named_checkpoints(run: Run) -> dict[str, str]:
+    """How the experiment file called the checkpoint of each network."""
+    return dict(_read_notes(run)["asked"]["named"])
 
 
 def _network(

@@ -1,0 +1,181 @@
+"""The examples of docs/extending.md, as a reader would run them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.digests import ONE_THREAD
+from helpers.extended import PACKAGE
+from helpers.paths import DOCS
+from helpers.stages import ASK, records, stage
+from loopmt.config import loads
+from loopmt.workflow.train import TrainOptions
+
+PAGE = (DOCS / "extending.md").read_text(encoding="utf-8")
+LOOPS = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]'
+MOST_LINES = 30
+COMET = """
+from types import SimpleNamespace
+
+def download_model(name):
+    print("downloading", name)
+    return name
+
+def load_from_checkpoint(path):
+    print("loading", path)
+    return SimpleNamespace(predict=lambda data, batch_size, gpus: SimpleNamespace(
+        scores=[float(row["mt"] == row["ref"]) / len(row["src"]) for row in data]
+    ))
+"""
+
+
+def blocks(language: str, section: str = "") -> list[str]:
+    """The blocks of a language on the page, or in one of its sections."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0] if section else PAGE
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def commands(section: str) -> list[str]:
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"^    (loopmt .*)$", text, re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files of the page, each under the name in its first line, and text to score."""
+    for block in blocks("python"):
+        (tmp_path / block.split("\n")[0].removeprefix("# ")).write_text(block, encoding="utf-8")
+    (tmp_path / "hypotheses.fr").write_text("le chat dort\noui\n", encoding="utf-8")
+    (tmp_path / "references.fr").write_text("le chat dort bien\nnon\n", encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, command: str, **environment: str) -> str:
+    """What a command prints that is typed in a folder."""
+    words = command.replace("loopmt ", f"{sys.executable} -m loopmt ", 1)
+    done = subprocess.run(
+        ["bash", "-c", words],
+        cwd=folder,
+        env={**ONE_THREAD, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def train(folder: Path, ask_for: ASK, settings: str) -> TrainOptions:
+    """Train loops on the tiny experiment with a table of the page, from the page's folder."""
+    request: TrainOptions = ask_for(stage(LOOPS, tokens=1024))
+    request.file.write_text(request.file.read_text(encoding="utf-8") + settings, encoding="utf-8")
+    run(folder, f"loopmt train {request.file} --run {request.run}")
+    return request
+
+
+def test_examples_are_short_and_say_their_file() -> None:
+    found = blocks("python")
+    assert len(found) >= 4
+    assert all(re.fullmatch(r"# \w+\.py", block.split("\n")[0]) for block in found)
+    assert all(block.count("\n") <= MOST_LINES for block in found)
+
+
+def test_every_table_can_be_read() -> None:
+    head = 'languages = ["en", "fr"]\n[data]\nbitext = { "en-fr" = "x" }\nvalid = "v"\n'
+    one = '[[stage]]\nname = "one"\nmix = ["X>Y"]\nupdates = 1\n'
+    assert [loads(head + block + one) for block in blocks("toml")]
+
+
+def test_a_metric(folder: Path) -> None:
+    typed, evaluated = commands("A metric")
+    scored = json.loads(run(folder, f"{typed} --json"))
+    assert scored["length_error"]["score"] == 2.5
+    assert "length error" in run(folder, typed) and "--metric my_metrics:length_error" in evaluated
+
+
+def test_a_metric_of_an_experiment(folder: Path, ask_for: ASK) -> None:
+    request = train(folder, ask_for, *blocks("toml", "A metric"))
+    printed = run(folder, f"loopmt evaluate {request.run} --beam 1 --samples 20", LOOPMT_ALLOW_CODE="1")
+    assert "length error ↓" in printed and "p (chrF2)" not in printed, "there is no comparison here"
+    assert request.run is not None
+    card = json.loads((request.run / "scorecard.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in card["metrics"]] == ["chrf", "multi_bleu", "length_error"]
+    assert "test chrF2" in run(folder, f"loopmt show {request.run}"), "no code is run to show it"
+
+
+def test_comet_in_its_own_environment(folder: Path) -> None:
+    """A stand-in for the package, since its models weigh gigabytes; it prints as the real one does."""
+    (folder / "comet.py").write_text(COMET, encoding="utf-8")
+    (table,) = blocks("toml", "COMET in its own environment")
+    use = re.search(r'use = "([^"]+)"', table)
+    assert use
+    program = use[1].replace("~/comet/bin/python", sys.executable)
+    (folder / "sources.en").write_text("cat\nyes\n", encoding="utf-8")
+    (folder / "hypotheses.fr").write_text("le chat\nnon\n", encoding="utf-8")
+    words = f'loopmt score hypotheses.fr references.fr --sources sources.en --metric "{program}" --json'
+    found: dict[str, Any] = json.loads(run(folder, words))
+    assert found[program]["score"] == pytest.approx(1 / 3 / 2)
+
+
+def test_another_program(folder: Path) -> None:
+    (typed,) = commands("COMET in its own environment")
+    (found,) = [one for name, one in json.loads(run(folder, f"{typed} --json")).items() if name.startswith("command:")]
+    assert found["score"] == (12 + 3) / 2
+
+
+def test_a_filter(folder: Path, ask_for: ASK) -> None:
+    source = (folder / "my_filters.py").read_text(encoding="utf-8")
+    assert "output.isupper()" in source
+    (folder / "my_filters.py").write_text(source.replace("output.isupper()", '"a" in output'), encoding="utf-8")
+    request = train(folder, ask_for, *blocks("toml", "A filter"))
+    watched = [watch for record in records(request) for watch in record["guards"]]
+    assert list(watched[0]["dropped"])[-2:] == ["repetition", "my_filters:shouting"]
+    assert sum(watch["dropped"]["my_filters:shouting"] for watch in watched) > 0
+
+
+def test_an_alarm(folder: Path, ask_for: ASK) -> None:
+    settings = blocks("toml", "An alarm")[0].replace("[guards]", '[guards]\nfilters = ["my_filters:everything"]')
+    text = (
+        "import numpy as np\ndef everything(sources, outputs, *rest):\n    return np.ones(len(outputs), dtype=bool)\n"
+    )
+    (folder / "my_filters.py").write_text(text, encoding="utf-8")
+    settings = settings.replace('"dropped", ', "")
+    request = train(folder, ask_for, settings)
+    alarms = records(request, "alarm")
+    assert alarms and all("only 0% of the generated subwords are kept" in alarm["what"] for alarm in alarms)
+
+
+ADDED = {  # where the new file lies, what it registers, and the file that imports it
+    "evaluation/added.py": ("from loopmt.evaluation.metric import metric\n@metric('added')\n", "evaluation/metrics.py"),
+    "translate/added.py": (
+        "from loopmt.translate.filters import text_filter\n@text_filter('added')\n",
+        "translate/filters.py",
+    ),
+    "learn/added.py": ("from loopmt.learn.alarms import alarm\n@alarm('added')\n", "learn/alarms.py"),
+}
+
+
+def test_a_name_of_its_own_needs_a_file_and_its_import(tmp_path: Path) -> None:
+    """In a copy of the package; each is then among the names that an unknown one lists."""
+    package = tmp_path / "loopmt"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for new, (text, importer) in ADDED.items():
+        (package / new).write_text(f"{text}def added(*values):\n    return None\n", encoding="utf-8")
+        with (package / importer).open("a", encoding="utf-8") as file:
+            file.write(f"\nimport loopmt.{new.removesuffix('.py').replace('/', '.')}\n")
+    names = "FILTERS, ALARMS, METRICS"
+    code = (
+        "from loopmt.translate.filters import FILTERS; from loopmt.learn.alarms import ALARMS; "
+        f"from loopmt.evaluation.metrics import METRICS; print([list(one)[-1] for one in ({names})])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.stdout.strip() == "['added', 'added', 'added']", done.stderr
