@@ -24,6 +24,8 @@ from loopmt.cli import main
 from loopmt.progress import Silent
 from loopmt.workflow.train import TrainOptions, train
 
+pytest_plugins = ["helpers.pretrained_fixtures"]
+
 torch.set_num_threads(1)  # matrices this small lose by more
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to Ctrl-C
 os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and tables would come in parts

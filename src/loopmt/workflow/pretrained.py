@@ -27,9 +27,12 @@ from loopmt.pretrained.lora import add_adapter
 from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack, drawing
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.pretrained.tokens import ModelTokens
+from loopmt.pretrained.verify import SENTENCES, verify
 from loopmt.progress import Progress
 from loopmt.run import Checkpoint, Json, Run, StageFolder, read_json, write_json
+from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import all_hops
 
 _NOTES = "pretrained.json"
 _HUB_NAME = 2  # parts of a name at the hub: who, and what
@@ -77,6 +80,21 @@ def open_stack(
 def origin_of(run: Run, network: str) -> Path:
     """The files of a network's checkpoint, as they came."""
     return Path(run.folder / PRETRAINED / _read_notes(run)["folders"][network])
+
+
+def verify_once(experiment: Experiment, run: Run, progress: Progress) -> None:
+    """On first use, compare each checkpoint with Hugging Face alone on sentences of the validation set."""
+    notes = _read_notes(run) if experiment.model.pretrained is not None else {}
+    if not notes or notes.get("verified"):
+        return
+    store, hops = Store.open(run.folder / "store"), all_hops(experiment.languages, pretrained_hops(experiment))
+    for name, folder in notes["folders"].items():
+        network = _network(experiment, run.folder / PRETRAINED / folder, torch.device("cpu"), torch.float32, None)
+        own = [hop for hop in hops if name in ("all", str(hop))]
+        each = -(-SENTENCES // len(own))
+        count = sum(verify(network, hop, store.texts("valid", hop.source)[:each]) for hop in own)
+        progress.say(f"pretrained {name}: {count} sentences are translated as by Hugging Face alone")
+    write_json(run.folder / PRETRAINED / _NOTES, {**notes, "verified": True})
 
 
 def named_checkpoints(run: Run) -> dict[str, str]:

@@ -20,7 +20,7 @@ from loopmt.workflow.chosen_code import check_names, import_for_training
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.observers import watched
 from loopmt.workflow.parallel_stages import train_side_by_side
-from loopmt.workflow.pretrained import install
+from loopmt.workflow.pretrained import install, verify_once
 from loopmt.workflow.settings import refuse_changes
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, train_stage
@@ -68,6 +68,7 @@ def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: 
         run.folder,
         progress,
     )
+    verify_once(experiment, run, progress)
     for lack in lacks(manifest.sets, experiment.languages):
         progress.say(lack)
     for notice in refuse_changes(experiment, run, manifest):
