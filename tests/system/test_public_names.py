@@ -1,4 +1,4 @@
-"""What users build on: a change here is a change for them, and belongs in README.md too."""
+"""What users build on: a change here is a change for them, and belongs in docs too."""
 
 from __future__ import annotations
 
