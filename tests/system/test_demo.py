@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+import loopmt
 from loopmt.cli.demo import _command, _print
+from loopmt.config import load
 from loopmt.progress import Silent
-from loopmt.workflow.demo import demo
+from loopmt.workflow.demo import PAIR, demo
 
-STAGES = ("vanilla", "vanilla-longer", "dual", "dual-longer", "uniform", "multi-step")
+STAGES = ("vanilla", "longer", "dual", "loops")
 SMALL = (
     "data.world.valid=20",
     "data.world.test=20",
     "data.world.mono={en=200, fr=200, es=200}",
-    'data.world.pairs={"en-fr"=200, "en-es"=200, "fr-es"=40}',
+    'data.world.pairs={"en-fr"=200, "en-es"=200}',
     "vocab.size=500",
     "model.layers=1",
     "model.width=16",
@@ -31,17 +34,35 @@ SMALL = (
 
 
 def test_demo_runs_to_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = demo(tmp_path / "run", SMALL, Silent())
+    shown = Shown()
+    outcome = demo(tmp_path / "run", SMALL, shown)
     assert outcome is not None
     assert list(outcome.scorecard["stages"]) == list(STAGES)
-    for row in outcome.theory:
-        assert row["exact_formula"] == pytest.approx(row["after"], abs=1e-12)
+    assert any("vanilla at update" in line and "->" in line for line in shown.lines), "a sentence is shown on the way"
     _print(outcome)
-    shown = capsys.readouterr().out
-    assert "exact accuracy" in shown
-    assert "multi-step" in shown
-    assert "dual-longer" in shown
-    assert f" serve {outcome.run}\n" in shown and shown.endswith(f" plan {outcome.run}\n")
+    printed = capsys.readouterr().out
+    assert all(stage in printed for stage in STAGES) and "fr>es" in printed
+    assert re.search(r"French and Spanish, .*\d+% .*\d+% .*\d+% and \d+%\.", printed.replace("\n", " "))
+    assert max(map(len, printed.splitlines()[:12])) <= 80
+    assert f" serve {outcome.run}\n" in printed and printed.endswith(f" plan {outcome.run}\n")
+
+
+class Shown(Silent):
+    """Keeps the lines that are worth reading once."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_the_pair_of_the_demo_has_no_bitext() -> None:
+    file = Path(loopmt.__file__).with_name("demo.toml")
+    experiment = load(file)
+    assert not {hop.pair for hop in PAIR} & {f"{one}-{other}" for one, other in experiment.data.pairs()}
+    budgets = {stage.updates for stage in experiment.stages if stage.from_ == "vanilla"}
+    assert len(budgets) == 1, "the control trains as long as the loops"
 
 
 def test_what_to_type_next_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What users build on: a change here is a change for them, and belongs in README.md too."""
+"""What users build on: a change here is a change for them, and belongs in docs too."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ VERBS = {
     "lab",
     "doctor",
 }
-KEYS = {"name", "languages", "seed", "data", "vocab", "model", "train", "imported", "stage", "compare"}
+KEYS = {"name", "languages", "seed", "data", "vocab", "model", "train", "imported", "stage", "compare", "evaluate", "guards"}
 
 
 def test_public_names() -> None:

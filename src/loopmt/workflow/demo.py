@@ -1,118 +1,117 @@
-"""`loopmt demo`: three built-in languages learn from each other, from nothing to a table, on two CPU cores."""
+"""`loopmt demo`: two languages that share no sentence pair learn each other through a third, on two CPU cores."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from loopmt.path import Hop, LanguagePath
-from loopmt.planning.round_trips import ExactRule, Verdicts, count_verdicts, held_out_text
+from loopmt.errors import LoopmtError
+from loopmt.path import Hop
 from loopmt.progress import Progress
-from loopmt.run import Json, Run, write_json
+from loopmt.run import Json, Run
 from loopmt.text.store import Store
-from loopmt.theory import estimate_observed
-from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.report import write_report
+from loopmt.workflow.samples import Samples
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.train import TrainOptions, train
+from loopmt.workflow.translate import load
 
-_BEFORE, _AFTER = "vanilla", "dual"  # the stages that the theory is checked on
-_SENTENCES = 300
+CONTROL, LOOPS = "longer", "loops"
+PAIR = (Hop("fr", "es"), Hop("es", "fr"))  # the directions without any bitext
+_WATCHED = ("vanilla", LOOPS)  # the stages whose sentences are shown while they train
+_TRIED = 100  # test sentences that examples are looked for among
+_LOOK_EVERY = 2.0  # seconds between two looks for newer weights
 
 
 @dataclass(frozen=True)
 class DemoExample:
-    """A sentence whose translation became right."""
+    """A sentence that the control gets wrong and the loops right."""
 
     hop: Hop
     source: str
-    before: str
-    after: str
+    control: str
+    loops: str
 
 
 @dataclass(frozen=True)
 class DemoOutcome:
     run: Path
     scorecard: Json
-    theory: list[Json]
     examples: list[DemoExample]
     seconds: float
 
 
 def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> DemoOutcome | None:
-    """Draw, train, evaluate, check the theory; None if training was paused before its end."""
+    """Draw the text, train, evaluate; None if training was paused before its end."""
     started = time.monotonic()
-    with resources.as_file(resources.files("loopmt") / "demo.toml") as file:
-        request = TrainOptions(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
-        if not train(request, progress):
+    with resources.as_file(resources.files("loopmt") / "demo.toml") as file, _sentences_shown(folder, progress):
+        options = TrainOptions(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
+        if not train(options, progress):
             return None
     scorecard = evaluate([folder], EvaluateOptions(beam=1), progress)
-    run = Run.open(folder)
-    outcome = DemoOutcome(
-        folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started
-    )
-    write_json(folder / "theory-check.json", outcome.theory)
     write_report(folder)
-    return outcome
+    return DemoOutcome(folder, scorecard, find_examples(Run.open(folder)), time.monotonic() - started)
 
 
-def check_theory(run: Run, progress: Progress) -> list[Json]:
-    """Accuracy after dual learning as counted, by the exact formula, and by Theorem 1 as printed, for each loop."""
-    experiment, store = run.experiment(), Store.open(run.folder / "store")
-    hops = [Hop(one, other) for one in experiment.languages for other in experiment.languages if one != other]
-    loops = [LanguagePath((hop.source, hop.target, hop.source)) for hop in hops]
-    starts = held_out_text(store, "test", hops, _SENTENCES)
-    agree = judge_of(experiment)
-    assert agree is not None, "the demo is drawn from the built-in languages"
-    rule = ExactRule(agree)
-    before, after = (
-        [
-            rule.judge(round_trip)
-            for round_trip in CachedTranslator.of(run, name, 1).round_trips(starts, loops, progress, f"loops of {name}")
-        ]
-        for name in (_BEFORE, _AFTER)
-    )
-    return [_check(one, other) for one, other in zip(before, after, strict=True)]
+@contextmanager
+def _sentences_shown(folder: Path, progress: Progress) -> Iterator[None]:
+    """While the stages train, show what their newest weights make of a French sentence."""
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(folder, progress, over), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
-def _check(before: Verdicts, after: Verdicts) -> Json:
-    out = estimate_observed(count_verdicts(before.right, before.home, after.right, after.home))
-    parts = {name: out[name] or 0.0 for name in ("c11", "c12", "c2", "alpha", "kappa", "u11", "u12")}
-    exact = parts["c11"] * (1 - parts["u11"]) + parts["c12"] * parts["u12"]
-    exact += (parts["alpha"] + parts["kappa"]) * parts["c2"]
-    return {
-        "loop": str(before.loop),
-        "before": out["p"],
-        "after": out["p_d"],
-        "exact_formula": exact,
-        "theorem1": out["thm1"],
-    }
+def _watch(folder: Path, progress: Progress, over: threading.Event) -> None:
+    samples, shown = Samples(Run(folder)), dict[str, int]()
+    while not over.wait(_LOOK_EVERY):
+        for stage in _WATCHED:
+            told = _newest(samples, stage)
+            if told is not None and told["update"] > shown.get(stage, -1):
+                shown[stage] = told["update"]
+                for line in _lines(stage, told):
+                    progress.say(line)
+
+
+def _newest(samples: Samples, stage: str) -> Json | None:
+    """What is shown is a bonus: a run that is not there yet, or a file that is just being written, is passed over."""
+    try:
+        return samples(stage)
+    except LoopmtError:
+        return None
+
+
+def _lines(stage: str, told: Json) -> Iterator[str]:
+    for row in told["rows"]:
+        if row["direction"] == str(PAIR[0]):
+            yield f"{stage} at update {told['update']:,}:  {row['source']}  ->  {row['said'] or '(nothing)'}"
 
 
 def find_examples(run: Run, most: int = 2) -> list[DemoExample]:
-    """Test sentences that the first stage gets wrong and the last one right, in the directions that gained most."""
-    experiment, store = run.experiment(), Store.open(run.folder / "store")
-    agree = judge_of(experiment)
+    """Test sentences of the pair without bitext that the control gets wrong and the loops right."""
+    agree, store = judge_of(run.experiment()), Store.open(run.folder / "store")
     assert agree is not None, "the demo is drawn from the built-in languages"
-    found = []
-    for hop in (Hop("fr", "es"), Hop("es", "fr"), Hop("en", "fr")):
-        pair = store.pair_texts("test", hop.source, hop.target)
-        said = [_translations(run, stage, hop) for stage in ("vanilla", "multi-step")]
-        rows = zip(pair[0] if pair else [], *said, strict=False)
-        mended = (
+    control, loops = (load(run.folder, stage) for stage in (CONTROL, LOOPS))
+    found: list[DemoExample] = []
+    for hop in PAIR:
+        sources = (store.pair_texts("test", hop.source, hop.target) or ([], []))[0][:_TRIED]
+        outputs = (translator.translate(sources, str(hop), beam=1) for translator in (control, loops))
+        right = (
             DemoExample(hop, source, one, other)
-            for source, one, other in rows
+            for source, one, other in zip(sources, *outputs, strict=True)
             if agree(source, hop.source, other, hop.target) and not agree(source, hop.source, one, hop.target)
         )
-        found += [example for example, _ in zip(mended, range(most), strict=False)]
+        found += itertools.islice(right, most)
     return found
-
-
-def _translations(run: Run, stage: str, hop: Hop) -> list[str]:
-    file = run.stage(stage).folder / "translations" / "test" / f"{hop.pair}.txt"
-    return file.read_text(encoding="utf-8").split("\n")[:-1]
