@@ -16,13 +16,15 @@ from loopmt.run import Json, Run, write_json
 from loopmt.text.store import Store
 from loopmt.theory import estimate_observed
 from loopmt.workflow.cached_translator import CachedTranslator
-from loopmt.workflow.evaluate import EvaluateOptions, evaluate
+from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate
+from loopmt.workflow.kept_translations import KeptTranslations
 from loopmt.workflow.report import write_report
 from loopmt.workflow.stages import judge_of
 from loopmt.workflow.train import TrainOptions, train
 
 _BEFORE, _AFTER = "vanilla", "dual"  # the stages that the theory is checked on
 _SENTENCES = 300
+_BEAM = 1
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> DemoOutc
         request = TrainOptions(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
         if not train(request, progress):
             return None
-    scorecard = evaluate([folder], EvaluateOptions(beam=1), progress)
+    scorecard = evaluate([folder], EvaluateOptions(beam=_BEAM), progress)
     run = Run.open(folder)
     outcome = DemoOutcome(
         folder, scorecard, check_theory(run, progress), find_examples(run), time.monotonic() - started
@@ -73,7 +75,9 @@ def check_theory(run: Run, progress: Progress) -> list[Json]:
     before, after = (
         [
             rule.judge(round_trip)
-            for round_trip in CachedTranslator.of(run, name, 1).round_trips(starts, loops, progress, f"loops of {name}")
+            for round_trip in CachedTranslator.of(run, name, _BEAM).round_trips(
+                starts, loops, progress, f"loops of {name}"
+            )
         ]
         for name in (_BEFORE, _AFTER)
     )
@@ -96,14 +100,14 @@ def _check(before: Verdicts, after: Verdicts) -> Json:
 
 def find_examples(run: Run, most: int = 2) -> list[DemoExample]:
     """Test sentences that the first stage gets wrong and the last one right, in the directions that gained most."""
-    experiment, store = run.experiment(), Store.open(run.folder / "store")
-    agree = judge_of(experiment)
+    agree = judge_of(run.experiment())
     assert agree is not None, "the demo is drawn from the built-in languages"
+    evaluated = {pairs.test.path: pairs for pairs in RunEvaluation.open(run.folder).pairs}
+    stages = [KeptTranslations.of(run, stage, _BEAM) for stage in ("vanilla", "multi-step")]
     found = []
     for hop in (Hop("fr", "es"), Hop("es", "fr"), Hop("en", "fr")):
-        pair = store.pair_texts("test", hop.source, hop.target)
-        said = [_translations(run, stage, hop) for stage in ("vanilla", "multi-step")]
-        rows = zip(pair[0] if pair else [], *said, strict=False)
+        pairs = evaluated[LanguagePath((hop.source, hop.target))]
+        rows = zip(pairs.sources, *(stage.read(pairs) or [] for stage in stages), strict=False)
         mended = (
             DemoExample(hop, source, one, other)
             for source, one, other in rows
@@ -111,8 +115,3 @@ def find_examples(run: Run, most: int = 2) -> list[DemoExample]:
         )
         found += [example for example, _ in zip(mended, range(most), strict=False)]
     return found
-
-
-def _translations(run: Run, stage: str, hop: Hop) -> list[str]:
-    file = run.stage(stage).folder / "translations" / "test" / f"{hop.pair}.txt"
-    return file.read_text(encoding="utf-8").split("\n")[:-1]
