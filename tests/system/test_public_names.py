@@ -47,7 +47,20 @@ VERBS = {
     "lab",
     "doctor",
 }
-KEYS = {"name", "languages", "seed", "data", "vocab", "model", "train", "imported", "stage", "compare", "evaluate", "guards"}
+KEYS = {
+    "name",
+    "languages",
+    "seed",
+    "data",
+    "vocab",
+    "model",
+    "train",
+    "imported",
+    "stage",
+    "compare",
+    "evaluate",
+    "guards",
+}
 
 
 def test_public_names() -> None:
