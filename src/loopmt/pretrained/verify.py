@@ -25,9 +25,9 @@ def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
         theirs = _plainly(network, hop, text)
         if _same(found) != theirs and _same(network.generate([ids], hop, _GREEDY, _LIMITS, 1)[0][0]) != theirs:
             raise DataError(
-                f"{network.tokens.folder}: {text!r} becomes {found!r} through loopmt, and {theirs!r} through Hugging "
-                "Face alone. Its tokenizer is told the languages in a way that loopmt does not know: import it as a frozen "
-                "generator instead (docs/exchange.md)."
+                f"{network.tokens.folder}: {text!r} becomes {found!r} through loopmt, and {theirs!r} through "
+                "Hugging Face alone. Its tokenizer is told the languages in a way that loopmt does not know: import it "
+                "as a frozen generator instead (docs/exchange.md)."
             )
     return len(ours)
 
