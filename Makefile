@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS ?= dev,export
+EXTRAS ?= dev,export,lora
 # One thread a process: small matrices on a shared machine lose by more.
 export OMP_NUM_THREADS ?= 1
 
