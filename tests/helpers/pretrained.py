@@ -19,6 +19,7 @@ SIZE = {
     "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
     "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 128,
     "scale_embedding": True, "dropout": 0.1, "attention_dropout": 0.0, "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
 }  # fmt: skip
 PAIRS = ("en-fr", "en-es", "fr-es")
 
