@@ -9,6 +9,7 @@ from typing import Any
 
 from loopmt.config import Experiment, loads
 from loopmt.errors import LoopmtError
+from loopmt.files.regular import has_file, read_text
 from loopmt.run import Run
 
 
@@ -22,9 +23,9 @@ def resume_command(run: Run, experiment: Experiment, file: str | None = None) ->
 def overrides(run: Run, experiment: Experiment) -> list[str]:
     """The `--set` options that lead from the file to the experiment: as they were given, if those still do."""
     file = run.folder / "experiment.toml"
-    if not file.is_file():
+    if not has_file(file):
         return []
-    text, given = file.read_text(encoding="utf-8"), [str(one) for one in run.origin().get("set", [])]
+    text, given = read_text(file), [str(one) for one in run.origin().get("set", [])]
     if _written(text, given, experiment) == experiment:
         return given
     written = _written(text, (), experiment)

@@ -39,6 +39,10 @@ class LockedError(RunError):
     """Another process is working in the run's directory."""
 
 
+class UnsafeFileError(RunError):
+    """A link, a pipe, a device, a folder or a far too large file where a run has a regular file."""
+
+
 class DamagedError(RunError):
     """A file of the run does not have the content it was written with."""
 

@@ -67,7 +67,7 @@ class Lines:
                 self.say(f"{description}: {ended} {_duration(time.monotonic() - began)}")
 
     def say(self, line: str) -> None:
-        print(visible(line), file=self._stream or sys.stderr, flush=True)
+        print(visible_message(line), file=self._stream or sys.stderr, flush=True)
 
 
 def _standing(done: float, total: float | None, seconds: float, before: float = 0.0) -> str:
@@ -94,7 +94,7 @@ class Bars:
     @contextmanager
     def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Advance]:
         bars = self._shown()
-        task = bars.add_task(visible(description), total=total, completed=int(done))
+        task = bars.add_task(visible_message(description), total=total, completed=int(done))
         self._tasks += 1
         try:
             yield lambda steps: bars.advance(task, steps)
@@ -107,9 +107,9 @@ class Bars:
 
     def say(self, line: str) -> None:
         if bars := self._bars:  # which another thread may end
-            bars.console.print(visible(line), markup=False, highlight=False)
+            bars.console.print(visible_message(line), markup=False, highlight=False)
         else:
-            print(visible(line), file=sys.stderr, flush=True)
+            print(visible_message(line), file=sys.stderr, flush=True)
 
     def _shown(self) -> RichBars:
         from rich import progress
@@ -131,8 +131,14 @@ def standard() -> Progress:
 
 # Line feed and tab are harmless; the last two ranges turn the reading order around, or are half a character.
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LINE = re.compile(r"\n(?! )")
 
 
 def visible(text: str) -> str:
     """The text with control characters spelt out, as in \\x1b."""
     return _ACTIVE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def visible_message(text: str) -> str:
+    """The same for a message: only indented lines may follow its first, so that no name in it looks like a message."""
+    return _LINE.sub(r"\\n", visible(text))

@@ -14,15 +14,13 @@ import json
 import os
 import shutil
 import warnings
-import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pydantic import ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -33,9 +31,31 @@ from loopmt.errors import DamagedError, LoopmtError, RunError, listed
 from loopmt.files.checksums import file_digest, read_checked, read_json_object, with_checksum
 from loopmt.files.foreign import foreign_files, suggest_run
 from loopmt.files.lock import lock_owner, locked
+from loopmt.files.log import log_line, parse_record
+from loopmt.files.regular import (
+    LOG_LIMIT,
+    appending,
+    cut,
+    file_size,
+    has_file,
+    has_folder,
+    link_subfolder,
+    make_subfolder,
+    read_text,
+    reading,
+    refuse_unsafe,
+    replacing,
+    subfolder,
+)
 
 Json = dict[str, Any]
-_GIVEN = ("manifest.json", "vocab", "store", "imported", "pretrained")  # what stages are trained from
+_GIVEN = ("vocab", "store", "imported", "pretrained")  # what stages are trained from; not every run has the last two
+_FILES = (  # that loopmt reads or writes at the top of a run
+    *(".lock", "experiment.json", "experiment.toml", "origin.json", "manifest.json", "analysis.json", "plan.json"),
+    *("predicted.json", "scorecard.json", "report.json", "report.html"),
+)
+_FOLDERS = (*_GIVEN, "stages", "analysis", "corpora", "prepare.tmp", "tensorboard", ".pretrained.draft")
+_LONGEST_RECORD = 2**24  # bytes of a line of the log
 _RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
 
 
@@ -56,9 +76,11 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> Run:
-        if not (folder / "experiment.json").is_file():
+        if not has_file(folder / "experiment.json"):
             raise RunError(f"{folder} is no run: it has no experiment.json. {suggest_run(folder)}")
-        return cls(folder)
+        run = cls(folder)
+        run.refuse_unsafe()
+        return run
 
     def refuse_strangers(self) -> None:
         """Before anything is written: a folder with somebody's files in it must not become a run."""
@@ -67,6 +89,11 @@ class Run:
                 f"{self.folder} is no run, and it is not empty: it holds {listed(strange)}. "
                 f"Nothing in it was touched. Name another folder with --run, such as {self.folder / 'run'}."
             )
+        self.refuse_unsafe()
+
+    def refuse_unsafe(self) -> None:
+        """Before anything is opened: a run made by somebody else may hold links, pipes and devices."""
+        refuse_unsafe(self.folder, _FILES, _FOLDERS)
 
     def experiment(self) -> Experiment:
         file = self.folder / "experiment.json"
@@ -108,10 +135,12 @@ class Run:
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
         """A run in another folder: this one's text, imports and named stages by links; what it trains is its own."""
         here = self.folder.absolute()
-        (folder / "stages").mkdir(parents=True, exist_ok=True)
+        make_subfolder(folder, "stages")
         for part in (*_GIVEN, *(f"stages/{stage}" for stage in stages)):
-            if (here / part).exists() and not (folder / part).is_symlink():
-                (folder / part).symlink_to(here / part)
+            if has_folder(here / part) and not has_folder(folder / part):
+                link_subfolder(here / part, folder / part)
+        if has_file(here / "manifest.json"):
+            write_text(folder / "manifest.json", read_text(here / "manifest.json"))
         return Run(folder)
 
     def check_writable(self, way_out: str = "Copy the run to a folder that can be, and name the copy.") -> None:
@@ -124,7 +153,7 @@ class Run:
         return locked(self.folder)
 
     def stage(self, name: str) -> StageFolder:
-        return StageFolder(self.folder / "stages" / name)
+        return StageFolder(subfolder(self.folder, "stages", name))
 
     def finished(self) -> list[str]:
         """Names of the finished stages, in the experiment's order."""
@@ -146,8 +175,11 @@ class StageFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.checkpoints = folder / "checkpoints"
         self.metrics = folder / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return subfolder(self.folder, "checkpoints")
 
     @property
     def name(self) -> str:
@@ -155,11 +187,11 @@ class StageFolder:
 
     @property
     def begun(self) -> bool:
-        return (self.folder / "stage.json").is_file()
+        return has_file(self.folder / "stage.json")
 
     @property
     def finished(self) -> bool:
-        return (self.folder / "result").is_dir()
+        return has_folder(self.folder / "result")
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the stage for this process: stages of one run may be trained side by side."""
@@ -201,11 +233,11 @@ class StageFolder:
 
     def stamped(self, checkpoint: Checkpoint) -> Checkpoint:
         """With the length of the log as it is now, to which a resumed stage cuts it."""
-        length = self.metrics.stat().st_size if self.metrics.exists() else 0
-        return replace(checkpoint, state={**checkpoint.state, "metrics_bytes": length})
+        return replace(checkpoint, state={**checkpoint.state, "metrics_bytes": self._log_size()})
 
     def save(self, checkpoint: Checkpoint, keep: Collection[int | None], whole: int | None = None) -> None:
         """Write a checkpoint; older ones but `whole` lose their optimizer, and those not in `keep` go."""
+        make_subfolder(self.folder, "checkpoints")
         write_checkpoint(self.place(checkpoint.update), checkpoint)
         for update in self.updates():
             if update > checkpoint.update:  # of a future that was damaged, or taken back
@@ -219,12 +251,12 @@ class StageFolder:
                 (self.place(update) / "optimizer.safetensors").unlink(missing_ok=True)
 
     def place(self, update: int) -> Path:
-        return self.checkpoints / f"{update:08d}"
+        return subfolder(self.checkpoints, f"{update:08d}")
 
     def updates(self) -> list[int]:
-        if not self.checkpoints.is_dir():
+        if not has_folder(self.checkpoints):
             return []
-        return sorted(int(entry.name) for entry in self.checkpoints.iterdir() if entry.name.isdigit())
+        return sorted(int(entry.name) for entry in self.checkpoints.iterdir() if entry.name.isdecimal())
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint that is whole; a damaged one is named in a warning."""
@@ -271,40 +303,26 @@ class StageFolder:
     # -- records ---------------------------------------------------------------------------------------------
 
     def log(self, record: Json) -> None:
-        line = json.dumps(record, ensure_ascii=False)
-        _append(self.metrics, f'{line[:-1]}, "check": "{_line_check(line)}"}}\n')
+        _append(self.metrics, log_line(record))
+
+    def _log_size(self) -> int:
+        return file_size(self.metrics) if has_file(self.metrics) else 0
 
     def cut_log(self, size: int) -> None:
         """Take back what was logged after the checkpoint that training resumes from."""
-        found = self.metrics.stat().st_size if self.metrics.exists() else 0
+        found = self._log_size()
         if found < size:
             warnings.warn(f"{self.metrics} is damaged: records before the checkpoint are missing.", stacklevel=2)
             _append(self.metrics, "\n")  # the next record must not end up in half a line
         elif found:
-            os.truncate(self.metrics, size)
+            cut(self.metrics, size)
 
     def records(self) -> list[Json]:
-        if not self.metrics.exists():
+        if not has_file(self.metrics):
             return []
-        lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
-        return [record for line in lines if (record := _record(line)) is not None]
-
-
-def _record(line: str) -> Json | None:
-    """A line of the log; None if it is damaged. The last one of a killed process may be half written."""
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    if not isinstance(record, dict) or "kind" not in record:
-        return None
-    claimed = record.pop("check", None)
-    whole = claimed in (None, _line_check(json.dumps(record, ensure_ascii=False)))
-    return record if whole else None
-
-
-def _line_check(line: str) -> str:
-    return f"{zlib.crc32(line.encode()):08x}"
+        with reading(self.metrics, LOG_LIMIT) as log:
+            lines = iter(lambda: log.readline(_LONGEST_RECORD), b"")
+            return [record for line in lines if (record := parse_record(line)) is not None]
 
 
 # -- files -----------------------------------------------------------------------------------------------------
@@ -312,11 +330,12 @@ def _line_check(line: str) -> str:
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
+    has_folder(folder)
     draft, old = folder.with_name(f".{folder.name}.draft"), folder.with_name(f".{folder.name}.old")
     for left_behind in (draft, old):  # by a process that was killed
         shutil.rmtree(left_behind, ignore_errors=True)
-    draft.mkdir()
     try:
+        draft.mkdir()
         digests = {}
         for name, tensors in checkpoint.tensors.items():
             file = draft / f"{name}.safetensors"
@@ -350,12 +369,21 @@ def read_checkpoint(folder: Path, names: tuple[str, ...], way_out: str = "") -> 
     for name in names:
         file = folder / f"{name}.safetensors"
         try:
-            if file_digest(file) != body["sha256"][file.name]:
-                raise DamagedError(f"{file} is damaged: its checksum does not fit. {way_out}".rstrip())
-            tensors[name] = load_file(file)
-        except (OSError, KeyError, SafetensorError) as error:
+            tensors[name] = _load_tensors(file, body["sha256"][file.name])
+        except (ValueError, SafetensorError) as error:
+            raise DamagedError(f"{file} is damaged: {error}. {way_out}".rstrip()) from None
+        except (OSError, KeyError) as error:
             raise DamagedError(f"{file} cannot be read: {error}. {way_out}".rstrip()) from None
     return Checkpoint(int(body["update"]), tensors, body["state"])
+
+
+def _load_tensors(file: Path, sha256: str) -> Mapping[str, Tensor]:
+    reading(file).close()  # it is there, and a regular file
+    with safe_open(file, "pt"):  # and as large as its header says, or it could take hours to read
+        pass
+    if file_digest(file) != sha256:
+        raise ValueError("its checksum does not fit")
+    return load_file(file)
 
 
 def read_json(file: Path, way_out: str = "Delete it and run the command that writes it.") -> Json:
@@ -368,22 +396,17 @@ def write_json(file: Path, value: Any) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Whole or not at all."""
-    draft = file.with_name(f".{file.name}.{uuid4().hex[:12]}")  # another machine may have a process of this id
     try:
-        with draft.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
+        with replacing(file) as stream:
+            stream.write(text.encode())
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise RunError(f"{file} could not be written: {error}. {_RESUME}") from None
 
 
 def _append(file: Path, text: str) -> None:
     try:
-        with file.open("a", encoding="utf-8") as stream:
-            stream.write(text)
+        with appending(file) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise RunError(f"{file} could not be written: {error}. {_RESUME}") from None
 

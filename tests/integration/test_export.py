@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import random
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -258,6 +260,36 @@ def test_a_folder_appears_where_it_was_asked_for(out: str, tmp_path: Path, monke
         (draft / "en-fr").mkdir()
         (draft / "en-fr" / "file").touch()
     assert [str(file) for file in Path(out).rglob("*")] == [str(Path(out, "en-fr")), str(Path(out, "en-fr", "file"))]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from loopmt.files.folder import appearing
+with appearing(Path(sys.argv[1])) as draft:
+    (draft / "half").touch()
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("out", ["new", "there"])
+def test_what_killed_processes_left_goes_with_the_next(out: str, tmp_path: Path) -> None:
+    """A draft that is still being written stays."""
+    (tmp_path / "there").mkdir()
+    command = [sys.executable, "-c", KILLED, str(tmp_path / out)]
+    assert subprocess.run([*command, "killed"]).returncode == -signal.SIGKILL
+    with subprocess.Popen([*command, "alive"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "writing\n"
+        assert len(list(tmp_path.rglob("half"))) == 1, "the first one is gone"
+        subprocess.run([*command, "killed"], stderr=subprocess.DEVNULL)
+        assert len(list(tmp_path.rglob("half"))) == (2 if out == "new" else 1), "the second one is not"
+        other.kill()
+    with appearing(tmp_path / out) as draft:
+        (draft / "whole").touch()
+    assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()] == [f"{out}/whole"]
 
 
 @pytest.mark.parametrize(

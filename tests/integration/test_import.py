@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torture.feeding import limited
 from typer.testing import CliRunner
 
 from helpers.checkpoints import experiment_text, imported_as, make_m2m, make_opus, pieces_of
 from loopmt.cli import app
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
-from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError
+from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError, UnsafeFileError
 from loopmt.evaluation.validation import held_out, loss_by_hop
 from loopmt.path import Hop, LanguagePath
-from loopmt.pretrained.checkpoint import Imported, ImportOptions
+from loopmt.pretrained.checkpoint import Imported, ImportOptions, load_config, load_model, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.start import check_fits, starting_weights
 from loopmt.pretrained.weight_names import from_hugging_face
@@ -319,7 +322,7 @@ def test_only_what_cannot_run_code_is_copied(opus: Path, tmp_path: Path) -> None
         ("no weights", "has no weights: no .safetensors file"),
         ("code", "comes with program code of its own"),
         ("no tokenizer", "has no tokenizer that can be read"),
-        ("cut weights", "has no model that translates that can be read"),
+        ("cut weights", "model.safetensors cannot be read"),
     ],
 )
 def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path, tmp_path: Path) -> None:
@@ -338,7 +341,133 @@ def test_what_is_no_checkpoint_is_refused(change: str, sentence: str, opus: Path
         (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:200])
     with pytest.raises(DataError) as caught:
         import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
-    assert sentence in str(caught.value)
+    assert sentence in str(caught.value) and str(folder) in str(caught.value)
+
+
+# -- checkpoints made by somebody else -----------------------------------------------------------------------------
+
+
+def changed(opus: Path, folder: Path, keys: dict[str, Any], name: str = "config.json") -> Path:
+    """A copy of a checkpoint, with other keys in one of its files."""
+    shutil.copytree(opus, folder)
+    config = json.loads((folder / name).read_text(encoding="utf-8"))
+    (folder / name).write_text(json.dumps({**config, **keys}), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*address: object) -> None:
+        raise AssertionError(f"a connection to {address}")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+
+
+CODE: list[tuple[str, dict[str, Any]]] = [
+    ("config.json", {"auto_map": {"AutoModel": "m.M"}}),
+    ("config.json", {"decoder": {"auto_map": {"AutoModel": "m.M"}}}),
+    ("config.json", {"quantization_config": {"quant_method": "mallory"}}),
+    ("generation_config.json", {"custom_generate": "mallory/evil"}),
+    ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["t.T", None]}}),
+]
+
+
+@pytest.mark.parametrize(("name", "keys"), CODE)
+def test_a_checkpoint_that_needs_other_code_is_refused(
+    opus: Path, tmp_path: Path, no_network: None, name: str, keys: dict[str, Any]
+) -> None:
+    folder = changed(opus, tmp_path / "copy", keys, name)
+    with pytest.raises(DataError, match=rf"{folder} comes with program code .*in {name}"):
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    assert not (tmp_path / "run" / "imported" / "en-fr").exists()
+
+
+STEERING: list[tuple[str, dict[str, Any]]] = [
+    ("config.json", {"attn_implementation": "mallory/evil"}),
+    ("config.json", {"_attn_implementation": "mallory/evil", "_attn_implementation_internal": "mallory/evil"}),
+    ("config.json", {"_attn_implementation": {"": "mallory/evil"}}),
+    ("config.json", {"experts_implementation": "mallory/evil", "kernel_config": {"a": "mallory/evil"}}),
+    ("generation_config.json", {"attn_implementation": "mallory/evil"}),
+    ("tokenizer_config.json", {"source_spm": "/dev/zero", "vocab": "/dev/zero", "target_vocab_file": "/dev/zero"}),
+]
+
+
+@pytest.mark.parametrize(("name", "keys"), STEERING)
+def test_what_names_code_or_files_is_left_out(
+    opus: Path, tmp_path: Path, no_network: None, name: str, keys: dict[str, Any]
+) -> None:
+    plain = import_translator(opus, tmp_path / "plain", ImportOptions(EN_FR))
+    folder = changed(opus, tmp_path / "copy", keys, name)
+    with limited(60):
+        imported = import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    kept = (imported.folder / name).read_text(encoding="utf-8")
+    assert "mallory" not in kept and "/dev/zero" not in kept
+    assert load_model(imported.folder).config._attn_implementation in ("sdpa", "eager")
+    said = [said_by(HuggingFaceGenerator(one, "cpu"), TEXTS, GREEDY, 1) for one in (plain, imported)]
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(("name", "keys"), CODE + STEERING[:2])
+def test_an_import_in_a_run_of_somebody_else(
+    opus: Path, tmp_path: Path, no_network: None, name: str, keys: dict[str, Any]
+) -> None:
+    """It has not been through our import."""
+    imported = import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
+    file = imported.folder / name
+    config = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**config, **keys}), encoding="utf-8")
+    for load in (load_config, load_tokenizer, load_model):
+        with pytest.raises(DataError, match=name):
+            load(imported.folder)
+    with pytest.raises(RunError, match=f"{file} is not the file that was imported"):
+        Imported.open(imported.folder)
+
+
+def test_nothing_is_added_to_an_import(opus: Path, tmp_path: Path) -> None:
+    imported = import_translator(opus, tmp_path / "run", ImportOptions(EN_FR))
+    (imported.folder / "adapter_config.json").write_text('{"base_model_name_or_path": "mallory/evil"}')
+    with pytest.raises(RunError, match=r"adapter_config\.json is not the file that was imported"):
+        Imported.open(imported.folder)
+
+
+@pytest.mark.parametrize("key", ["encoder_layers", "d_model", "vocab_size", "max_position_embeddings"])
+def test_sizes_that_the_weights_do_not_have(opus: Path, tmp_path: Path, key: str) -> None:
+    folder = changed(opus, tmp_path / "copy", {key: 10**7})
+    with limited(20), pytest.raises(DataError, match=rf"{folder}/config.json: {key} = 10000000"):
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "generation_config.json", "vocab.json"])
+def test_a_deeply_nested_file_is_refused(opus: Path, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(opus, tmp_path / "copy")
+    (folder / name).write_text('{"a":' + "[" * 200_000)
+    with limited(20), pytest.raises(DataError, match=str(folder)):
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+
+
+def test_an_import_follows_no_links(opus: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    folder = Path(shutil.copytree(opus, tmp_path / "copy"))
+    (folder / "notes.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(UnsafeFileError, match=rf"{folder}/notes.txt is a symbolic link to {tmp_path}/secret"):
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    assert not list((tmp_path / "run" / "imported").iterdir())
+
+
+def test_the_links_of_a_cache_are_followed_to_its_blobs(opus: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "models--somebody--opus"
+    folder = cache / "snapshots" / "0123abcd"
+    folder.mkdir(parents=True)
+    shutil.copytree(opus, cache / "blobs")
+    for file in opus.iterdir():
+        (folder / file.name).symlink_to(Path("../../blobs") / file.name)
+    imported = import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    assert not [file for file in imported.folder.iterdir() if file.is_symlink()]
+    (cache / "blobs" / "vocab.json").rename(tmp_path / "vocab.json")
+    (cache / "blobs" / "vocab.json").symlink_to(tmp_path / "vocab.json")
+    with pytest.raises(UnsafeFileError, match="is a symbolic link"):
+        import_translator(folder, tmp_path / "other", ImportOptions(EN_FR))
 
 
 def test_a_checkpoint_in_another_place_is_pointed_at(opus: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from helpers.commands import Cli
 from loopmt.cli import app
 from loopmt.errors import MissingExtraError, RunError
 from loopmt.files.checksums import read_checked
@@ -129,7 +130,33 @@ def test_it_is_self_contained(judged: Path) -> None:
     assert all(link.startswith("#") for link in found.links)
     assert not found.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
     assert not re.search(r"@import|url\((?!#p\d+-)", text)
-    assert "http-equiv" not in text, "a finished run's page does not load itself again"
+    assert 'http-equiv="refresh"' not in text, "a finished run's page does not load itself again"
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)
+    assert policy and text.index(policy[0]) < text.index("<style>")
+    assert policy[1].split("; ")[:2] == ["default-src 'none'", "style-src 'unsafe-inline'"]
+
+
+def test_records_that_lack_a_field_are_left_out(copied: Path, cli: Cli) -> None:
+    """Without a checksum nothing else says that they are damaged."""
+    log = copied / "stages" / "dual" / "metrics.jsonl"
+    lines = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        del record["check"]
+        lines += [{name: value for name, value in record.items() if name != key} for key in record]
+        lines += [{**record, key: value} for key in record for value in ("text", [["nested"]])]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    for words in (["report", copied, "--sentences", "0"], ["show", copied]):
+        outcome = cli(*words)
+        assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize("name", ["scorecard.json", "analysis.json", "plan.json", "report.json"])
+def test_files_of_another_content_are_an_error(copied: Path, cli: Cli, name: str) -> None:
+    write_json(copied / name, {"stages": {"dual": {"sets": []}}, "comparisons": 3, "rules": 0})
+    outcome = cli("report", copied, "--sentences", "0")
+    told = outcome.code == 2 and str(copied / name) in outcome.err and outcome.err.count("\n") == 1
+    assert told or (name == "report.json" and outcome.code == 0), outcome
 
 
 def test_light_dark_and_print(judged: Path) -> None:

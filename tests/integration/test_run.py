@@ -204,8 +204,6 @@ def test_writing_over_a_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     for value in (1.0, 2.0):
         write_checkpoint(folder, checkpoint(5, value))
-    stored = StageFolder(tmp_path)
-    stored.checkpoints = tmp_path
     assert torch.equal(_weights(folder)["en>fr/embed"], torch.full((3, 2), 2.0))
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
 
@@ -245,11 +243,11 @@ def test_a_changed_stage_is_refused(tmp_path: Path) -> None:
 def test_the_log_can_be_cut_and_read(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path)
     assert stage.records() == []
-    stage.log({"kind": "train", "update": 1})
+    stage.log({"kind": "threads", "update": 1})
     size = stage.metrics.stat().st_size
-    stage.log({"kind": "train", "update": 2})
+    stage.log({"kind": "threads", "update": 2})
     with stage.metrics.open("a", encoding="utf-8") as file:
-        file.write('{"kind": "train", "update": 3, "lo')
+        file.write('{"kind": "threads", "update": 3, "lo')
     assert [record["update"] for record in stage.records()] == [1, 2], "a half-written line is no record"
     stage.cut_log(size)
     assert [record["update"] for record in stage.records()] == [1]
@@ -258,17 +256,17 @@ def test_the_log_can_be_cut_and_read(tmp_path: Path) -> None:
 def test_a_log_that_lost_records_is_continued_on_a_line_of_its_own(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path)
     for update in (1, 2):
-        stage.log({"kind": "train", "update": update})
+        stage.log({"kind": "threads", "update": update})
     size = stage.metrics.stat().st_size
     os.truncate(stage.metrics, size - 5)
     with pytest.warns(UserWarning, match=r"metrics\.jsonl is damaged: records before the checkpoint are missing"):
         stage.cut_log(size)
-    stage.log({"kind": "train", "update": 3})
+    stage.log({"kind": "threads", "update": 3})
     assert [record["update"] for record in stage.records()] == [1, 3]
-    more = b'[]\n{"no": "kind"}\n\xff\n{"kind": "train", "update": 4}\n'  # the last one has no checksum
+    more = b'[]\n{"no": "kind"}\n\xff\n{"kind": "threads", "update": 4}\n'  # the last one has no checksum
     stage.metrics.write_bytes(stage.metrics.read_bytes().replace(b'"update": 1', b'"update": 9') + more)
     assert [record["update"] for record in stage.records()] == [3, 4]
-    assert stage.records()[0] == {"kind": "train", "update": 3}
+    assert stage.records()[0] == {"kind": "threads", "update": 3}
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

@@ -408,7 +408,7 @@ def test_a_damaged_result_is_told_when_it_appears(tiny_run: Path, tmp_path: Path
             (run / "stages/vanilla/result/weights.safetensors").write_bytes(whole)
             wait_until(lambda: client.get("/health").json()["status"] == "ready")
         process.send_signal(signal.SIGINT)
-        assert "weights.safetensors is damaged: its checksum does not fit." in process.stderr.read()
+        assert "weights.safetensors is damaged" in process.stderr.read()
 
 
 def wait_until(arrived: Callable[[], bool]) -> None:

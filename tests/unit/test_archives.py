@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torture.feeding import limited
 
 from helpers.packed import tar_of, zip_of
 from loopmt.errors import DataError
@@ -88,3 +91,17 @@ def test_segments_of_sgm(tmp_path: Path) -> None:
     text = '<refset>\n<hl>\n<seg id="1"> A &amp; B </seg>\n</hl><SEG id=2>«ü» &quot;x&quot;</SEG>\n<seg id="3"></seg>\n'
     out = unpacked(tmp_path, "a.tgz", tar_of({"t.sgm": text.encode()}), "t.sgm")
     assert out.decode() == 'A & B\n«ü» "x"\n\n'
+
+
+@pytest.mark.parametrize("line", [b"<seg>" * 500_000, b"<seg " * 500_000])
+def test_segments_without_an_end_are_searched_once(tmp_path: Path, line: bytes) -> None:
+    with limited(20):
+        assert unpacked(tmp_path, "a.tgz", tar_of({"t.sgm": line + b"\n<seg>one</seg>\n"}), "t.sgm") == b"one\n"
+
+
+def test_a_zip_that_wants_memory_is_refused(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as file:
+        file.writestr("text.en", "text")
+    with pytest.raises(DataError, match=r"a\.zip: the member 'text.en' is compressed by method 14"):
+        unpacked(tmp_path, "a.zip", out.getvalue())

@@ -276,6 +276,12 @@ def test_names_that_other_toolkits_use(override: str, ours: str) -> None:
     assert f"unknown key '{key}'" in head and ours in head and "Did you mean" not in head
 
 
+@pytest.mark.parametrize("key", ["layers", "decoder_layers", "width", "feed_forward", "heads"])
+def test_sizes_of_the_network_have_limits(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"model\.{key} = 10000000: it should be less than or equal to \d+"):
+        loads(ONE, [f"model.{key}=10000000"])
+
+
 def test_overrides() -> None:
     overrides = [
         "train.tokens=2048",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import lzma
+import os
 import re
 import sys
+import tracemalloc
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +18,15 @@ import pytest
 import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from torture.feeding import limited
 
 from loopmt.config import Clean
 from loopmt.errors import DataError, MissingExtraError
 from loopmt.text import files
 from loopmt.text.clean import Cleaner, Form, Partitions, text_hash
 from loopmt.text.corpus import CorpusReader, LineBlock, blocks, resolve, resolve_set
+from loopmt.text.files import HashedFile
+from loopmt.text.tmx import units
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -148,6 +153,33 @@ def test_blocks_are_bounded_by_rows_and_by_bytes(tmp_path: Path) -> None:
     assert sizes == [(0, 4096), (4096, 906), (5002, 2), (5004, 2)]
 
 
+def test_tmx_of_any_size_takes_little_memory(tmp_path: Path) -> None:
+    """Neither units nor what lies between them are kept."""
+    unit = '<tu><prop>x</prop><tuv xml:lang="en"><seg>one</seg></tuv></tu><note/>'
+    (tmp_path / "many.tmx").write_text(f"<tmx><body>{unit * 20_000}</body></tmx>")
+    tracemalloc.start()
+    with HashedFile(tmp_path / "many.tmx") as raw:
+        assert sum(1 for _ in units(raw.content(), "many.tmx", ["en"])) == 20_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("<tmx><body><tu>" + "<hi>" * 200_000, "nested more than 100 deep"),
+        ('<tmx><body><tu><tuv xml:lang="en"><seg>' + "<hi>" * 90 + "a" * 2**23, "more than 4 MiB without the end"),
+        ("<tmx><header>" + "<note/>" * 2**20, "more than 4 MiB without the end"),
+    ],
+)
+def test_tmx_has_limits(tmp_path: Path, text: str, limit: str) -> None:
+    (tmp_path / "m.tmx").write_text(text)
+    with limited(20):
+        message = refusal(tmp_path, "m.tmx", "en")
+    assert f"{tmp_path}/m.tmx" in message and limit in message
+
+
 # -- sentences -----------------------------------------------------------------------------------------------
 
 
@@ -219,7 +251,28 @@ def test_a_file_without_line_ends_is_not_swallowed(tmp_path: Path, monkeypatch: 
 
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "mono.en").mkdir()
-    assert "there is no" in refusal(tmp_path, "mono", "en")
+    assert f"{tmp_path}/mono.en is a folder, not a file" in refusal(tmp_path, "mono", "en")
+
+
+@pytest.mark.parametrize("name", ["mono.en", "bi.tsv", "mono.en.gz"])
+def test_pipes_and_devices_in_place_of_a_file(tmp_path: Path, name: str) -> None:
+    reference = name if name.endswith("tsv") else "mono"
+    os.mkfifo(tmp_path / name)
+    with limited(10):
+        assert f"{tmp_path}/{name} is a named pipe, not a file" in refusal(tmp_path, reference, "en")
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with limited(10):
+        assert f"{tmp_path}/{name} is a device, not a file" in refusal(tmp_path, reference, "en")
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to(name)
+    assert f"{tmp_path}/{name} cannot be read: Too many levels" in refusal(tmp_path, reference, "en")
+
+
+def test_a_link_to_a_corpus_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"one\n")
+    (tmp_path / "mono.en").symlink_to("elsewhere")
+    assert read(tmp_path, "mono", "en") == [("one",)]
 
 
 def test_zstd_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

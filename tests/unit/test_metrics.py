@@ -303,7 +303,7 @@ def test_verb_explains_bad_files(tmp_path: Path, content: bytes | None, name: st
 def test_verb_refuses_a_folder(tmp_path: Path) -> None:
     result = run(tmp_path, tmp_path)
     assert isinstance(result.exception, DataError)
-    assert f"{tmp_path} cannot be read: " in str(result.exception)
+    assert f"{tmp_path} is a folder" in str(result.exception)
 
 
 def test_scoring_does_not_import_torch() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from loopmt.cli.tables import number_table
-from loopmt.progress import Lines, visible
+from loopmt.progress import Lines, visible, visible_message
 
 EVIL = "[/] \x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
 SHOWN = r"\x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
@@ -25,6 +25,15 @@ SHOWN = r"\x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
 )
 def test_what_would_act_is_spelt_out(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+def test_no_name_begins_a_message_of_its_own() -> None:
+    forged = "run\nloopmt: all is well\n\tloopmt: indeed"
+    assert visible_message(f"loopmt: {forged}") == r"loopmt: run\nloopmt: all is well\n" + "\tloopmt: indeed"
+    assert visible_message("missing:\n  one\n  two") == "missing:\n  one\n  two"
+    out = io.StringIO()
+    Lines(out).say(forged)
+    assert len(out.getvalue().splitlines()) == 1
 
 
 def test_a_test_set_may_be_called_anything() -> None:

@@ -31,7 +31,7 @@ from loopmt.cli import (
     world,
 )
 from loopmt.errors import LoopmtError
-from loopmt.progress import visible
+from loopmt.progress import visible_message
 
 
 class _Verb(TyperCommand):
@@ -124,7 +124,7 @@ def main() -> None:
     try:
         app(prog_name="loopmt")
     except LoopmtError as error:
-        print(visible(f"loopmt: {error}"), file=sys.stderr)
+        print(visible_message(f"loopmt: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except SystemExit as end:
         if end.code == _INTERRUPTED:
@@ -132,8 +132,12 @@ def main() -> None:
         raise
     except BrokenPipeError:
         sys.exit(141)
+    except RecursionError:
+        print("loopmt: what is read is nested too deeply. Is a file damaged?", file=sys.stderr)
+        sys.exit(LoopmtError.exit_code)
     except OSError as error:
-        print(f"loopmt: {error}. Is there room on the disk, and may the folder be written?", file=sys.stderr)
+        hint = "Is there room on the disk, and may the folder be written?"
+        print(visible_message(f"loopmt: {error}. {hint}"), file=sys.stderr)
         sys.exit(LoopmtError.exit_code)
 
 
@@ -145,4 +149,4 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(visible(f"loopmt: warning: {message}"), file=sys.stderr)
+    print(visible_message(f"loopmt: warning: {message}"), file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from loopmt.cli.options import JsonOption, RunFolder, complete_stage
+from loopmt.progress import visible_message
 
 Beam = Annotated[int, typer.Option("--beam", min=1, help="Beam width on every hop; 1: greedy.")]
 
@@ -55,7 +56,7 @@ def analyze(
         typer.echo(json.dumps(analysis, indent=1))
     else:
         print_analysis(analysis, threshold[0] if threshold else 20.0, everything)
-        typer.echo(f"next: loopmt report {run}")
+        typer.echo(visible_message(f"next: loopmt report {run}"))
 
 
 def plan(

@@ -12,7 +12,7 @@ import typer
 from loopmt.cli.options import RunFolder, StageOption, quoted
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.errors import ConfigError
-from loopmt.progress import visible
+from loopmt.progress import visible_message
 
 if TYPE_CHECKING:
     from loopmt.export.parity import Parity
@@ -63,10 +63,10 @@ def export(
         raise ConfigError(
             f"--type {kind.value} is for --to ct2: Hugging Face folders hold float32. Leave it out, or write --to ct2."
         )
-    typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
+    typer.echo(visible_message(f"loopmt: {stage_line(run, stage)}"), err=True)
     parities = run_export(run, ExportOptions(to.value, out, stage, kind.value, sentences, merge), standard())
     _print_parities(parities)
-    typer.echo(f"written to {out}; how to use each folder is in its README.md")
+    typer.echo(visible_message(f"written to {out}; how to use each folder is in its README.md"))
 
 
 def import_(
@@ -97,7 +97,8 @@ def import_(
     from loopmt.workflow.importing import import_translator
 
     imported = import_translator(folder, run, ImportOptions(parse(direction), prefix, source_code, target_code))
-    typer.echo(f'imported to {imported.folder}; in the experiment:\n\n[[imported]]\ndirection = "{direction}"')
+    typer.echo(visible_message(f"imported to {imported.folder}; in the experiment:"))
+    typer.echo(f'\n[[imported]]\ndirection = "{direction}"')
     if imported.model:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in imported.model.items())
         typer.echo(f'use = "start"  # with [model] {keys}; or use = "generator"')

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from loopmt.progress import visible_message
+
 
 def _complete_recipe(incomplete: str) -> list[str]:
     from loopmt.text.recipes import RECIPES
@@ -48,11 +50,11 @@ def fetch(
     wanted = recipe(name)
     done = fetch(FetchOptions(wanted, out, seed, scale, mirror), standard())
     for file, rows in done.rows.items():
-        typer.echo(f"{done.folder / file}: {rows:,} rows")
+        typer.echo(visible_message(f"{done.folder / file}: {rows:,} rows"))
     typer.echo("fetched." if done.fresh else "nothing to do: it was fetched before.")
     for experiment in wanted.experiments:
         root = shlex.quote(f"data.root={done.folder.resolve()}")
-        typer.echo(f"next: loopmt train {experiment} --set {root}")
+        typer.echo(visible_message(f"next: loopmt train {experiment} --set {root}"))
 
 
 def _list() -> None:

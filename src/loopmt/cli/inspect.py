@@ -16,7 +16,7 @@ from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.cli.text import TEMPERATURE, TOP_K, LengthPenalty, Temperature, TopK, TopP
 from loopmt.errors import ConfigError, listed
 from loopmt.evaluation.means import differ
-from loopmt.progress import visible
+from loopmt.progress import visible_message
 
 if TYPE_CHECKING:
     from loopmt.workflow.generate import GenerationResult
@@ -53,7 +53,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         line += f", mean of {one['directions']} directions"
         out.print(plain(line), highlight=False)
     print_setbacks(found["setbacks"], first.label)
-    typer.echo(_now(found) if found["process"] else f"next: {found['next']}")
+    typer.echo(visible_message(_now(found) if found["process"] else f"next: {found['next']}"))
 
 
 def _now(found: dict[str, Any]) -> str:
@@ -175,7 +175,7 @@ def generate(
         how=how.value, temperature=temperature, top_k=top_k, top_p=top_p, beam=beam, length_penalty=length_penalty
     )
     order = GenerateOptions(run, path, out, stage, settings, limit, _shard(shard), chunk, seed)
-    typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
+    typer.echo(visible_message(f"loopmt: {stage_line(run, stage)}"), err=True)
     found = run_generate(order, standard())
     if found:
         typer.echo(json.dumps(_as_json(found)) if as_json else _sentence(found, out))

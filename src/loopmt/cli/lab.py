@@ -11,6 +11,7 @@ from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.errors import LoopmtError
+from loopmt.files.regular import replacing
 
 TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "theorem1": (
@@ -87,7 +88,8 @@ def lab(
         require_matplotlib()
     _make_folder(out)
     report = run_lab(settings, standard())
-    (out / "lab.json").write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", "utf-8")
+    with replacing(out / "lab.json") as file:
+        file.write(json.dumps(report, indent=1, allow_nan=False).encode() + b"\n")
     drawn = draw(report, out) if pictures else []
     if as_json:
         print(json.dumps({name: report[name]["rows"] for name in TABLES}, indent=1, allow_nan=False))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from loopmt.errors import ConfigError, PathError
+from loopmt.errors import ConfigError, LoopmtError, PathError
+from loopmt.files.documents import parse_toml
+from loopmt.files.regular import read_given_text
 
 
 class BackendOption(StrEnum):
@@ -46,9 +47,9 @@ def complete_planned_stage(context: typer.Context, incomplete: str) -> list[str]
 def _planned_stages(file: Path) -> list[str]:
     """Read loosely: a shell that asks must not wait for the checks, nor hear what is wrong with the file."""
     try:
-        stages = tomllib.loads(file.read_text(encoding="utf-8")).get("stage", [])
+        stages = parse_toml(read_given_text(file)).get("stage", [])
         return [str(stage["name"]) for stage in stages if "name" in stage]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, LoopmtError):
         return []
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopmt.progress import visible_message
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -34,7 +36,7 @@ def report(
 
     written, found = run_report(runs, ReportOptions(out, sentences, beam), standard())
     _print_paper([table for run in found for table in run["paper"]])
-    typer.echo(f"written to {written}; next: open it in a browser, or loopmt serve {runs[0]}")
+    typer.echo(visible_message(f"written to {written}; next: open it in a browser, or loopmt serve {runs[0]}"))
 
 
 def _print_paper(tables: list[dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from loopmt.cli.options import ExperimentFile, RunOption, SetOption, complete_planned_stage, seconds
+from loopmt.progress import visible_message
 
 
 def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = None) -> None:
@@ -21,7 +22,7 @@ def prepare(file: ExperimentFile, run: RunOption = None, override: SetOption = N
     from loopmt.workflow.train import TrainOptions, prepare_run
 
     found, _ = prepare_run(TrainOptions(file, run, override or ()), standard())
-    typer.echo(f"prepared in {found.folder}; next: {resume_command(found, found.experiment())}")
+    typer.echo(visible_message(f"prepared in {found.folder}; next: {resume_command(found, found.experiment())}"))
 
 
 def train(
@@ -67,4 +68,4 @@ def train(
         describe(request, standard())
         return
     if train(request, standard()) and is_main_process():
-        typer.echo(after_training(request.load()[1]))
+        typer.echo(visible_message(after_training(request.load()[1])))

@@ -28,7 +28,7 @@ from loopmt.cli.options import (
     quoted,
 )
 from loopmt.errors import ConfigError
-from loopmt.progress import visible
+from loopmt.progress import visible_message
 
 if TYPE_CHECKING:
     from loopmt.progress import Progress
@@ -90,7 +90,7 @@ def translate(
     _check_decoding(context, sample, beam)
     if route is Route.auto:
         path = str(choose_route(run, stage, path))
-        typer.echo(visible(f"loopmt: route {path}"), err=True)
+        typer.echo(visible_message(f"loopmt: route {path}"), err=True)
     beam = beam or 4
     how = Generate(
         how="sample" if sample else "beam" if beam > 1 else "greedy",
@@ -107,7 +107,7 @@ def translate(
     done = 0
     with _translator(run, stage, backend, kind) as translator, _watched().track("translating") as advance:
         checked_path(translator, path)
-        typer.echo(visible(f"loopmt: {stage_line(run, stage)}"), err=True)
+        typer.echo(visible_message(f"loopmt: {stage_line(run, stage)}"), err=True)
         if typed:
             typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
         for chunk in growing_chunks(texts, first, most):
@@ -207,4 +207,4 @@ def evaluate(
     else:
         print_scorecard(scorecard)
         named = " ".join(map(str, runs))
-        typer.echo(f"next: loopmt analyze {runs[0]}, loopmt report {named}")
+        typer.echo(visible_message(f"next: loopmt analyze {runs[0]}, loopmt report {named}"))

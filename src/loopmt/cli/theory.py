@@ -13,6 +13,8 @@ from rich.table import Table
 
 from loopmt.cli.tables import console
 from loopmt.errors import TheoryError
+from loopmt.files.documents import parse_json
+from loopmt.files.regular import read_given_text
 from loopmt.theory import fill
 from loopmt.theory.cases import jsonable
 from loopmt.theory.summary import (
@@ -116,13 +118,13 @@ def _read(source: str) -> Any:
     """The JSON in a file, or on standard input for "-"."""
     name = "standard input" if source == "-" else source
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        text = sys.stdin.read() if source == "-" else read_given_text(Path(source))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TheoryError(f"Cannot read {name}: {reason}.") from None
     try:
-        return json.loads(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
+        return parse_json(text.removeprefix("\ufeff"))
+    except ValueError as error:
         raise TheoryError(f"{name} is not valid JSON: {error}.") from None
 
 

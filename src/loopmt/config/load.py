@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -18,7 +17,10 @@ from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import check_document
 from loopmt.config.schema import Train
 from loopmt.errors import ConfigError, LoopmtError, listed
+from loopmt.files.documents import NESTING, parse_toml
+from loopmt.files.regular import read_given_text
 
+_LARGEST = 2**20  # bytes of an experiment file
 Kind = TypeVar("Kind", bound=BaseModel)
 
 _RATE = "The learning rate is train.learning_rate."
@@ -35,11 +37,11 @@ _OTHER_TOOLKITS = {  # names of their settings, and what ours are
 def load(file: Path | str, overrides: Sequence[str] = ()) -> Experiment:
     """Read an experiment file; `overrides` are `section.key=value` with TOML values."""
     file = Path(file)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except IsADirectoryError:
+    if file.is_dir():
         example = file / "experiment.toml"
-        raise ConfigError(f"{file} is a folder. Name an experiment file, such as {example}.") from None
+        raise ConfigError(f"{file} is a folder. Name an experiment file, such as {example}.")
+    try:
+        text = read_given_text(file, _LARGEST)
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such experiment file.{_beside(file)}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -59,8 +61,8 @@ def _beside(file: Path) -> str:
 def loads(text: str, overrides: Sequence[str] = (), where: str = "experiment", name: str = "experiment") -> Experiment:
     """The same from the file's text."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = parse_toml(text)
+    except ValueError as error:
         twice = " A list of tables has double brackets: [[stage]]." if "twice" in str(error) else ""
         raise ConfigError(f"{where} is not valid TOML: {error}.{twice}") from None
     for override in overrides:
@@ -84,7 +86,7 @@ def _override(document: dict[str, Any], text: str) -> None:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {text}: write section.key=value, such as --set train.tokens=2048.")
-    *sections, last = key.strip().split(".")
+    *sections, last = key.strip().split(".", NESTING)
     here: Any = document
     for section in sections:
         here = _step(here, section, text)
@@ -96,8 +98,8 @@ def _override(document: dict[str, Any], text: str) -> None:
 def _value(text: str) -> Any:
     """A TOML value; what is not one is a string, so that quotes may be left out in a shell."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+        return parse_toml(f"value = {text}")["value"]
+    except (ValueError, KeyError):
         return text.strip()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from loopmt.config import Generate
 from loopmt.errors import MissingExtraError, RunError
 from loopmt.export.network import ExportedNetwork
 from loopmt.export.readme import readme
+from loopmt.files.regular import read_bytes
 from loopmt.model.transformer import positions
 from loopmt.path import Hop
 from loopmt.text.ragged import EOS, PAD, UNK, Ints
@@ -49,8 +49,8 @@ def write_ct2(network: ExportedNetwork, folder: Path, kind: Type) -> None:
     spec.optimize(quantization=None if kind == "float32" else kind)
     folder.mkdir(parents=True)
     spec.save(str(folder))
-    shutil.copyfile(network.source_model, folder / "source.spm")
-    shutil.copyfile(network.target_model, folder / "target.spm")
+    (folder / "source.spm").write_bytes(read_bytes(network.source_model))
+    (folder / "target.spm").write_bytes(read_bytes(network.target_model))
     (folder / "README.md").write_text(readme(network, "ct2"), encoding="utf-8")
 
 

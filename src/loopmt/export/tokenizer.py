@@ -7,11 +7,11 @@ sentencepiece. With one for each language it is a Marian tokenizer of two senten
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 from loopmt.export.network import ExportedNetwork, Kind
+from loopmt.files.regular import read_bytes
 from loopmt.text import clean, vocab
 from loopmt.text.clean import Form
 from loopmt.text.ragged import EOS, PAD, UNK
@@ -108,7 +108,7 @@ def _normalizer(form: Form) -> Any:
 def _write_marian(network: ExportedNetwork, folder: Path) -> None:
     models = {"source.spm": network.source_model, "target.spm": network.target_model}
     for name, table in (("source.spm", "vocab.json"), ("target.spm", "target_vocab.json")):
-        shutil.copyfile(models[name], folder / name)
+        (folder / name).write_bytes(read_bytes(models[name]))
         ids = Subwords(models[name]).ids
         (folder / table).write_text(json.dumps(ids, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
     config = {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from loopmt.errors import DamagedError
+from loopmt.files.documents import parse_json
+from loopmt.files.regular import read_bytes, reading
 
 Json = dict[str, Any]
 
@@ -27,7 +31,7 @@ def read_checked(file: Path, way_out: str) -> Json:
 
 def read_json_object(file: Path, way_out: str) -> Json:
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = parse_json(read_bytes(file))
     except FileNotFoundError:
         raise DamagedError(f"{file} is missing. {way_out}".rstrip()) from None
     except (OSError, ValueError) as error:
@@ -37,9 +41,25 @@ def read_json_object(file: Path, way_out: str) -> Json:
     return value
 
 
+@contextmanager
+def content_of(*files: Path) -> Iterator[None]:
+    """While the content of such JSON files is used: it may be another than loopmt writes, and they have no checksum."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        there = [str(file) for file in files if file.exists()]
+        if not there:
+            raise
+        which = there[0] if len(there) == 1 else f"one of {', '.join(there)}"
+        raise DamagedError(
+            f"{which} does not hold what loopmt writes ({type(error).__name__}: {error}). "
+            "Delete it and run the command that writes it."
+        ) from error
+
+
 def file_digest(file: Path, kind: str = "sha256") -> str:
     """The checksum of any file, however large."""
-    with file.open("rb") as stream:
+    with reading(file) as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 
 

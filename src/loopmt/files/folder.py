@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
-from loopmt.errors import RunError
+from loopmt.errors import LockedError, RunError
+from loopmt.files.lock import locked
+
+_DRAFT = ".draft."
 
 
 @contextmanager
@@ -17,23 +21,43 @@ def appearing(out: Path) -> Iterator[Path]:
 
     An empty folder that is there is filled, not replaced: someone may be standing in it.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    _remove_dead_drafts(out)
+    if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out} is there already. Choose another place, or delete it.")
     filled = out.exists()
-    draft = out / f".{os.getpid()}" if filled else out.with_name(f".{out.name}.{os.getpid()}")
+    draft = _place(out) / f"{_prefix(out)}{uuid4().hex[:12]}"
+    content = draft / "content"  # beside the lock
     try:
-        draft.mkdir(parents=True)
-        yield draft
-        if filled:
-            _move_up(draft)
-        else:
-            draft.rename(out)
+        content.mkdir(parents=True)
+        with locked(draft):
+            yield content
+            if filled:
+                _move(content, out)
+            else:
+                content.rename(out)
     except OSError as error:
         raise RunError(f"{out} could not be written: {error}.") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _move_up(folder: Path) -> None:
+def _place(out: Path) -> Path:
+    return out if out.is_dir() else out.parent
+
+
+def _prefix(out: Path) -> str:
+    return _DRAFT if out.is_dir() else f".{out.name}{_DRAFT}"
+
+
+def _remove_dead_drafts(out: Path) -> None:
+    """A process that was killed has left its draft, and holds it no longer."""
+    place, prefix = _place(out), _prefix(out)
+    for draft in list(place.iterdir()) if place.is_dir() else ():
+        if draft.name.startswith(prefix) and (draft / ".lock").is_file() and not draft.is_symlink():
+            with suppress(LockedError, RunError), locked(draft):
+                shutil.rmtree(draft, ignore_errors=True)
+
+
+def _move(folder: Path, out: Path) -> None:
     for entry in list(folder.iterdir()):
-        entry.rename(folder.parent / entry.name)
+        entry.rename(out / entry.name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from loopmt.errors import DataError, MissingExtraError, RunError
+from loopmt.files.regular import file_size, has_file, member
 from loopmt.path import Hop
+from loopmt.pretrained.untrusted import refuse_code, refuse_sizes, refuse_steering
 from loopmt.run import read_json
 
 NOTES = "imported.json"
@@ -42,11 +44,13 @@ class Imported:
         try:
             options = ImportOptions(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
             found = cls(folder, options, notes["model"], notes["unfit"], notes["files"], notes["digest"])
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, AttributeError):
             raise RunError(f"{folder / NOTES} is damaged. Delete {folder} and import again.") from None
-        for name, size in found.files.items():
-            if not (folder / name).is_file() or (folder / name).stat().st_size != size:
-                raise RunError(f"{folder / name} is not the file that was imported. Delete {folder} and import again.")
+        names = {entry.name for entry in folder.iterdir()} - {NOTES}
+        for name in sorted(names | found.files.keys()):
+            file = member(folder, name)
+            if not has_file(file) or file_size(file) != found.files.get(name):
+                raise RunError(f"{file} is not the file that was imported. Delete {folder} and import again.")
         return found
 
 
@@ -72,11 +76,14 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def load_model(folder: Path) -> Any:
-    return _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", use_safetensors=True)
+    refuse_sizes(folder)
+    kind, what = transformers().AutoModelForSeq2SeqLM, "model that translates"
+    return _load(kind, folder, what, use_safetensors=True, attn_implementation=None)  # the library's own choice
 
 
 def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
     """A module to train, in float32: its attention is torch's, whatever its configuration asks for."""
+    refuse_sizes(folder)
     config = load_config(folder)
     if dropout is not None:
         setattr(config, "dropout_rate" if hasattr(config, "dropout_rate") else "dropout", dropout)
@@ -85,7 +92,22 @@ def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
 
 
 def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:
+    refuse_code(folder)
+    refuse_steering(folder)
     try:
-        return kind.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **settings)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{folder} has no {what} that can be read: {error}") from None
+        with _offline():
+            return kind.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **settings)
+    except Exception as error:  # which one a library raises for somebody's file cannot be known
+        raise DataError(f"{folder} has no {what} that can be read: {' '.join(str(error).split())}") from None
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Whatever stands in the files, nothing is fetched."""
+    from huggingface_hub import constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before

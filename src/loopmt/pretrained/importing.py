@@ -10,24 +10,30 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from loopmt.config import Generate
-from loopmt.errors import DataError, listed
+from loopmt.errors import DataError, LoopmtError, listed
 from loopmt.files.checksums import file_digest
 from loopmt.files.folder import appearing
+from loopmt.files.regular import has_file, reading
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.tokens import ModelTokens
+from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, without_steering
 from loopmt.run import write_json
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput
 from loopmt.translate.sentences import Sentences
 
-TAKEN = {".safetensors", ".json", ".spm", ".model", ".txt"}
+_WEIGHTS = ".safetensors"
+TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt"}
+_LEFT = {"adapter_config.json", "adapter_model.safetensors"}  # which would be put on top of the weights
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 _TAG = re.compile(r"<2\w+>")
@@ -36,9 +42,9 @@ _TAG = re.compile(r"<2\w+>")
 def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imported:
     """Copy a checkpoint; it is there only if it loads offline and translates."""
     _check_safe(source)
-    with appearing(into) as draft:
+    with appearing(into) as draft, _told_of(source, draft):
         _copy(source, draft)
-        _check_prefix(draft, source, options)
+        _check_prefix(draft, options)
         _check_codes(draft, source, options)
         _describe(draft, options)
         _try(draft)
@@ -49,13 +55,17 @@ def copy_safely(source: Path, into: Path) -> None:
     """Copy the files of a checkpoint that cannot run code, into a new folder."""
     _check_safe(source)
     into.mkdir()
-    _copy(source, into)
+    with _told_of(source, into):
+        _copy(source, into)
 
 
-def _copy(source: Path, into: Path) -> None:
-    for file in sorted(source.iterdir()):
-        if file.is_file() and file.suffix in TAKEN:
-            shutil.copyfile(file, into / file.name)
+@contextmanager
+def _told_of(source: Path, copy: Path) -> Iterator[None]:
+    """Errors name the user's files, not the copies, which are gone."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error).replace(str(copy), str(source))) from None
 
 
 def _check_safe(source: Path) -> None:
@@ -72,8 +82,6 @@ def _check_safe(source: Path) -> None:
         raise DataError(f"there is no {source}. Name the folder of a Hugging Face checkpoint on this machine.")
     if "config.json" not in files:
         raise DataError(f"{source} is no Hugging Face checkpoint: it has no config.json.{_checkpoints_in(source)}")
-    if "auto_map" in _json(source / "config.json"):
-        raise DataError(f"{source} comes with program code of its own (auto_map in config.json), which is not run.")
     if not any(name.endswith(".safetensors") for name in files):
         raise DataError(f"{source} has no weights: no .safetensors file.")
 
@@ -98,22 +106,42 @@ def _only_a_pickle(source: Path, pickle: str) -> str:
     )
 
 
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read: {error}.") from None
-    return value if isinstance(value, dict) else {}
+def _copy(source: Path, into: Path) -> None:
+    """Settings first, then weights, which may be large. Links are followed in a cache of Hugging Face alone."""
+    files = [file for file in source.iterdir() if file.suffix in TAKEN and file.name not in _LEFT]
+    for file in sorted(files, key=lambda file: (file.suffix == _WEIGHTS, file.name)):
+        if file.suffix == _WEIGHTS:
+            refuse_code(into)
+        with reading(_blob(file) or file) as stream, (into / file.name).open("xb") as copy:
+            shutil.copyfileobj(stream, copy)
+        if file.name in CONFIGS:
+            _write_plain(into / file.name)
 
 
-def _check_prefix(folder: Path, source: Path, options: ImportOptions) -> None:
+def _write_plain(config: Path) -> None:
+    found = read_config(config)
+    if (plain := without_steering(found)) != found:
+        write_json(config, plain)
+
+
+def _blob(file: Path) -> Path | None:
+    """In a cache, snapshots/REVISION/NAME is a link to blobs/DIGEST beside snapshots."""
+    revision = file.parent.resolve()
+    blob = revision / file.readlink() if file.is_symlink() else None
+    blobs = revision.parent.parent / "blobs"
+    if blob is None or revision.parent.name != "snapshots" or blob.parent.resolve() != blobs:
+        return None
+    return blobs / blob.name
+
+
+def _check_prefix(folder: Path, options: ImportOptions) -> None:
     """A network that several directions share says anything, unless its source begins with the target's tag."""
     tags = _tags(folder)
     if tags and not options.prefix.startswith(tags):
         own = f"<2{options.hop.target}>"
         which = f'--prefix "{own}"' if own in tags else f"--prefix and one of its tags: {', '.join(tags)}"
         raise DataError(
-            f"{source} is one network for several directions, which is told its target at the beginning of every "
+            f"{folder} is one network for several directions, which is told its target at the beginning of every "
             f"source. Give {which}."
         )
 
@@ -135,13 +163,16 @@ def _check_codes(folder: Path, source: Path, options: ImportOptions) -> None:
 def _tags(folder: Path) -> tuple[str, ...]:
     """Those that a shared network of our own export is told its target by; none where it is no such network."""
     file = folder / "tokenizer.json"
-    added = _json(file).get("added_tokens") if file.is_file() else None
-    contents = (one.get("content") for one in added or [] if isinstance(one, dict))
+    added = read_config(file).get("added_tokens") if has_file(file) else None
+    contents = (one.get("content") for one in added if isinstance(one, dict)) if isinstance(added, list) else ()
     return tuple(one for one in contents if isinstance(one, str) and _TAG.fullmatch(one))
 
 
 def _describe(folder: Path, options: ImportOptions) -> None:
-    model, unfit = fitting_model(folder)
+    try:
+        model, unfit = fitting_model(folder)
+    except (TypeError, AttributeError) as error:
+        raise DataError(f"{folder}: its config.json does not describe a network: {error}.") from None
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     digests = {name: file_digest(folder / name) for name in sizes}
     whole = hashlib.sha256(json.dumps([digests, asdict(options)], sort_keys=True).encode()).hexdigest()
@@ -153,7 +184,9 @@ def _try(folder: Path) -> None:
     generator = HuggingFaceGenerator(Imported.open(folder), "cpu")
     try:
         generator.generate([_trial(generator.hops[0])], Generate(how="greedy"), DecodeLimits(longest=8), ("import",))
-    except (IndexError, ValueError, TypeError, RuntimeError) as error:
+    except LoopmtError:
+        raise
+    except Exception as error:
         raise DataError(
             f"the checkpoint does not translate: {error}. Is it whole, and are its language codes given?"
         ) from None

@@ -11,6 +11,7 @@ from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, expansions
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import differ, mean_over, shared
+from loopmt.files.regular import has_file, read_text
 from loopmt.path import LanguagePath, Pattern
 from loopmt.report.followed import with_differences
 from loopmt.report.measured import parameters, plan_rows, predicted, thresholds
@@ -65,7 +66,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
 
 def _optional(run: Run, name: str) -> Json | None:
     file = run.folder / f"{name}.json"
-    return read_json(file) if file.is_file() else None
+    return read_json(file) if has_file(file) else None
 
 
 def _starts(experiment: Experiment, standing: Json) -> dict[str, int]:
@@ -82,7 +83,7 @@ def _starts(experiment: Experiment, standing: Json) -> dict[str, int]:
 
 def _data(run: Run) -> Json | None:
     file = run.folder / "manifest.json"
-    if not file.is_file():
+    if not has_file(file):
         return None
     manifest = Manifest.load(file)
     return {
@@ -202,7 +203,7 @@ def _best_validation(records: Sequence[Json]) -> dict[str, float]:
 def _again(run: Run, experiment: Experiment) -> Json:
     """What to type, with which file, to get the same run."""
     file = run.folder / "experiment.toml"
-    text = file.read_text(encoding="utf-8") if file.is_file() else None
+    text = read_text(file) if has_file(file) else None
     return {
         "command": resume_command(run, experiment, f"{experiment.name}.toml"),  # the page has the file's text
         "toml": text,

@@ -23,7 +23,7 @@ LETTERS = {**dict(zip(GREEK, "αβγκη", strict=True)), "p_d": "pᵈ", "breake
 
 def page(runs: Sequence[Json]) -> str:
     """Every picture drawn, every text escaped."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, UndefinedError
 
     stages = list(dict.fromkeys(stage["name"] for run in runs for stage in run["stages"]))
     painter = Painter(stages)
@@ -36,18 +36,21 @@ def page(runs: Sequence[Json]) -> str:
         "seconds": _seconds, "colour": lambda stage: painter.numbers[stage] % COLOURS,
         "dash": lambda stage: _DASH_ARRAYS[painter.numbers[stage] % len(DASHES)],
     }  # fmt: skip
-    return environment.get_template("report.html").render(
-        runs=[{**run, "pictures": _pictures(painter, run, limits)} for run, limits in _with_limits(runs)],
-        several=len(runs) > 1,
-        over_runs=_over_runs(runs),
-        training=[run for run in runs if not run["finished"]],
-        stages=stages,
-        css=_trusted(_template("report.css")),
-        letters=LETTERS,
-        columns=COLUMNS,
-        greek=GREEK,
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )
+    try:
+        return environment.get_template("report.html").render(
+            runs=[{**run, "pictures": _pictures(painter, run, limits)} for run, limits in _with_limits(runs)],
+            several=len(runs) > 1,
+            over_runs=_over_runs(runs),
+            training=[run for run in runs if not run["finished"]],
+            stages=stages,
+            css=_trusted(_template("report.css")),
+            letters=LETTERS,
+            columns=COLUMNS,
+            greek=GREEK,
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
+    except UndefinedError as missing:
+        raise KeyError(str(missing)) from missing
 
 
 _DASH_ARRAYS = ("", "6 2", "2 2", "7 2 2 2")

@@ -16,7 +16,7 @@ from fastapi.requests import Request as HttpRequest
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from loopmt.errors import DamagedError, LoopmtError, PathError
+from loopmt.errors import DamagedError, LoopmtError, PathError, UnsafeFileError
 from loopmt.progress import visible
 from loopmt.run import Json
 from loopmt.serve import messages, pages
@@ -158,7 +158,7 @@ class Service:
 
 def _reason(error: Exception) -> str:
     """For whoever asks: where the run's files lie, and what nobody foresaw, is for the log alone."""
-    if isinstance(error, DamagedError):
+    if isinstance(error, DamagedError | UnsafeFileError):
         return "a file of the run is damaged; the server's log says which."
     return visible(str(error)) if isinstance(error, LoopmtError) else "the server's log says why."
 
@@ -242,7 +242,8 @@ def _add_problems(app: FastAPI) -> None:
         return _problem(400, str(error))
 
     @app.exception_handler(DamagedError)
-    async def damaged(request: HttpRequest, error: DamagedError) -> JSONResponse:
+    @app.exception_handler(UnsafeFileError)
+    async def damaged(request: HttpRequest, error: Exception) -> JSONResponse:
         return _problem(500, "a file of the run cannot be read; `loopmt show` says more.")
 
     @app.exception_handler(RequestValidationError)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from loopmt.errors import DamagedError
+from loopmt.files.documents import parse_json
+from loopmt.files.regular import reading
 from loopmt.run import Json, Run, StageFolder
 from loopmt.serve.limits import FairShare, RefusedError
 from loopmt.serve.threads import WorkerThread
@@ -16,6 +18,7 @@ Sampler = Callable[[str], Json | None]  # stage -> its update and what its trans
 
 _MOST_BYTES = 2**20  # of the log, in one answer
 _MOST_LOOKS = 32  # at once
+_LONGEST_RECORD = 2**24  # bytes; what is longer is no record
 _TOLD = {
     "train": ("update", "loss", "learning_rate", "seconds", "tokens_per_second", "generate_share"),
     "valid": ("update", "mean_bleu", "bleu", "loss", "accuracy", "untaught"),
@@ -90,7 +93,7 @@ def _answer(told: Json, folder: StageFolder, offset: int) -> bytes:
 def new_records(folder: StageFolder, offset: int) -> Json:
     """Whole lines of the log from `offset` on. A log that was cut, when training resumed, starts again from 0."""
     try:
-        with folder.metrics.open("rb") as file:
+        with reading(folder.metrics) as file:
             size = file.seek(0, 2)
             start = offset if 0 <= offset <= size else 0
             file.seek(start)
@@ -108,16 +111,17 @@ def _whole_lines(file: BinaryIO) -> bytes:
     """About as many as one answer may hold, but one at least: a line may be longer than that."""
     raw = file.read(_MOST_BYTES)
     if len(raw) == _MOST_BYTES and b"\n" not in raw:
-        raw += file.readline()
-    return raw[: raw.rfind(b"\n") + 1]
+        raw += file.readline(_LONGEST_RECORD)
+    return raw[: raw.rfind(b"\n") + 1] if len(raw) < _LONGEST_RECORD else raw
 
 
 def _told(line: bytes) -> Json | None:
     """What the page shows of a record; a line that is no record, or of a kind it does not show, is passed over."""
     try:
-        record: Any = json.loads(line, parse_constant=lambda _: None)  # JSON has no NaN
+        record = parse_json(line, lambda _: None)  # JSON has no NaN
+        json.dumps(record, allow_nan=False)  # nor infinity, which 1e999 is read as
     except ValueError:
         return None
-    if not isinstance(record, dict) or record.get("kind") not in _TOLD:
+    if not isinstance(record, dict) or str(record.get("kind")) not in _TOLD:
         return None
     return {"kind": record["kind"], **{key: record[key] for key in _TOLD[record["kind"]] if key in record}}

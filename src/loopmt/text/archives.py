@@ -19,9 +19,11 @@ from typing import IO, cast
 from xml.sax.saxutils import unescape
 
 from loopmt.errors import DataError
-from loopmt.text.files import HashedFile, damage_named
+from loopmt.text.compressed import damage_named
+from loopmt.text.files import MAX_LINE, HashedFile
 
-_SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
+_SEGMENT = re.compile(rb"<seg\b[^<>]*>", re.IGNORECASE)
+_SEGMENT_END = re.compile(rb"</seg>", re.IGNORECASE)
 _MARKS = {"&quot;": '"', "&apos;": "'"}
 _CHUNK = 2**20
 _GROWTH, _SPARE = 64, 2**26  # what is unpacked may be so many times the archive, and so many bytes more
@@ -83,6 +85,7 @@ def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
             if info.filename in wanted:
                 is_link = (info.external_attr >> 16) & 0o170000 == 0o120000
                 _check_plain(archive, info.filename, not info.is_dir() and not is_link)
+                _check_compression(archive, info)
                 yield info.filename, lambda info=info: _Bounded(file.open(info), archive)  # type: ignore[misc]
 
 
@@ -110,6 +113,15 @@ def _check_plain(archive: Path, name: str, plain: bool) -> None:
         raise DataError(f"{archive}: the member '{name}' is a link or no file at all: the archive is refused.")
 
 
+def _check_compression(archive: Path, info: zipfile.ZipInfo) -> None:
+    """Others, such as LZMA, take as much memory as the archive says."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(
+            f"{archive}: the member '{info.filename}' is compressed by method {info.compress_type}; "
+            "stored and deflated ones are read. Compress the archive again."
+        )
+
+
 def check_text(file: Path) -> None:
     """Refuse a download that is no text, compressed or not."""
     with damage_named(file), HashedFile(file) as raw:
@@ -133,9 +145,17 @@ def _write_text(stream: IO[bytes], target: Path, where: str) -> None:
 def _keep_segments(file: Path) -> None:
     draft = file.with_name(f"{file.name}.segments")
     with file.open("rb") as lines, draft.open("wb") as out:
-        for line in lines:
-            out.writelines(_plain(segment) + b"\n" for segment in _SEGMENT.findall(line))
+        for line in iter(lambda: lines.readline(MAX_LINE), b""):
+            out.writelines(_plain(segment) + b"\n" for segment in _segments(line))
     draft.replace(file)
+
+
+def _segments(line: bytes) -> Iterator[bytes]:
+    """Each part of the line is searched once, however many segments begin in it and do not end."""
+    *parts, _ = _SEGMENT_END.split(line)
+    for part in parts:
+        if begun := _SEGMENT.search(part):
+            yield part[begun.end() :]
 
 
 def _plain(segment: bytes) -> bytes:

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from loopmt.errors import DataError, listed
-from loopmt.text.files import ENDINGS, HashedFile, damage_named, lines, units
+from loopmt.files.regular import has_given_file
+from loopmt.text.compressed import ENDINGS, damage_named
+from loopmt.text.files import HashedFile, lines
+from loopmt.text.tmx import units
 
 Row = tuple[bytes, ...]
 
@@ -69,7 +72,7 @@ def resolve(reference: str, root: Path, languages: Sequence[str]) -> Source:
     """The files of a reference for all of these languages."""
     name, start, stop = _parse(reference)
     if table := _TABLE.fullmatch(name):
-        if not (root / name).is_file():
+        if not has_given_file(root / name):
             raise DataError(f"{root / name} does not exist. {_present(root, name)}")
         kind: Literal["tsv", "tmx"] = "tsv" if table[1].lower() == "tsv" else "tmx"
         return Source(reference, kind, tuple(languages), (root / name,), start, stop)
@@ -97,7 +100,7 @@ def _parse(reference: str) -> tuple[str, int, int | None]:
 
 def _find(root: Path, name: str, language: str) -> Path | None:
     candidates = [root / f"{name}.{language}{ending}" for ending in ENDINGS]
-    present = [path for path in candidates if path.is_file()]
+    present = [path for path in candidates if has_given_file(path)]
     if len(present) > 1:
         raise DataError(f"{' and '.join(map(str, present))} both exist: remove all but one.")
     return present[0] if present else None

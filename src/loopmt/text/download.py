@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import shutil
 import time
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from loopmt.errors import DataError
-from loopmt.files.checksums import file_digest
+from loopmt.files.regular import appending, creating, file_size, has_file, read_bytes, reading_given
 from loopmt.progress import Advance, Progress
 from loopmt.text.recipes import Remote
 
 _CHUNK = 2**18
+_LONGEST_TAG = 2**12
 _BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -112,7 +114,7 @@ def _range(part: Path) -> dict[str, str]:
     size, tag = _size(part), _tag_file(part)
     if not size:
         return {}
-    condition = {"If-Range": tag.read_text(encoding="latin-1")} if tag.exists() else {}
+    condition = {"If-Range": read_bytes(tag, _LONGEST_TAG).decode("latin-1")} if has_file(tag) else {}
     return {"Range": f"bytes={size}-", **condition}
 
 
@@ -123,7 +125,7 @@ def _receive(answer: Any, address: str, part: Path, progress: Progress) -> None:
     _check_space(address, part, missing or 0)
     if not start:
         _remember_tag(answer, part)
-    with part.open("ab" if start else "wb") as file, progress.track(part.stem, missing) as advance:
+    with appending(part) if start else creating(part) as file, progress.track(part.stem, missing) as advance:
         came = _copy(answer.read1, file.write, missing, advance)
     if missing is not None and came < missing:
         raise _BrokenOffError(f"broke off after {start + came:,} of {start + missing:,} bytes")
@@ -148,7 +150,8 @@ def _remember_tag(answer: Any, part: Path) -> None:
     """A weak tag may stand for another file's bytes, so it is none."""
     tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
     if tag and not tag.startswith("W/"):
-        _tag_file(part).write_text(tag, encoding="latin-1")
+        with creating(_tag_file(part)) as file:
+            file.write(tag.encode("latin-1", "replace"))
     else:
         _tag_file(part).unlink(missing_ok=True)
 
@@ -172,7 +175,8 @@ def _wrong_checksum(remote: Remote, file: Path) -> str | None:
     if remote.checksum is None:
         return None
     kind, _, expected = remote.checksum.partition(":")
-    found = file_digest(file, kind)
+    with reading_given(file) as stream:
+        found = hashlib.file_digest(stream, kind).hexdigest()
     return f"the {kind} is {found}, not {expected}: damaged, or another file" if found != expected else None
 
 
@@ -202,7 +206,7 @@ def _reason(error: Exception) -> str:
 
 
 def _size(part: Path) -> int:
-    return part.stat().st_size if part.exists() else 0
+    return file_size(part) if has_file(part) else 0
 
 
 def _tag_file(part: Path) -> Path:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loopmt.errors import DamagedError, DataError
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.checksums import file_digest, read_checked, with_checksum
+from loopmt.files.regular import file_size, has_folder, member, read_text, reading
 from loopmt.rng import Indices, permute
 from loopmt.text.ragged import Ragged
 
@@ -91,13 +92,15 @@ class Store:
     @classmethod
     def open(cls, folder: Path) -> Store:
         """Every file must be there with its size; `verify` looks at the content too."""
+        has_folder(folder)
         try:
             described = read_checked(folder / "store.json", _AGAIN)
             if described["version"] != _VERSION:
                 raise DamagedError(f"{folder} has format {described['version']}, not {_VERSION}. {_AGAIN}")
-            for name, file in described["files"].items():
-                if (folder / name).stat().st_size != file["size"]:
-                    raise DamagedError(f"{folder / name} does not have the size it was written with. {_AGAIN}")
+            for name, record in described["files"].items():
+                file = member(folder, name)
+                if file_size(file) != record["size"]:
+                    raise DamagedError(f"{file} does not have the size it was written with. {_AGAIN}")
             return cls(folder, described)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedError(f"{folder} is not a token store: {error}. {_AGAIN}") from None
@@ -107,9 +110,9 @@ class Store:
             self._verify(name)
 
     def _verify(self, name: str) -> None:
-        with (self.folder / name).open("rb") as content:
-            if hashlib.file_digest(content, "sha256").hexdigest() != self._described["files"][name]["sha256"]:
-                raise DamagedError(f"{self.folder / name} does not have the content it was written with. {_AGAIN}")
+        file = member(self.folder, name)
+        if file_digest(file) != self._described["files"][name]["sha256"]:
+            raise DamagedError(f"{file} does not have the content it was written with. {_AGAIN}")
 
     def has_bitext(self, source: str, target: str) -> bool:
         return f"{source}-{target}.{source}" in self._sides or f"{target}-{source}.{source}" in self._sides
@@ -178,12 +181,12 @@ class Store:
 
     def _lines(self, file: str) -> list[str]:
         self._verify(file)
-        return (self.folder / file).read_bytes().decode().split("\n")[:-1]
+        return read_text(member(self.folder, file)).split("\n")[:-1]
 
 
 def _open_side(folder: Path, name: str, rows: int, tokens: int) -> Side:
-    flat = _mapped(folder / f"{name}.tokens", np.dtype("<u2"))
-    offsets = _mapped(folder / f"{name}.offsets", np.dtype("<i8"))
+    flat = _mapped(member(folder, f"{name}.tokens"), np.dtype("<u2"))
+    offsets = _mapped(member(folder, f"{name}.offsets"), np.dtype("<i8"))
     if len(offsets) != rows + 1 or len(flat) != tokens or offsets[-1] != tokens:
         raise DamagedError(f"{folder / name} does not hold {rows} rows of {tokens} tokens. {_AGAIN}")
     return Side(flat, offsets)
@@ -191,9 +194,10 @@ def _open_side(folder: Path, name: str, rows: int, tokens: int) -> Side:
 
 def _mapped(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """A plain array over the map: slicing it is several times faster than slicing a np.memmap."""
-    if not path.stat().st_size:
+    if not file_size(path):
         return np.empty(0, dtype=dtype)
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+    with reading(path) as file:
+        return np.asarray(np.memmap(file, dtype=dtype, mode="r"))
 
 
 # -- writing -------------------------------------------------------------------------------------------------

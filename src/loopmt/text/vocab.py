@@ -25,6 +25,7 @@ import sentencepiece
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
 from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.regular import has_folder, member, read_bytes
 from loopmt.rng import permute
 from loopmt.text import moses
 from loopmt.text.clean import Form
@@ -64,9 +65,9 @@ class Vocab:
         self.joint: bool = described["joint"]
         self.form = Form(**described["form"])
         self.sha256: dict[str, str] = {name: model["sha256"] for name, model in described["models"].items()}
-        files = {name: folder / model["file"] for name, model in described["models"].items()}
+        files = {name: member(folder, model["file"]) for name, model in described["models"].items()}
         self.models = {language: files["joint" if self.joint else language] for language in self.languages}
-        loaded = {path: sentencepiece.SentencePieceProcessor(model_file=str(path)) for path in files.values()}
+        loaded = {file: _load(file, self.sha256[name]) for name, file in files.items()}
         self._processors = {language: loaded[path] for language, path in self.models.items()}
         words = {path: _Words(processor) for path, processor in loaded.items()}
         self._words = {language: words[path] for language, path in self.models.items()}
@@ -110,16 +111,13 @@ class Vocab:
 
     @classmethod
     def load(cls, folder: Path) -> Vocab:
+        has_folder(folder)
         try:
             described = read_checked(folder / "vocab.json", _AGAIN)
-            contents = {model["file"]: model["sha256"] for model in described["models"].values()}
-            for file, sha256 in contents.items():
-                if hashlib.sha256((folder / file).read_bytes()).hexdigest() != sha256:
-                    raise DamagedError(f"{folder / file} is not the file that was written. {_AGAIN}")
             if described["version"] != _VERSION:
                 raise DamagedError(f"{folder} has format {described['version']}; this loopmt reads {_VERSION}.")
             return cls(folder, described)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
             raise DamagedError(f"{folder} is not a vocabulary: {error}. {_AGAIN}") from None
 
     def size(self, language: str) -> int:
@@ -173,6 +171,13 @@ class Vocab:
         """A network may spell a line break in bytes; a translation is one line all the same."""
         line = line.replace(STAND_IN, SPACE).replace("\n", " ")
         return moses.detokenize(line, language) if self.form.pretokenize else line
+
+
+def _load(file: Path, sha256: str) -> Any:
+    content = read_bytes(file)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedError(f"{file} is not the file that was written. {_AGAIN}")
+    return sentencepiece.SentencePieceProcessor(model_proto=content)
 
 
 class _Words:
@@ -282,7 +287,7 @@ class Subwords:
 
     @cached_property
     def _processor(self) -> Any:
-        return sentencepiece.SentencePieceProcessor(model_file=str(self.file))
+        return sentencepiece.SentencePieceProcessor(model_proto=read_bytes(self.file))
 
     @cached_property
     def pieces(self) -> list[str]:

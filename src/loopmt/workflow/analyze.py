@@ -12,6 +12,7 @@ from pathlib import Path
 
 from loopmt.config import Compare, Experiment, compared_directions, is_fair, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
+from loopmt.files.regular import has_file
 from loopmt.path import LanguagePath
 from loopmt.planning.analysis import beyond_placebo, identified, latent, observed, threshold_errors
 from loopmt.planning.paper import RULES as PAPER_RULES
@@ -131,7 +132,7 @@ def _nothing_to_compare(stages: Sequence[str]) -> str:
 
 def _plan_of(wanted: RunAnalysis) -> Json:
     file = wanted.run.folder / "plan.json"
-    if not file.is_file():
+    if not has_file(file):
         raise RunError(f"{file} is missing: there is no plan to set against. Make one: `loopmt plan {file.parent}`.")
     return read_json(file)
 

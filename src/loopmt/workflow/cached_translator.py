@@ -18,6 +18,7 @@ from loopmt.config import Generate
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import DamagedError
 from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.regular import has_file, make_subfolder, subfolder
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.round_trips import HeldOutText, RoundTrip, translate_round_trips
 from loopmt.progress import Progress
@@ -42,7 +43,7 @@ class CachedTranslator:
     @classmethod
     def of(cls, run: Run, stage: str, beam: int, keep: bool = True) -> CachedTranslator:
         digest = run.stage(stage).result_digest()
-        folder = run.folder / "analysis" / f"{digest[:16]}-beam{beam}" if keep else None
+        folder = subfolder(run.folder, "analysis", f"{digest[:16]}-beam{beam}") if keep else None
         return cls(lambda: _load(run, stage, digest), search(beam), folder)
 
     def round_trips(
@@ -97,7 +98,7 @@ class CachedTranslator:
 
     def _read(self, hop: Hop) -> dict[str, str]:
         """What was translated before; where the file was edited or damaged, nothing, and a warning."""
-        if self.folder is None or not (file := self.folder / f"{hop.pair}.json").exists():
+        if self.folder is None or not has_file(file := self.folder / f"{hop.pair}.json"):
             return {}
         try:
             kept = read_checked(file, "It is not used: the text is translated again.")
@@ -111,7 +112,7 @@ class CachedTranslator:
     def _keep(self, hop: Hop) -> None:
         """Beside what another process has kept meanwhile."""
         if self.folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_subfolder(self.folder.parent, self.folder.name)
             known = self._read(hop) | self._known[hop]
             write_json(self.folder / f"{hop.pair}.json", with_checksum({"translations": known}))
 

@@ -59,6 +59,7 @@ _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much
 def describe(request: TrainOptions, progress: Progress) -> None:
     """Print the plan; a mistake that `train` would refuse is refused here too."""
     experiment, run = request.load()
+    run.refuse_unsafe()
     wanted = experiment.asked_for(request.until, request.only)
     import_for_training(experiment)
     check_imported(experiment, run)

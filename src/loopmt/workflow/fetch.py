@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopmt.errors import DataError, listed
-from loopmt.files.checksums import file_digest
+from loopmt.files.documents import parse_json
+from loopmt.files.regular import read_given_text, reading_given
 from loopmt.progress import Progress
 from loopmt.run import Json, write_json
 from loopmt.text.archives import check_text, unpack
@@ -90,15 +91,15 @@ def _records(folder: Path) -> Json:
     if not file.exists():
         return {}
     try:
-        records: Json = json.loads(file.read_text(encoding="utf-8"))
-        return records
-    except ValueError:
+        records: Json = parse_json(read_given_text(file))
+        return dict(records)
+    except (ValueError, TypeError):
         raise DataError(f"{file} is not what `loopmt fetch` wrote. Remove it; the downloads are kept.") from None
 
 
 def _record(options: FetchOptions, folder: Path) -> Json | None:
     record: Json | None = _records(folder).get(options.recipe.name)
-    if record is None:
+    if not isinstance(record, dict) or not {"rows", "files"} <= record.keys():
         return None
     unlike = [f"{key} {record.get(key)}" for key, value in options.settings().items() if record.get(key) != value]
     if unlike:
@@ -158,6 +159,8 @@ def _seen(files: dict[Remote, Path], progress: Progress) -> Json:
         seen: Json = {}
         for remote, file in files.items():
             known = remote.checksum is not None
-            seen[remote.address] = {"bytes": file.stat().st_size, "sha256": file_digest(file), "checked": known}
+            with reading_given(file) as stream:
+                sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+            seen[remote.address] = {"bytes": file.stat().st_size, "sha256": sha256, "checked": known}
             advance(1)
         return seen

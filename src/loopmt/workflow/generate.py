@@ -19,6 +19,7 @@ import torch
 from loopmt.config import Generate, Stage, Train
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DamagedError, LockedError, PathError, RunError, listed
+from loopmt.files.regular import creating, has_file, make_subfolder, refuse_unsafe
 from loopmt.path import LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
@@ -147,12 +148,13 @@ class GenerationJob:
 
     def set_up(self) -> None:
         file = self.options.out / "generate.json"
-        if file.is_file():
+        refuse_unsafe(self.options.out, [".lock", "generate.json", *(one.name for one in self.files)], ["chunks"])
+        if has_file(file):
             self._check_same(read_json(file)["settings"])
             return
         self._refuse_strangers(file)
         try:
-            (self.options.out / "chunks").mkdir(parents=True, exist_ok=True)
+            make_subfolder(self.options.out, "chunks")
         except OSError as error:
             raise RunError(f"{self.options.out} cannot be made: {error.strerror}. Choose another --out.") from None
         write_json(file, {"settings": self.settings(), "finished": None})
@@ -181,7 +183,7 @@ class GenerationJob:
     def make(self, number: int, count: int, progress: Progress) -> None:
         if self._finished():
             return
-        mine = [chunk for chunk in range(number, self.chunks, count) if not self.file(chunk).is_file()]
+        mine = [chunk for chunk in range(number, self.chunks, count) if not has_file(self.file(chunk))]
         text_filter = text_filter_of(self.context, self.train)
         with progress.track(f"generating {self.path}", len(mine)) as advance:
             for chunk in mine:
@@ -219,7 +221,7 @@ class GenerationJob:
         return finished
 
     def _done(self) -> list[int]:
-        return [chunk for chunk in range(self.chunks) if self.file(chunk).is_file()]
+        return [chunk for chunk in range(self.chunks) if has_file(self.file(chunk))]
 
     def assemble(self) -> None:
         """If every chunk is there; another process that is at it already is left to it."""
@@ -236,9 +238,9 @@ class GenerationJob:
 
     def _write(self, file: Path, column: str) -> None:
         draft = file.with_name(f".{file.name}")
-        with draft.open("w", encoding="utf-8") as stream:
+        with creating(draft) as stream:
             for chunk in range(self.chunks):
-                stream.writelines(f"{line}\n" for line in read_json(self.file(chunk))[column])
+                stream.writelines(f"{line}\n".encode() for line in read_json(self.file(chunk))[column])
         draft.replace(file)
 
     def _counts(self, chunks: list[int]) -> Json:

@@ -8,6 +8,7 @@ import torch
 
 from loopmt.config import Experiment
 from loopmt.errors import ConfigError, PathError
+from loopmt.files.regular import has_folder, subfolder
 from loopmt.path import Hop, LanguagePath
 from loopmt.pretrained.checkpoint import Imported, ImportOptions
 from loopmt.pretrained.generator import HuggingFaceGenerator
@@ -71,11 +72,11 @@ def import_digests(experiment: Experiment, run: Run) -> Json:
 
 
 def _place(run: Run, hop: Hop) -> Path:
-    return run.folder / "imported" / f"{hop.source}-{hop.target}"
+    return subfolder(run.folder, "imported", f"{hop.source}-{hop.target}")
 
 
 def _open(run: Run, hop: Hop) -> Imported:
-    if not _place(run, hop).is_dir():
+    if not has_folder(_place(run, hop)):
         raise ConfigError(
             f'imported "{hop}": there is nothing in {_place(run, hop)}. Bring it: '
             f'loopmt import --from hf DIR --direction "{hop}" --run {run.folder}'

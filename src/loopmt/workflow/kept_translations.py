@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from loopmt.errors import DamagedError
+from loopmt.files.regular import has_file, make_subfolder, read_text, subfolder
 from loopmt.progress import Progress
 from loopmt.run import Run, read_json, write_text
 from loopmt.workflow.measures import TestPath
@@ -51,11 +52,11 @@ class KeptTranslations:
 
     @property
     def folder(self) -> Path:
-        return self._all / f"{self.digest[:16]}-beam{self.beam}"
+        return subfolder(self._all, f"{self.digest[:16]}-beam{self.beam}")
 
     @property
     def _all(self) -> Path:
-        return self.run.stage(self.stage).folder / "translations"
+        return subfolder(self.run.stage(self.stage).folder, "translations")
 
     def translate(self, pairs: Sequence[TestPairs], progress: Progress) -> list[list[str]]:
         """The translations of each, made where there are none."""
@@ -79,7 +80,7 @@ class KeptTranslations:
 
     def read(self, pairs: TestPairs) -> list[str] | None:
         """The translations that are kept, if they are whole; else a warning, where there was a file."""
-        folder, name = self.folder / folder_name(pairs.test.name), _name(pairs.test)
+        folder, name = subfolder(self.folder, folder_name(pairs.test.name)), _name(pairs.test)
         files = sorted(folder.glob(f"{name}.*.txt"))
         for file in files:
             translations = _lines(file)
@@ -95,8 +96,8 @@ class KeptTranslations:
             made_with = read_json(self._all / "made.json")
         except DamagedError:
             return None
-        file = self._all / folder_name(pairs.test.name) / f"{_name(pairs.test)}.txt"
-        if made_with != {"result": self.digest, "beam": self.beam} or not file.is_file():
+        file = subfolder(self._all, folder_name(pairs.test.name)) / f"{_name(pairs.test)}.txt"
+        if made_with != {"result": self.digest, "beam": self.beam} or not has_file(file):
             return None
         translations = _lines(file)
         if translations is None or len(translations) != len(pairs.sources):
@@ -113,8 +114,7 @@ class KeptTranslations:
         return translations
 
     def keep(self, pairs: TestPairs, translations: Sequence[str]) -> None:
-        folder = self.folder / folder_name(pairs.test.name)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_subfolder(self._all, self.folder.name, folder_name(pairs.test.name))
         file = folder / f"{_name(pairs.test)}.{_checksum(pairs.sources, translations)}.txt"
         write_text(file, "".join(f"{line}\n" for line in translations))
 
@@ -131,8 +131,8 @@ def _checksum(sources: Sequence[str], translations: Sequence[str]) -> str:
 def _lines(file: Path) -> list[str] | None:
     """None if it cannot be read as text."""
     try:
-        return file.read_bytes().decode().split("\n")[:-1]
-    except (OSError, UnicodeDecodeError):
+        return read_text(file).split("\n")[:-1]
+    except (OSError, DamagedError):
         return None
 
 

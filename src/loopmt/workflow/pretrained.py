@@ -19,6 +19,7 @@ from loopmt.config import Experiment, Lora, Train
 from loopmt.config.pretrained import PRETRAINED, pretrained_hops
 from loopmt.errors import DataError, MissingExtraError, RunError
 from loopmt.files.checksums import file_digest
+from loopmt.files.regular import file_size, has_file, subfolder
 from loopmt.learn.resume import TrainingState
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
@@ -65,7 +66,7 @@ def open_stack(
     place = run.folder / PRETRAINED
     networks = {}
     for name in names:
-        network = _network(experiment, place / folders[name], device, dtype, train.dropout)
+        network = _network(experiment, subfolder(place, folders[name]), device, dtype, train.dropout)
         if lora is not None:
             with drawing(torch.device("cpu"), experiment.seed, "lora", name):
                 add_adapter(network.model, lora, Path(_named(experiment)[name]))
@@ -79,7 +80,7 @@ def open_stack(
 
 def origin_of(run: Run, network: str) -> Path:
     """The files of a network's checkpoint, as they came."""
-    return Path(run.folder / PRETRAINED / _read_notes(run)["folders"][network])
+    return subfolder(run.folder, PRETRAINED, _read_notes(run)["folders"][network])
 
 
 def verify_once(experiment: Experiment, run: Run, progress: Progress) -> None:
@@ -250,7 +251,7 @@ def _asked(experiment: Experiment) -> Json:
 
 def _read_notes(run: Run) -> Json:
     file = run.folder / PRETRAINED / _NOTES
-    return read_json(file, f"Delete {file.parent} and train again.") if file.is_file() else {}
+    return read_json(file, f"Delete {file.parent} and train again.") if has_file(file) else {}
 
 
 def _folders(run: Run, experiment: Experiment) -> dict[str, str]:
@@ -268,7 +269,7 @@ def _digest(run: Run) -> str:
 def _check_kept(run: Run, folder: str) -> None:
     for name, (size, _) in _read_notes(run)["files"].items():
         file = run.folder / PRETRAINED / name
-        if name.startswith(f"{folder}/") and (not file.is_file() or file.stat().st_size != size):
+        if name.startswith(f"{folder}/") and (not has_file(file) or file_size(file) != size):
             raise RunError(
                 f"{file} is not the file that was copied. Delete {run.folder / PRETRAINED}: it is copied again."
             )

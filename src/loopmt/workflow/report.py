@@ -13,6 +13,8 @@ from pathlib import Path
 
 from loopmt.config import Experiment, expansions, spoken_hops
 from loopmt.errors import DamagedError, RunError
+from loopmt.files.checksums import content_of
+from loopmt.files.regular import has_file, reading
 from loopmt.planning.round_trips import held_out_text
 from loopmt.progress import Progress
 from loopmt.report.followed import CheckedTest, chosen_loops, show
@@ -29,6 +31,7 @@ from loopmt.workflow.stages import judge_of
 
 _VERSION = 1
 _READ_ONLY = "Decode nothing and write elsewhere: --sentences 0 --out FILE; or copy the run, and name the copy."
+_READ = ("scorecard.json", "analysis.json", "plan.json", "report.json")
 _HEAD = 2**16  # bytes of a page within which its title comes
 
 
@@ -53,11 +56,13 @@ def report(folders: Sequence[Path], options: ReportOptions, progress: Progress) 
     for run in runs:
         if options.sentences:
             follow(run, options, progress)
-    found = [collect(run) for run in runs]
-    for first, tables in _over_seeds(runs, found):
-        found[first]["paper"] = tables + found[first]["paper"]
+    with content_of(*(run.folder / name for run in runs for name in _READ)):
+        found = [collect(run) for run in runs]
+        for first, tables in _over_seeds(runs, found):
+            found[first]["paper"] = tables + found[first]["paper"]
+        text = page(found)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, page(found))
+    write_text(out, text)
     return out, found
 
 
@@ -65,12 +70,12 @@ def _refuse_stranger(out: Path) -> None:
     """Before anything is decoded: only a page of ours is written over."""
     if out.is_dir():
         raise RunError(f"{out} is a folder. Name a file with --out, such as {out / 'report.html'}.")
-    if out.exists() and not _is_page(out):
+    if has_file(out) and not _is_page(out):
         raise RunError(f"{out} is there already, and it is no report of loopmt. Name another file with --out.")
 
 
 def _is_page(file: Path) -> bool:
-    with file.open("rb") as stream:
+    with reading(file) as stream:
         head = stream.read(_HEAD)
     return head.startswith(b"<!doctype html>") and b"loopmt report</title>" in head
 

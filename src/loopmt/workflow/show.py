@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import validated
+from loopmt.files.checksums import content_of
+from loopmt.files.regular import has_file
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
@@ -22,7 +24,11 @@ def overview(folder: Path) -> Json:
     run = Run.open(folder)
     experiment = run.experiment()
     stages = [_stage(run.stage(stage.name), stage) for stage in experiment.all_stages]
-    card = _scorecard(folder)
+    with content_of(folder / "scorecard.json"):
+        return _overview(run, experiment, stages, _scorecard(folder))
+
+
+def _overview(run: Run, experiment: Experiment, stages: Sequence[Json], card: Json) -> Json:
     for stage in stages:
         scored = card.get("stages", {}).get(stage["name"], {})
         if stage["result"] is not None and scored.get("result") == stage["result"]:
@@ -34,10 +40,10 @@ def overview(folder: Path) -> Json:
     left, below = any(stage["state"] != "finished" for stage in stages), setbacks({**card, "comparisons": compared})
     first = first_metric(card).name
     return {
-        "run": str(folder),
+        "run": str(run.folder),
         "experiment": experiment.name,
         "languages": experiment.languages,
-        "prepared": (folder / "manifest.json").is_file(),
+        "prepared": has_file(run.folder / "manifest.json"),
         "stages": stages,
         "metrics": [asdict(metric) for metric in facts_of(card)] or [asdict(first_metric(card))],
         "comparisons": [
@@ -57,7 +63,7 @@ def overview(folder: Path) -> Json:
 
 def _scorecard(folder: Path) -> Json:
     file = folder / "scorecard.json"
-    return read_json(file, f"`loopmt evaluate {folder}` writes it again.") if file.is_file() else {}
+    return read_json(file, f"`loopmt evaluate {folder}` writes it again.") if has_file(file) else {}
 
 
 def _stage(folder: StageFolder, stage: Stage) -> Json:

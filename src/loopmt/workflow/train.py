@@ -12,6 +12,7 @@ import torch
 from loopmt.config import Experiment, Stage, load
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import StoppedError
+from loopmt.files.regular import read_given_text
 from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.text.manifest import Manifest
@@ -74,7 +75,7 @@ def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: 
     for notice in refuse_changes(experiment, run, manifest):
         progress.say(notice)
     origin = {"file": str(request.file), "set": list(request.overrides)}
-    run.set_up(experiment, request.file.read_text(encoding="utf-8"), origin)
+    run.set_up(experiment, read_given_text(request.file), origin)
     return manifest
 
 

@@ -1,0 +1,76 @@
+"""JSON and TOML from others: nesting that would take a parser hours, or all of Python's stack, is refused before."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+NESTING = 100
+"""How deep brackets may be nested, and how many parts a dotted key of TOML may have."""
+_LONGEST = 200  # characters of a bare key or a number of TOML
+_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_TOKENS = re.compile(
+    r"""
+      (?P<comment> \#[^\n]* )
+    | (?P<string> \"{3} (?: [^"\\] | \\. | "(?!"") )*+ "{0,5}
+                | '{3} (?: [^'] | '(?!'') )*+ '{0,5}
+                | " (?: [^"\\\n] | \\. )*+ "?
+                | ' [^'\n]*+ '? )
+    | (?P<word> [\w+-]+ )
+    | (?P<dot> \. )
+    | (?P<open> [\[{] )
+    | (?P<close> [\]}] )
+    | (?P<end> [,\n] )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def parse_json(content: str | bytes, constant: Callable[[str], Any] | None = None) -> Any:
+    """A JSON value; one that is nested too deeply to work with is a ValueError. `constant` reads NaN and Infinity."""
+    text = content if isinstance(content, str) else content.decode()
+    if _nested_too_deeply(text):
+        raise ValueError(f"its brackets are nested more than {NESTING} deep")
+    return json.loads(text, parse_constant=constant)
+
+
+def _nested_too_deeply(text: str) -> bool:
+    if text.count("[") + text.count("{") <= NESTING:
+        return False
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth > NESTING:
+            return True
+    return False
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """A document, or a ValueError."""
+    _check_toml(text)
+    return tomllib.loads(text)
+
+
+def _check_toml(text: str) -> None:
+    levels = [0]  # of every open bracket, the dots of the entry that is being read
+    for token in _TOKENS.finditer(text):
+        kind = token.lastgroup
+        if kind == "word" and token.end() - token.start() > _LONGEST:
+            raise ValueError(f"'{token[0][:20]}...' is longer than {_LONGEST} characters{_place(text, token)}")
+        if kind == "dot":
+            levels[-1] += 1
+        elif kind == "open":
+            levels.append(0)
+        elif kind == "close":
+            levels = levels[:-1] or [0]
+        elif kind == "end":
+            levels[-1] = 0
+        if kind in ("dot", "open") and len(levels) + sum(levels) > NESTING:
+            raise ValueError(f"brackets and dotted keys are nested more than {NESTING} deep{_place(text, token)}")
+
+
+def _place(text: str, token: re.Match[str]) -> str:
+    return f" (at line {text.count(chr(10), 0, token.start()) + 1})"

@@ -1,0 +1,238 @@
+"""How the files of a run are opened: regular files of a bounded size, and never through a link.
+
+A run may have been made by somebody else, who can put a link, a pipe, a device or a file of a terabyte under any of
+its names. Whatever is neither a regular file nor a folder is refused by name before it is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedRandom, BufferedReader, BufferedWriter
+from pathlib import Path
+from uuid import uuid4
+
+from loopmt.errors import DamagedError, DataError, UnsafeFileError
+
+TEXT_LIMIT = 2**28
+"""Bytes of a file that is read whole."""
+LOG_LIMIT = 2**30
+"""Bytes of a log of training."""
+
+_SAFELY = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a pipe without a writer must not be waited for
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_WAY_OUT = "Remove it, or put a copy of what it stands for in its place."
+_PIPES_OF_THE_SHELL = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+_linked: set[Path] = set()  # links that this process has made
+
+
+# -- what lies under a name ------------------------------------------------------------------------------------
+
+
+def has_file(file: Path) -> bool:
+    """Whether there is a regular file; anything else under its name is an error."""
+    return _has(file, stat.S_IFREG)
+
+
+def has_folder(folder: Path) -> bool:
+    """Whether there is a folder; anything else under its name is an error."""
+    return folder.absolute() in _linked or _has(folder, stat.S_IFDIR)
+
+
+def _has(path: Path, wanted: int) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_IFMT(mode) != wanted:
+        raise UnsafeFileError(f"{path} is {_kind(path, mode)}, not {_KINDS[wanted]}. {_WAY_OUT}")
+    return True
+
+
+def _kind(path: Path, mode: int) -> str:
+    if not stat.S_ISLNK(mode):
+        return _KINDS.get(stat.S_IFMT(mode), "something unknown")
+    with suppress(OSError):
+        return f"a symbolic link to {path.readlink()}"
+    return "a symbolic link"
+
+
+def member(folder: Path, name: str) -> Path:
+    """What lies in a folder, by a name that may stand in another file and must not lead elsewhere."""
+    if Path(name).name != name or name == "..":
+        raise UnsafeFileError(f"{folder}: {name!r} is no name of a file in it. Is the folder damaged?")
+    return folder / name
+
+
+def file_size(file: Path) -> int:
+    """In bytes."""
+    has_file(file)
+    return file.lstat().st_size
+
+
+def refuse_unsafe(folder: Path, files: Iterable[str], folders: Iterable[str]) -> None:
+    """Refuse a folder if these names in it are of something else, or if links, pipes or devices lie below them."""
+    for name in files:
+        has_file(folder / name)
+    waiting = [folder / name for name in folders if has_folder(folder / name)]
+    while waiting:
+        path = waiting.pop()
+        with suppress(FileNotFoundError, NotADirectoryError):  # another process may move its drafts meanwhile
+            if stat.S_ISDIR(path.lstat().st_mode):
+                waiting += path.iterdir()
+            elif path.absolute() not in _linked:
+                has_file(path)
+
+
+# -- folders -----------------------------------------------------------------------------------------------------
+
+
+def subfolder(root: Path, *names: str) -> Path:
+    """A folder below `root`, whether it exists or not; no folder on the way may be a link."""
+    folder = root
+    for name in names:
+        folder = member(folder, name)
+        has_folder(folder)
+    return folder
+
+
+def make_subfolder(root: Path, *names: str) -> Path:
+    """The same, made where it is missing."""
+    root.mkdir(parents=True, exist_ok=True)
+    folder = root
+    for name in names:
+        folder = member(folder, name)
+        if not has_folder(folder):
+            folder.mkdir(exist_ok=True)
+    return subfolder(root, *names)
+
+
+def link_subfolder(target: Path, link: Path) -> None:
+    """Make a link to a folder; this process follows it."""
+    link.symlink_to(target)
+    _linked.add(link.absolute())
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def read_text(file: Path, most: int = TEXT_LIMIT) -> str:
+    try:
+        return read_bytes(file, most).decode()
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"{file} is no UTF-8 text ({error.reason} at byte {error.start:,}).") from None
+
+
+def read_bytes(file: Path, most: int = TEXT_LIMIT) -> bytes:
+    with reading(file, most) as stream:
+        return _whole(stream, file, most)
+
+
+def read_given_text(file: Path, most: int = TEXT_LIMIT) -> str:
+    """The text of a file that the user named."""
+    with reading_given(file, most) as stream:
+        return _whole(stream, file, most).decode()
+
+
+def reading(file: Path, most: int | None = None) -> BufferedReader:
+    """A regular file, open for reading; `most` bounds its bytes."""
+    has_file(file)
+    return os.fdopen(_opened(file, os.O_RDONLY | os.O_NOFOLLOW, most), "rb")
+
+
+def has_given_file(file: Path) -> bool:
+    """Whether there is a file that the user may name: a link to one is followed."""
+    try:
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}.") from None
+    if not stat.S_ISREG(mode) and not _is_pipe_of_the_shell(file, mode):
+        raise DataError(f"{file} is {_kind(file, mode)}, not a file. Name a regular file.")
+    return True
+
+
+def _is_pipe_of_the_shell(file: Path, mode: int) -> bool:
+    """As in <(command): its writer is there, so it ends."""
+    return stat.S_ISFIFO(mode) and str(file).startswith(_PIPES_OF_THE_SHELL)
+
+
+def reading_given(file: Path, most: int | None = None) -> BufferedReader:
+    """A file that the user named."""
+    if has_given_file(file) and _is_pipe_of_the_shell(file, file.stat().st_mode):
+        return file.open("rb")
+    return os.fdopen(_opened(file, os.O_RDONLY, most), "rb")
+
+
+def _opened(file: Path, flags: int, most: int | None = None) -> int:
+    """A descriptor. What is opened need not be what lay under the name a moment before."""
+    descriptor = os.open(file, flags | _SAFELY, 0o666)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise UnsafeFileError(f"{file} is {_kind(file, state.st_mode)}, not a file. {_WAY_OUT}")
+        if most is not None and state.st_size > most:
+            raise UnsafeFileError(_too_large(file, most))
+        return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _whole(stream: BufferedReader, file: Path, most: int) -> bytes:
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise UnsafeFileError(_too_large(file, most))
+    return content
+
+
+def _too_large(file: Path, most: int) -> str:
+    return f"{file} is larger than {most >> 20:,} MiB, the limit for such a file. Is it the file that belongs there?"
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def creating(file: Path) -> BufferedWriter:
+    """A new file, open for writing; a file that is there already is removed first."""
+    if has_file(file):
+        file.unlink()
+    return os.fdopen(_opened(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW), "wb")
+
+
+def appending(file: Path) -> BufferedRandom:
+    """A file, open for reading and for writing at its end; made where it is missing."""
+    has_file(file)
+    return os.fdopen(_opened(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW), "ab+")
+
+
+def cut(file: Path, size: int) -> None:
+    """Shorten a file to its first bytes."""
+    with appending(file) as stream:
+        stream.truncate(size)
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[BufferedWriter]:
+    """A stream whose content becomes the file, whole or not at all."""
+    has_file(file)
+    draft = file.with_name(f".{file.name}.{uuid4().hex[:12]}")  # another machine may have a process of this id
+    try:
+        with creating(draft) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

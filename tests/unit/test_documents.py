@@ -1,0 +1,88 @@
+"""JSON and TOML from others: what would exhaust a parser is refused first, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torture.feeding import limited
+
+from loopmt.config import load
+from loopmt.errors import ConfigError, LoopmtError
+from loopmt.files.documents import NESTING, parse_json, parse_toml
+
+SOON = 10.0  # seconds
+
+
+@pytest.mark.parametrize("text", ['[{"a":' * 200_000, '{"a":' * (NESTING + 1) + "0" + "}" * (NESTING + 1)])
+def test_deep_json(text: str) -> None:
+    with limited(SOON), pytest.raises(ValueError, match=f"nested more than {NESTING} deep"):
+        parse_json(text)
+
+
+def test_brackets_in_text_are_no_nesting() -> None:
+    value = [{"text": '[{"\\' * 500, "more": ["{" * 500]}] * 200
+    assert parse_json(json.dumps(value)) == value
+    assert parse_toml('a = "' + "[" * 500 + '"') == {"a": "[" * 500}
+    assert parse_toml("# " + "a." * 500 + "[" * 500 + "\na.b = 'c.d'") == {"a": {"b": "c.d"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 100_000,
+        "a = " + "{a = " * 100_000,
+        "a." * 50_000 + "a = 1",
+        "a . " * 50_000 + "a = 1",
+        '"=".' * 50_000 + "a = 1",
+        "[" + "a." * 50_000 + "a]",
+        't = { x = """a"b""", ' + "a." * 50_000 + "a = 1 }",
+        't = { x = """a"""", ' + "a." * 50_000 + "a = 1 }",
+        "t = { x = '''a'b''', " + "a." * 50_000 + "a = 1 }",
+        "a = {" + ("a." * 20 + "a = {") * 20,
+    ],
+)
+def test_deep_toml(text: str) -> None:
+    with limited(SOON), pytest.raises(ValueError, match=f"nested more than {NESTING} deep"):
+        parse_toml(text)
+
+
+@pytest.mark.parametrize("number", ["1" * 5_000, "0x" + "f" * 5_000])
+def test_numbers_that_cannot_be_printed(number: str) -> None:
+    with pytest.raises(ValueError, match=r"'.*\.\.\.' is longer than 200 characters \(at line 2\)"):
+        parse_toml(f"a = 1\nb = {number}")
+
+
+@given(st.text("ab.[]{}=\"'#\n, \\1", max_size=40))
+def test_what_the_parser_takes_is_taken(text: str) -> None:
+    try:
+        expected = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(tomllib.TOMLDecodeError):
+            parse_toml(text)
+    else:
+        assert parse_toml(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a." * 50_000 + "a = 1", "stage = " + "[" * 100_000, "seed = " + "1" * 5_000])
+def test_experiment_files(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text(text)
+    with limited(SOON), pytest.raises(ConfigError, match=r"deep\.toml is not valid TOML: .*\(at line 1\)"):
+        load(file)
+    file.write_text('languages = ["en", "fr"]')
+    key, _, value = text.partition(" = ")
+    with limited(SOON), pytest.raises(ConfigError, match=r"deep\.toml --set"):
+        load(file, [f"{key}={value}"])
+
+
+def test_an_experiment_file_has_a_limit(tmp_path: Path) -> None:
+    file = tmp_path / "large.toml"
+    with file.open("wb") as stream:
+        stream.truncate(2**40)
+    with limited(SOON), pytest.raises(LoopmtError, match=r"large\.toml is larger than 1 MiB"):
+        load(file)
