@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import socket
@@ -444,6 +445,34 @@ def test_a_deeply_nested_file_is_refused(opus: Path, tmp_path: Path, name: str) 
     (folder / name).write_text('{"a":' + "[" * 200_000)
     with limited(20), pytest.raises(DataError, match=str(folder)):
         import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+
+
+def _huge(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    os.truncate(file, 2**40)  # sparse: it takes no room
+
+
+UNUSUAL: dict[str, Callable[[Path, bytes], object]] = {
+    "link loop": lambda file, content: file.symlink_to(file.name),
+    "device": lambda file, content: file.symlink_to("/dev/zero"),
+    "pipe": lambda file, content: os.mkfifo(file),
+    "folder": lambda file, content: file.mkdir(),
+    "huge": _huge,
+    "cut": lambda file, content: file.write_bytes(content[: len(content) // 2]),
+    "not UTF-8": lambda file, content: file.write_bytes(bytes(range(256)) * 8),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "model.safetensors", "vocab.json"])
+def test_unusual_files_of_a_checkpoint(opus: Path, tmp_path: Path, name: str, kind: str) -> None:
+    folder = Path(shutil.copytree(opus, tmp_path / "copy"))
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()
+    UNUSUAL[kind](folder / name, content)
+    with limited(20), pytest.raises(LoopmtError, match=str(folder)):
+        import_translator(folder, tmp_path / "run", ImportOptions(EN_FR))
+    assert not list((tmp_path / "run" / "imported").iterdir())
 
 
 def test_an_import_follows_no_links(opus: Path, tmp_path: Path) -> None:

@@ -183,6 +183,16 @@ def test_in_place_of_a_folder(
     assert_refused(lambda: cli(*words), str(run / name), outside)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in UNUSUAL if kind != "folder"])
+@pytest.mark.parametrize("name", [".lock", "experiment.json"])
+def test_alone_in_a_folder_that_is_to_be_a_run(
+    cli: Cli, tiny_experiment_file: Path, outside: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    UNUSUAL[kind](tmp_path / "new" / name, move(tmp_path / "new" / name, outside))
+    words = VERBS["train"].format(file=tiny_experiment_file, run=tmp_path / "new").split()
+    assert_refused(lambda: cli(*words), str(tmp_path / "new" / name), outside)
+
+
 @pytest.mark.parametrize("name", ["plan.json", "stages/dual/metrics.jsonl", "stages/dual/translations", "vocab"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_whatever_the_verb(

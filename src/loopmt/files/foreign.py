@@ -7,7 +7,9 @@ from pathlib import Path
 
 from loopmt.errors import DamagedError, listed
 from loopmt.files.checksums import read_json_object
+from loopmt.files.regular import has_file, reading
 
+_NAME = 100  # bytes that may name a process
 _SEALED = ("experiment.json", "origin.json", "manifest.json")
 # What a run may hold before these three.
 _FIRST = {".lock", "imported", "pretrained", "stages", "prepare.tmp", "corpora", "vocab", "store"}
@@ -48,7 +50,8 @@ def _is_sealed(file: Path) -> bool:
 
 def _is_our_lock(file: Path) -> bool:
     """It names a process, or nobody yet."""
-    try:
-        return file.read_text(encoding="utf-8").strip().isdecimal() or file.stat().st_size == 0
-    except (OSError, UnicodeDecodeError):
+    if not has_file(file):
         return False
+    with reading(file) as stream:
+        content = stream.read(_NAME)
+    return content.strip().isdigit() or not content

@@ -20,12 +20,12 @@ from loopmt.config import Generate
 from loopmt.errors import DataError, LoopmtError, listed
 from loopmt.files.checksums import file_digest
 from loopmt.files.folder import appearing
-from loopmt.files.regular import has_file, reading
+from loopmt.files.regular import TEXT_LIMIT, has_file, reading
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.tokens import ModelTokens
-from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, without_steering
+from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, tensor_shapes, without_steering
 from loopmt.run import write_json
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import HopInput
@@ -110,9 +110,13 @@ def _copy(source: Path, into: Path) -> None:
     """Settings first, then weights, which may be large. Links are followed in a cache of Hugging Face alone."""
     files = [file for file in source.iterdir() if file.suffix in TAKEN and file.name not in _LEFT]
     for file in sorted(files, key=lambda file: (file.suffix == _WEIGHTS, file.name)):
+        place = _blob(file) or file
+        most: int | None = TEXT_LIMIT
         if file.suffix == _WEIGHTS:
             refuse_code(into)
-        with reading(_blob(file) or file) as stream, (into / file.name).open("xb") as copy:
+            tensor_shapes(place)  # it must be as large as its header says
+            most = None
+        with reading(place, most) as stream, (into / file.name).open("xb") as copy:
             shutil.copyfileobj(stream, copy)
         if file.name in CONFIGS:
             _write_plain(into / file.name)

@@ -71,7 +71,7 @@ def refuse_steering(folder: Path) -> None:
 def refuse_sizes(folder: Path) -> None:
     """Refuse layers and sizes that the weights do not have: the network is made before they are read."""
     file = folder / "config.json"
-    shapes = [shape for weights in sorted(folder.glob("*.safetensors")) for shape in _shapes(weights)]
+    shapes = [shape for weights in sorted(folder.glob("*.safetensors")) for shape in tensor_shapes(weights)]
     dims = {dim + spare for shape in shapes for dim in shape for spare in (-2, -1, 0, 1, 2)}
     for key, value in _items(read_config(file)):
         if not isinstance(value, int):
@@ -97,7 +97,7 @@ def _steers(key: str, value: Any) -> bool:
     return bool(value) and isinstance(value, str | dict) and value not in _PLAIN and bool(_STEERING.fullmatch(key))
 
 
-def _shapes(weights: Path) -> list[list[int]]:
+def tensor_shapes(weights: Path) -> list[list[int]]:
     reading(weights).close()  # a regular file
     try:
         with safe_open(weights, "pt") as tensors:

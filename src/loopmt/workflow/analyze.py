@@ -12,6 +12,7 @@ from pathlib import Path
 
 from loopmt.config import Compare, Experiment, compared_directions, is_fair, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
+from loopmt.files.checksums import content_of
 from loopmt.files.regular import has_file
 from loopmt.path import LanguagePath
 from loopmt.planning.analysis import beyond_placebo, identified, latent, observed, threshold_errors
@@ -110,13 +111,15 @@ def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
     if not options.single and not stage_pairs(wanted.experiment, wanted.stages):
         raise RunError(_nothing_to_compare(wanted.stages))
     plan = _plan_of(wanted) if options.against_plan else None
-    if plan and plan["rule"] not in {rule.name for rule in wanted.rules}:
-        wanted.rules.append(ThresholdRule(plan["threshold"]))
+    with content_of(wanted.run.folder / "plan.json"):
+        if plan and plan["rule"] not in {rule.name for rule in wanted.rules}:
+            wanted.rules.append(ThresholdRule(plan["threshold"]))
     judged = wanted.judged(progress)
     analysis: Json = jsonable(_analysis(wanted, judged))
     write_json(wanted.run.folder / "analysis.json", analysis)
     if plan:
-        rows = predicted_rows(wanted.experiment, plan, analysis)
+        with content_of(wanted.run.folder / "plan.json"):
+            rows = predicted_rows(wanted.experiment, plan, analysis)
         analysis = {**analysis, "predicted": {"rate": hit_rate(rows), "rows": rows}}
         write_json(wanted.run.folder / "predicted.json", analysis["predicted"])
     return analysis

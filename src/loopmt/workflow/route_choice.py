@@ -8,6 +8,8 @@ from pathlib import Path
 
 from loopmt.config import Experiment
 from loopmt.errors import PathError, RunError
+from loopmt.files.checksums import content_of
+from loopmt.files.regular import has_file
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run, read_json
 from loopmt.workflow.stage_choice import choose_stage, is_current
@@ -40,14 +42,15 @@ class RecordedRoutes:
 def recorded_routes(run: Run, experiment: Experiment, stage: str) -> RecordedRoutes:
     """Those of a stage, by the scorecard of its weights as they are now."""
     file = run.folder / "scorecard.json"
-    card = read_json(file, f"`loopmt evaluate {run.folder}` writes it again.") if file.is_file() else {}
-    routes = card["stages"][stage].get("routes") if is_current(run, stage, card) else None
-    if routes is None:
+    card = read_json(file, f"`loopmt evaluate {run.folder}` writes it again.") if has_file(file) else {}
+    with content_of(file):
+        routes = card["stages"][stage].get("routes") if is_current(run, stage, card) else None
+        best = None if routes is None else {_hop(hop): LanguagePath.parse(one["best"]) for hop, one in routes.items()}
+    if best is None:
         raise RunError(
             f'--route auto goes by an evaluation, and {run.folder} has none of stage "{stage}" as it is now. '
             f"Evaluate it: `loopmt evaluate {run.folder} --stage {stage}`. Or leave --route out."
         )
-    best = {_hop(hop): LanguagePath.parse(found["best"]) for hop, found in routes.items()}
     return RecordedRoutes(best, experiment.data.supply().bitext, experiment.languages)
 
 

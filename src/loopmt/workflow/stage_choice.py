@@ -67,8 +67,8 @@ def known_setbacks(run: Run) -> Mapping[str, str]:
     try:
         card = read_json(run.folder / "scorecard.json")
         return setbacks({**card, "comparisons": current_comparisons(run, card)})
-    except (DamagedError, KeyError, TypeError):  # it is good for advice, and nothing depends on it
-        return {}
+    except (DamagedError, LookupError, TypeError, ValueError, AttributeError):
+        return {}  # it is good for advice, and nothing depends on it
 
 
 def current_comparisons(run: Run, card: Json) -> list[Json]:
