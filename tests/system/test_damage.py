@@ -28,7 +28,7 @@ ASK = Callable[..., TrainOptions]
 VERBS = {
     "prepare": "prepare {file} --run {run}",
     "train": "train {file} --run {run}",
-    "translate": "translate {run} en>fr --beam 1",
+    "translate": "translate {run} en>fr --beam 1 --stage dual",
     "show": "show {run}",
     "evaluate": "evaluate {run} --beam 1 --samples 10",
     "report": "report {run} --sentences 0",
