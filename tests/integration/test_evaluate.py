@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import shutil
 from pathlib import Path
@@ -271,6 +272,21 @@ def test_a_pivot_over_seeds(copied: Path, tmp_path: Path, capsys: pytest.Capture
     printed = capsys.readouterr().out
     assert "Through other languages against direct" in printed
     assert f"{over['difference']:+.2f} ({over['low']:+.2f} to {over['high']:+.2f})" in printed
+
+
+def test_stages_say_how_much_of_their_text_was_generated(
+    judged: tuple[Path, Json], capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = copy.deepcopy(judged[1])
+    spent = card["stages"]["dual"]["spent"]
+    total = sum(one["target_tokens"] for one in spent.values())
+    print_scorecard(card)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " was trained with " in line]
+    assert line.startswith("dual ") and f"{total:,} target tokens" in line and "50% of generated text" in line
+    for one in spent.values():
+        one["meant_tokens"] *= 1.5
+    print_scorecard(card)
+    assert "warning: dual: 50%" in capsys.readouterr().out
 
 
 def test_over_seeds_every_seed_answers_on_its_own_rows(judged: tuple[Path, Json]) -> None:

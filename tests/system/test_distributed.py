@@ -251,12 +251,12 @@ def test_a_sharded_network_has_the_same_objectives(
 ) -> None:
     """With a second pass and log-probabilities."""
     package = extended(tmp_path / "package", "confidence")
-    stages = SUPERVISED.replace("train = {", "train = { confidence = 0.5,")
+    stages = SHARED.replace("train = {", "train = { confidence = 0.1,")
     monkeypatch.setenv("PYTHONPATH", str(package))
     whole, sharded = (ask_for(stages, "model.sharing=all", *more, parent=False) for more in ([], ["train.shard=true"]))
     train_with(package, whole)
     finish(sharded)
-    assert_close(whole, sharded, "supervised")
+    assert_close(whole, sharded, "shared")
 
 
 def test_sharding_needs_processes(ask_for: ASK) -> None:

@@ -272,7 +272,9 @@ class MixEntry(Section):
     """One path or pattern of a mix."""
 
     path: str = Field(description="a path or a pattern")
-    weight: float = Field(1.0, gt=0, description="share of the kept target tokens of the direction it teaches")
+    weight: float = Field(
+        1.0, gt=0, description="share of the target tokens of the direction it teaches, without rows that are dropped"
+    )
     generate: Generate | list[Generate] = Field(Generate(), description="for all generating hops, or one per hop")
     samples: int = Field(1, ge=1, description="generated sources per real sentence")
     combine: Literal["mean", "logmeanexp"] = Field("mean", description="how the samples' likelihoods combine")
@@ -281,7 +283,7 @@ class MixEntry(Section):
         1.0, gt=0, le=1, description="share of what was generated that is learnt: the best by dual cross-entropy"
     )
     same_rows: bool = Field(
-        False, description="read the real sentences in the order of all such entries: several sources for each"
+        False, description="read the same real sentences as all such entries of a direction: several sources for each"
     )
     from_update: int = Field(0, ge=0, description="the entry joins the mix at this update")
     per_round: int | None = Field(
