@@ -5,7 +5,7 @@
         --only longer longer-auto longer-uniform
 
 RUN of `--base` has the finished stage to start from (the first, or `--start`), or gets it. Every variant is a run of
-its own whose text and start are links to those of the base, so one that fails harms no other, and several train at
+its own whose text and start are shared with the base, so one that fails harms no other, and several train at
 once. The same command goes on where it was cut off; it prints the table and writes it as DIR/explore.json.
 """
 

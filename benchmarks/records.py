@@ -57,7 +57,7 @@ def _of_stage(folder: StageFolder) -> Json:
     end = [record for record in records if record["kind"] == "end"]
     return {
         "average": end[-1]["average_bleu"] if end else None,
-        "seconds": round(sum(record["seconds"] for record in records if record["kind"] == "train"), 1),
+        "seconds": round(sum(record["seconds"] for record in records if record["kind"] == "train"), 3),
         "validation": [
             {"update": one["update"], "bleu": one["mean_bleu"], "loss": fmean(one["loss"].values())} for one in valid
         ],

@@ -39,12 +39,12 @@ from loopmt.files.regular import (
     file_size,
     has_file,
     has_folder,
-    link_subfolder,
     make_subfolder,
     read_text,
     reading,
     refuse_unsafe,
     replacing,
+    share_subfolder,
     subfolder,
 )
 
@@ -133,12 +133,12 @@ class Run:
         return lock_owner(self.folder)
 
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
-        """A run in another folder: this one's text, imports and named stages by links; what it trains is its own."""
+        """A run in another folder that shares this one's text, imports and named stages; what it trains is its own."""
         here = self.folder.absolute()
         make_subfolder(folder, "stages")
         for part in (*_GIVEN, *(f"stages/{stage}" for stage in stages)):
             if has_folder(here / part) and not has_folder(folder / part):
-                link_subfolder(here / part, folder / part)
+                share_subfolder(here / part, folder / part)
         if has_file(here / "manifest.json"):
             write_text(folder / "manifest.json", read_text(here / "manifest.json"))
         return Run(folder)

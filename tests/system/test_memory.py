@@ -66,7 +66,7 @@ def limit(more):
 
 work = {"update": update, "decode": speak}[what]
 work(8)
-before, more = memory("VmSize"), 2**23
+more = 2**23
 while limited in ("half", "quarter"):
     limit(more)
     try:
@@ -74,12 +74,17 @@ while limited in ("half", "quarter"):
         break
     except (RuntimeError, MemoryError):
         more = more * 5 // 4
-if limited == "quarter":
-    limit(more // 4 + 2**21)  # what has been said must find its place, too
+room = 2**21  # for the rows and the result themselves
+if limited == "half":
+    limit(more + room)
+elif limited == "quarter":
+    limit(more // 4 + room)
 elif limited.isdigit():
     limit(int(limited))
 learner.gradient.zero_()
 learner.tokens.zero_()
+Path("/proc/self/clear_refs").write_text("5")  # the peak of the start is forgotten
+resident = memory("VmRSS")
 said, refusal = None, None
 try:
     said = work(512)
@@ -88,7 +93,7 @@ except LoopmtError as error:
 resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
 print(json.dumps({
     "halved": len(learner.splitting.halved),
-    "needed": memory("VmPeak") - before,
+    "needed": memory("VmHWM") - resident,
     "said": said,
     "error": refusal,
     "weights": translators.live[0].tolist(),

@@ -64,11 +64,22 @@ def test_no_folder_on_the_way_may_be_a_link(tmp_path: Path) -> None:
     assert not list(outside.iterdir())
 
 
-def test_links_that_this_process_made_are_followed(tmp_path: Path) -> None:
-    (tmp_path / "store").mkdir()
-    regular.link_subfolder(tmp_path / "store", tmp_path / "link")
-    assert regular.subfolder(tmp_path, "link") == tmp_path / "link"
-    regular.refuse_unsafe(tmp_path, [], ["link"])
+def test_a_shared_folder_has_the_same_files_and_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store" / "en").mkdir(parents=True)
+    (tmp_path / "store" / "en" / "ids").write_bytes(b"text")
+    regular.share_subfolder(tmp_path / "store", tmp_path / "shared")
+    assert (tmp_path / "shared" / "en" / "ids").samefile(tmp_path / "store" / "en" / "ids")
+
+    def refused(*arguments: object, **options: object) -> None:
+        raise OSError("another file system")
+
+    monkeypatch.setattr(os, "link", refused)
+    regular.share_subfolder(tmp_path / "store", tmp_path / "copied")
+    assert (tmp_path / "copied" / "en" / "ids").read_bytes() == b"text"
+    (tmp_path / "store" / "en" / "vocab").symlink_to(tmp_path / "copied")
+    with pytest.raises(UnsafeFileError, match="vocab"):
+        regular.share_subfolder(tmp_path / "store", tmp_path / "third")
+    assert not (tmp_path / "third").exists()
 
 
 def test_what_was_being_written_when_it_failed_is_gone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ its names. Whatever is neither a regular file nor a folder is refused by name be
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,7 +33,6 @@ _KINDS = {
 }
 _WAY_OUT = "Remove it, or put a copy of what it stands for in its place."
 _PIPES_OF_THE_SHELL = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
-_linked: set[Path] = set()  # links that this process has made
 
 
 # -- what lies under a name ------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def has_file(file: Path) -> bool:
 
 def has_folder(folder: Path) -> bool:
     """Whether there is a folder; anything else under its name is an error."""
-    return folder.absolute() in _linked or _has(folder, stat.S_IFDIR)
+    return _has(folder, stat.S_IFDIR)
 
 
 def _has(path: Path, wanted: int) -> bool:
@@ -89,7 +89,7 @@ def refuse_unsafe(folder: Path, files: Iterable[str], folders: Iterable[str]) ->
         with suppress(FileNotFoundError, NotADirectoryError):  # another process may move its drafts meanwhile
             if stat.S_ISDIR(path.lstat().st_mode):
                 waiting += path.iterdir()
-            elif path.absolute() not in _linked:
+            else:
                 has_file(path)
 
 
@@ -116,10 +116,17 @@ def make_subfolder(root: Path, *names: str) -> Path:
     return subfolder(root, *names)
 
 
-def link_subfolder(target: Path, link: Path) -> None:
-    """Make a link to a folder; this process follows it."""
-    link.symlink_to(target)
-    _linked.add(link.absolute())
+def share_subfolder(source: Path, folder: Path) -> None:
+    """Make a folder of the same files: hard links where the file system has them, copies elsewhere."""
+    refuse_unsafe(source.parent, [], [source.name])
+    shutil.copytree(source, folder, copy_function=_share)
+
+
+def _share(source: str, file: str) -> None:
+    try:
+        os.link(source, file, follow_symlinks=False)
+    except OSError:
+        shutil.copyfile(source, file)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------

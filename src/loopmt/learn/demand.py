@@ -75,11 +75,14 @@ class Demand:
         return self.held.setdefault(self.queues[route.number], _Queue(route.path.taught, route.synthetic))
 
     def count(self, route: Route, position: ReadPosition) -> int:
-        """Real rows that a route has to read, as many more as its generators are expected to lose."""
+        """Real rows that a route has to read, as many more as its generators are expected to lose.
+
+        Less than one row is left to a later round, unless the queue is empty: a path of a tiny share has its turn, too.
+        """
         queue = self.of(route)
         lacking = (queue.wanted * _SURPLUS - queue.there) / queue.routes / route.entry.samples
         kept = max(min(position.kept, route.entry.keep), FEWEST_KEPT) if route.synthetic else 1.0
-        return math.ceil(lacking / kept) if lacking >= 1 else 0
+        return math.ceil(lacking / kept) if lacking >= 1 or (lacking > 0 and not queue.there) else 0
 
     def arrive(self, route: Route, rows: int) -> None:
         self.of(route).there += rows

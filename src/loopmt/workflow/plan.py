@@ -224,8 +224,8 @@ def train_pilots(
     """Train briefly with dual loops, with longer ones too, and with none, all from the same start; judge each loop."""
     stages = pilot_stages(inputs, updates)
     if len(stages) < 2:
-        raise RunError(f"{inputs.run.folder}: no pilot can fly, since the data has no monolingual text to close loops.")
-    with tempfile.TemporaryDirectory(prefix="loopmt-pilot-") as folder:
+        raise RunError(f"{inputs.run.folder}: no pilot can be trained: the data has no monolingual text for loops.")
+    with tempfile.TemporaryDirectory(prefix=".pilot-", dir=inputs.run.folder) as folder:
         run = _shadow(inputs, list(stages.values()), Path(folder))
         context = TrainingContext.open(run, device_of_this_process(), Processes())
         after = {length: _train_pilot(inputs, rule, context, stage, progress) for length, stage in stages.items()}
