@@ -6,7 +6,7 @@ EXTRAS ?= dev,export,lora
 # One thread a process: small matrices on a shared machine lose by more.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint types unit test-gpu bench bench-gpu torture clean
+.PHONY: install demo test lint types unit test-gpu bench bench-gpu stress clean
 
 install: $(VENV)/installed
 
@@ -49,10 +49,10 @@ bench-gpu:
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
 
 # Faults at length: kills by the hundred, and every test that `make test` has only a short form of.
-torture: install
-	$(BIN)/python -m torture.kills --kills 100 --torchrun 15 --out docs/results/torture/kills.json
-	$(BIN)/python -m torture.fuzz --cases 10000 --out docs/results/torture/fuzz.json
-	$(BIN)/python -m torture.hostile --out docs/results/serve/hostile.json
+stress: install
+	$(BIN)/python -m stress.kills --kills 100 --torchrun 15 --out docs/results/stress/kills.json
+	$(BIN)/python -m stress.fuzz --cases 10000 --out docs/results/stress/fuzz.json
+	$(BIN)/python -m stress.hostile --out docs/results/serve/hostile.json
 	$(BIN)/python -m pytest -m slow
 
 clean:

@@ -3,7 +3,7 @@
     python -m benchmarks.records runs/48k-1 runs/48k-2 runs/48k-3 --out docs/results/europarl-48k
 
 scores.json         the scorecard of all runs together, which is also printed
-seed-N.json         each run's own scorecard; what its sitting and stages took by the clock; validation; loops chosen
+seed-N.json         each run's own scorecard; what its session and stages took by the clock; validation; loops chosen
 experiment-N.json   every setting it was trained with
 plan-N.json         the plan, where there is one
 """
@@ -41,7 +41,7 @@ def keep(runs: Sequence[Path], out: Path, wish: EvaluateOptions) -> Json:
 
 
 def _of_seed(run: Run) -> Json:
-    account = run.folder / "sitting/account.json"
+    account = run.folder / "session/account.json"
     steps = read_json(account) if account.is_file() else {}
     return {
         "scorecard": read_json(run.folder / "scorecard.json"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from torture.feeding import limited
+from stress.feeding import limited
 from typer.testing import CliRunner
 
 from helpers.checkpoints import experiment_text, imported_as, make_m2m, make_opus, pieces_of

@@ -1,14 +1,14 @@
-"""Rubbish, a little of every kind and the same every time; `make torture` feeds ten thousand cases."""
+"""Rubbish, a little of every kind and the same every time; `make stress` feeds ten thousand cases."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from torture.feeding import Said, attempt, manners, said
-from torture.fuzz import feed
-from torture.kinds import WORLD, Kind, kinds
-from torture.rubbish import toml
+from stress.feeding import Said, attempt, manners, said
+from stress.fuzz import feed
+from stress.kinds import WORLD, Kind, kinds
+from stress.rubbish import toml
 
 CASES = {
     "experiment files": 60,

@@ -1,4 +1,4 @@
-"""The benchmark of loops over regimes: fair experiments, honest tables. A whole regime runs under `make torture`."""
+"""The benchmark of loops over regimes: fair experiments, honest tables. A whole regime runs under `make stress`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ WITH_ENGLISH = ("en>fr", "en>es", "fr>en", "es>en")
 FILES = {  # by what a label says of seeds; all others are of the folder's scores.json
     ("europarl-48k", "seeds 1 and 3"): "europarl-48k-uniform/scores.json",
     ("europarl-48k", "seed 2"): "europarl-48k/seed-2.json",
-    ("europarl-100k", "a later sitting"): "europarl-100k-uniform/scores.json",
+    ("europarl-100k", "a later session"): "europarl-100k-uniform/scores.json",
     ("europarl-star", "seeds 1 and 3"): "europarl-star/scores-1-3.json",
     ("europarl-star", "seed 3"): "europarl-star/seed-3.json",
     ("europarl-star-none", "seed 2"): "europarl-star-none/seed-2.json",
@@ -45,7 +45,7 @@ class Row:
     def after(self, label: str) -> Row:
         """The row of a label below this one; seeds alone go on with its stages, and a star is named once."""
         star = next((star for star in STARS if label.startswith(star)), "")
-        told = re.search("seeds? [123]( and 3)?|a later sitting", label)
+        told = re.search("seeds? [123]( and 3)?|a later session", label)
         seeds = told[0] if told else ""
         rest = re.sub(DECORATION, "", label.removeprefix(star).replace(seeds, "")).strip(": ")
         return Row(STARS.get(star, self.folder), seeds, rest.replace(", over", " over") or self.label)

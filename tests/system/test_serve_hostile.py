@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from torture.hostile import Size, measure
+from stress.hostile import Size, measure
 
 from helpers.serving import SMALL, Slow, ask, running, service_of
 from loopmt.serve.access import Access
@@ -367,7 +367,7 @@ def test_what_is_no_http_fills_no_log(tiny_run: Path, capfd: pytest.CaptureFixtu
 
 
 def test_honest_clients_are_served_beside_hostile_ones() -> None:
-    """The short form of `python -m torture.hostile`."""
+    """The short form of `python -m stress.hostile`."""
     found = measure(Size(hostile=250, honest=8, seconds=10, microseconds=20), pinned=False)
     assert found["honest"]["requests"] > 8
     assert found["honest"]["succeeded"] >= 0.99, found

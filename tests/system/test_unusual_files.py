@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from torture.feeding import limited
+from stress.feeding import limited
 
 from helpers.commands import Cli, Outcome, contents
 from loopmt.progress import Silent

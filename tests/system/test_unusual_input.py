@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from torture.feeding import limited
+from stress.feeding import limited
 
 from helpers.commands import Cli, Outcome
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from torture.feeding import limited
+from stress.feeding import limited
 
 from helpers.packed import tar_of, zip_of
 from loopmt.errors import DataError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from torture.feeding import limited
+from stress.feeding import limited
 
 from loopmt.errors import DataError
 from loopmt.text import compressed

@@ -18,7 +18,7 @@ import pytest
 import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torture.feeding import limited
+from stress.feeding import limited
 
 from loopmt.config import Clean
 from loopmt.errors import DataError, MissingExtraError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torture.feeding import limited
+from stress.feeding import limited
 
 from loopmt.config import load
 from loopmt.errors import ConfigError, LoopmtError

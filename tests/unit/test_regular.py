@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from torture.feeding import limited
+from stress.feeding import limited
 
 from loopmt.errors import DamagedError, DataError, LockedError, UnsafeFileError
 from loopmt.files import regular

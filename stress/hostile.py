@@ -1,6 +1,6 @@
-"""Hostile clients beside honest ones: `python -m torture.hostile --out docs/results/serve/hostile.json`.
+"""Hostile clients beside honest ones: `python -m stress.hostile --out docs/results/serve/hostile.json`.
 
-A server of known cost (`torture.paced`) on one core, all clients on another, loopback only. Hostile connections are of
+A server of known cost (`stress.paced`) on one core, all clients on another, loopback only. Hostile connections are of
 five kinds and come from many addresses; whoever is cut off comes again a second later. Honest clients send a sentence,
 wait for the answer, and send the next one half a second later, on a connection of its own each time: anything but an
 answer of 200 within 15 seconds is a failure, and nothing is tried again.
@@ -220,7 +220,7 @@ class Usage:
 
 @contextlib.contextmanager
 def serving(log: Path, microseconds: float, core: int | None) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    command = [sys.executable, "-m", "torture.paced", "--microseconds", str(microseconds)]
+    command = [sys.executable, "-m", "stress.paced", "--microseconds", str(microseconds)]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
     with (
@@ -291,7 +291,7 @@ def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * size.hostile + 1_000)), hard))
     result = {
-        "command": shlex.join(["python", "-m", "torture.hostile", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "stress.hostile", *sys.argv[1:]]),
         "machine": {
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),

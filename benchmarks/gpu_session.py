@@ -1,17 +1,17 @@
-"""One sitting at a machine that is lent for minutes: train, judge, and bring home what is small.
+"""One session at a machine that is lent for minutes: train, judge, and bring home what is small.
 
-    python -m benchmarks.sitting examples/europarl-48k.toml --run runs/48k --until dual auto --out results
+    python -m benchmarks.gpu_session examples/europarl-48k.toml --run runs/48k --until dual auto --out results
 
 A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. With
 `--last` training ends `--judging` minutes before the call does, and what is finished by then is judged. `--judge
-decode` does only what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN.sitting keeps the
-account and what each step printed, and so does RUN/sitting once a stage is finished. At the end DIR holds all there is
+decode` does only what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN.session keeps the
+account and what each step printed, and so does RUN/session once a stage is finished. At the end DIR holds all there is
 to bring home, whatever was in it before:
 
     costs.json     seconds of each step, and of each stage by what it did
     STEP.txt       what each step printed: the tables of evaluate, plan, analyze and report
     run.tar.xz     the run without training text and weights, and what its translators said on loops: `python -m
-    loops.tar.xz   benchmarks.luggage` makes a run of them that can be judged elsewhere, several seeds together
+    loops.tar.xz   benchmarks.bundle` makes a run of them that can be judged elsewhere, several seeds together
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bundle import pack
 from benchmarks.commands import execute, pause
-from benchmarks.luggage import pack
 
 from loopmt.config import load
 from loopmt.run import Run, read_json, result_bleu, write_json
@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass
-class Sitting:
+class GpuSession:
     """The steps, and the time there is for them."""
 
     options: argparse.Namespace
@@ -64,7 +64,7 @@ class Sitting:
     @property
     def records(self) -> Path:
         """Beside the run: what is not yet a run must hold nothing else."""
-        return self.run.folder.with_name(f"{self.run.folder.name}.sitting")
+        return self.run.folder.with_name(f"{self.run.folder.name}.session")
 
     @property
     def overrides(self) -> list[str]:
@@ -191,7 +191,7 @@ class Sitting:
         for file in self.records.glob("*.txt"):
             shutil.copy(file, out)
         if self.finished:
-            shutil.copytree(self.records, folder / "sitting", dirs_exist_ok=True)
+            shutil.copytree(self.records, folder / "session", dirs_exist_ok=True)
         pack(folder, out)
 
     def _costs(self) -> Iterator[tuple[str, Json]]:
@@ -223,9 +223,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    sitting = Sitting(parse(arguments))
-    ending = sitting.go()
-    print(json.dumps({name: entry["seconds"] for name, entry in sitting.account().items()}))
+    session = GpuSession(parse(arguments))
+    ending = session.go()
+    print(json.dumps({name: entry["seconds"] for name, entry in session.account().items()}))
     print(ending)
 
 

@@ -1,6 +1,6 @@
 """Training that is killed with SIGKILL, wherever it is, and started again ends as if nothing had happened.
 
-Five kills here; `make torture` makes a hundred, some of them in one of two processes.
+Five kills here; `make stress` makes a hundred, some of them in one of two processes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import loopmt.errors
 from helpers.paths import ROOT
 
 sys.path.insert(0, str(ROOT))
-from torture.kills import Killed, torture
-from torture.victim import PHASES, phase_of
+from stress.kills import Killed, stress
+from stress.victim import PHASES, phase_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says when a process has stopped")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
-    return torture(5, torchrun=0, seed=1, scratch=tmp_path_factory.mktemp("torture"))
+    return stress(5, torchrun=0, seed=1, scratch=tmp_path_factory.mktemp("stress"))
 
 
 def test_every_killed_run_ends_as_the_uninterrupted_one(runs: list[Killed]) -> None:

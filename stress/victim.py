@@ -54,7 +54,7 @@ class Victim:
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
-            "TORTURE_STACKS": str(stacks),
+            "STRESS_STACKS": str(stacks),
         }
         with (stacks.parent / "said.txt").open("w", encoding="utf-8") as said:
             # A group of its own with a parent outside it: else the system would not let SIGTSTP stop it.

@@ -1,4 +1,4 @@
-"""A sitting in small: it trains and judges in calls, and what it brings home is light and can be judged again."""
+"""A GPU session in small: it trains and judges in calls, and what it brings home is light and can be judged again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from benchmarks.luggage import unpack
+from benchmarks.bundle import unpack
+from benchmarks.gpu_session import GpuSession, main, parse
+from benchmarks.gpu_sessions import main as run_together
 from benchmarks.records import keep
-from benchmarks.sitting import Sitting, main, parse
-from benchmarks.sittings import main as sit_together
 
 from helpers.experiments import WORLD
 from helpers.paths import ROOT
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_sitting_in_calls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_in_calls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(arguments(folder, "--until", "vanilla", "--call-minutes", "0"))
     assert capsys.readouterr().out == "{}\nunfinished: the same command goes on\n"
     whole = arguments(folder, "--until", "dual", "--seed", "7", "--sentences", "4")
@@ -76,9 +76,9 @@ def judged_at_home(folder: Path) -> None:
     assert page == home / "report.html"
 
 
-def sitting_of(seed: int, options: list[str]) -> str:
+def session_of(seed: int, options: list[str]) -> str:
     words = json.dumps(["--seed", str(seed), *options])
-    return f'[[sitting]]\nexperiment = "world.toml"\nname = "world-{seed}"\noptions = {words}\n'
+    return f'[[session]]\nexperiment = "world.toml"\nname = "world-{seed}"\noptions = {words}\n'
 
 
 def test_several_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,8 +87,8 @@ def test_several_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.chdir(folder)
     for seeds, stage, judges, last in (([2], "vanilla", [], []), ([1, 2], "dual", ["decode"], ["--last"])):
         words = ["--until", stage, "--judge", *judges, "--judging", "1", "--sentences", "4", "--beam", "1"]
-        (folder / "sittings.toml").write_text("".join(sitting_of(seed, words) for seed in seeds), encoding="utf-8")
-        sit_together(["sittings.toml", "--seconds", "600", "--out", "out", "--part", "0.005", *last])
+        (folder / "sessions.toml").write_text("".join(session_of(seed, words) for seed in seeds), encoding="utf-8")
+        run_together(["sessions.toml", "--seconds", "600", "--out", "out", "--part", "0.005", *last])
         said = capsys.readouterr().out.split("== world-")[1:]
         assert len(said) == len(seeds) and all(text.endswith("\nfinished\n\n") for text in said)
     (early,) = folder.glob("runs/*.early.log")
@@ -107,12 +107,12 @@ def test_training_stops_in_time_to_judge(tiny_run: Path, tiny_experiment_file: P
     options = [str(tiny_experiment_file), "--run", str(run), "--out", str(tmp_path / "out"), "--until", "dual"]
     shutil.rmtree(run / "stages/dual")
     late = [*options, "--call-minutes", "5", "--judging", "5", "--judge"]
-    assert Sitting(parse(late)).go() == "finished", "kept for judging in the last call alone"
+    assert GpuSession(parse(late)).go() == "finished", "kept for judging in the last call alone"
     shutil.rmtree(run / "stages/dual")
-    assert Sitting(parse([*late, "--last"])).go() == "finished: what was trained in time is judged"
+    assert GpuSession(parse([*late, "--last"])).go() == "finished: what was trained in time is judged"
     assert "dual" not in Run(run).finished()
     spent = [*options, "--call-minutes", "0", "--judging", "0", "--last"]
-    assert Sitting(parse(spent)).go() == "unfinished: the same command goes on"
+    assert GpuSession(parse(spent)).go() == "unfinished: the same command goes on"
 
 
 def test_a_stage_that_overtook_another_does_not_end_training(
@@ -121,13 +121,13 @@ def test_a_stage_that_overtook_another_does_not_end_training(
     """Side by side, the last stage of the file may be finished before one that stands above it."""
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     options = [str(tiny_experiment_file), "--run", str(run), "--out", str(tmp_path / "out"), "--until", "dual"]
-    sitting = Sitting(parse([*options, "--jobs", "2"]))
-    (step,) = sitting.training()
-    assert sitting.done(step)
+    session = GpuSession(parse([*options, "--jobs", "2"]))
+    (step,) = session.training()
+    assert session.done(step)
     shutil.rmtree(run / "stages/vanilla-longer")
-    assert not sitting.done(step) and "dual" in sitting.finished
-    (step,) = Sitting(parse([*options[:-2], "--only", "dual"])).training()
-    assert step.name == "train-dual" and step.command[-4:-2] == ("--only", "dual") and sitting.done(step)
+    assert not session.done(step) and "dual" in session.finished
+    (step,) = GpuSession(parse([*options[:-2], "--only", "dual"])).training()
+    assert step.name == "train-dual" and step.command[-4:-2] == ("--only", "dual") and session.done(step)
 
 
 def test_a_mistake_is_seen_before_anything_is_done(folder: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_mistake_is_seen_before_anything_is_done(folder: Path) -> None:
     assert not (folder / "run").exists()
 
 
-def test_a_step_that_fails_ends_the_sitting(folder: Path) -> None:
+def test_a_step_that_fails_ends_the_session(folder: Path) -> None:
     head, stages = WORLD.split("[data.world]")[0], WORLD[WORLD.index("[[stage]]") :]
     text = '[data]\nbitext = { "en-fr" = "nowhere" }\nmono = { en = "nowhere", fr = "nowhere" }\nvalid = "nowhere"\n'
     (folder / "world.toml").write_text(head + text + stages, encoding="utf-8")

@@ -1,6 +1,6 @@
 """Kill training anywhere, resume with the same command, and compare with the run that nothing happened to.
 
-    python -m torture.kills --kills 100 --torchrun 15 --out docs/results/torture/kills.json
+    python -m stress.kills --kills 100 --torchrun 15 --out docs/results/stress/kills.json
 
 Every kill is a SIGKILL. Some fall at a random moment, others wait for a phase: see `AIMS`. A run is killed several
 times over, then left to finish; the weights of every stage must be those of the uninterrupted run, bit for bit, and so
@@ -28,7 +28,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from torture.victim import Victim, victim
+from stress.victim import Victim, victim
 
 AIMS = (
     "anywhere",
@@ -172,7 +172,7 @@ def _say(run: Killed) -> None:
     )
 
 
-def torture(
+def stress(
     kills: int,
     torchrun: int,
     seed: int,
@@ -213,11 +213,11 @@ def main() -> None:
         _say(run)
         if asked.out:
             asked.out.parent.mkdir(parents=True, exist_ok=True)
-            result = as_json(runs, f"python -m torture.kills {options}")
+            result = as_json(runs, f"python -m stress.kills {options}")
             asked.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
     with tempfile.TemporaryDirectory() as scratch:
-        torture(asked.kills, asked.torchrun, asked.seed, Path(scratch), asked.jobs, done)
+        stress(asked.kills, asked.torchrun, asked.seed, Path(scratch), asked.jobs, done)
     good, total = (sum(len(run.kills) for run in some) for some in ([run for run in runs if run.identical], runs))
     print(f"{good} of {total} kills bit-identical, in {len(runs)} runs")
     sys.exit(good != total)

@@ -1,4 +1,4 @@
-"""Rubbish by the ten thousand: `python -m torture.fuzz --cases 10000 --out docs/results/torture/fuzz.json`.
+"""Rubbish by the ten thousand: `python -m stress.fuzz --cases 10000 --out docs/results/stress/fuzz.json`.
 
 Experiment files, overrides, patterns, corpora, text to translate, files to score, runs, theory cases and requests to
 the server; most within this process, some through processes as typed. Cases are drawn by hypothesis from a seed.
@@ -22,8 +22,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from torture.feeding import attempt
-from torture.kinds import Kind, kinds, train_a_run
+from stress.feeding import attempt
+from stress.kinds import Kind, kinds, train_a_run
 
 _SHOWN = 600  # characters of a failure, and of its case
 _PACKAGES = ("loopmt", "hypothesis", "torch", "pydantic", "typer", "fastapi", "uvicorn", "sentencepiece")
@@ -49,16 +49,16 @@ def feed(kind: Kind, cases: int, number: int) -> tuple[int, list[str]]:
     return count, [f"{wrong} <- {case[-_SHOWN:]}" for wrong, case in failures.items()]
 
 
-def torture(cases: int, number: int, only: Sequence[str], jobs: int, folder: Path) -> dict[str, Any]:
+def stress(cases: int, number: int, only: Sequence[str], jobs: int, folder: Path) -> dict[str, Any]:
     """Every kind its share of the cases, some kinds side by side."""
     run = train_a_run(folder)
     names = [kind.name for kind in kinds(folder, run) if not only or kind.name in only]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        found = pool.map(_torture_kind, names, repeat(cases), repeat(number), repeat(folder), repeat(run))
+        found = pool.map(_stress_kind, names, repeat(cases), repeat(number), repeat(folder), repeat(run))
         return dict(zip(names, found, strict=True))
 
 
-def _torture_kind(name: str, cases: int, number: int, folder: Path, run: Path) -> dict[str, Any]:
+def _stress_kind(name: str, cases: int, number: int, folder: Path, run: Path) -> dict[str, Any]:
     own = folder / name
     own.mkdir()
     (kind,) = (kind for kind in kinds(own, run) if kind.name == name)
@@ -82,10 +82,10 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="loopmt-fuzz-") as folder:
-        found = torture(options.cases, options.seed, options.only, options.jobs, Path(folder))
+        found = stress(options.cases, options.seed, options.only, options.jobs, Path(folder))
     failures = sum(len(kind["failures"]) for kind in found.values())
     record = {
-        "command": " ".join(["python -m torture.fuzz", *sys.argv[1:]]),
+        "command": " ".join(["python -m stress.fuzz", *sys.argv[1:]]),
         "machine": options.machine,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         "seed": options.seed,

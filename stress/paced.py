@@ -1,4 +1,4 @@
-"""A server whose translators cost a fixed time: `python -m torture.paced --microseconds 50`.
+"""A server whose translators cost a fixed time: `python -m stress.paced --microseconds 50`.
 
 Everything but the translators is what `loopmt serve` runs. They repeat the text, and take so much of a processor for
 each byte, without holding Python's lock, as a decoder does. The limits are those of a public server.

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from loopmt.progress import Silent
 from loopmt.workflow.train import TrainOptions, train
-from torture.doors import Server, Verbs
-from torture.rubbish import Document, Rubbish, lines, misspelt, packed, pairs, texts, toml, values, wrong
+from stress.doors import Server, Verbs
+from stress.rubbish import Document, Rubbish, lines, misspelt, packed, pairs, texts, toml, values, wrong
 
 _STAGES = [
     {"name": "vanilla", "mix": ["X>Y"], "updates": 2},

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import httpx
 
-from torture.feeding import CONTROL, Said, manners, said, said_by_process
-from torture.rubbish import raw
+from stress.feeding import CONTROL, Said, manners, said, said_by_process
+from stress.rubbish import raw
 
 _GOOD = "The cat sleeps.\nA dog sees the bird.\nThe king likes the fish.\n"
 _OTHER = "Le chat dort.\nUn chien voit l'oiseau.\nLe roi aime le poisson.\n"

@@ -1,6 +1,6 @@
 """What a run takes home from a machine that is lent: all that was said and measured, no training text, no weights.
 
-    python -m benchmarks.luggage RUN run.tar.xz loops.tar.xz
+    python -m benchmarks.bundle RUN run.tar.xz loops.tar.xz
 
 unpacks it into a folder that evaluate, plan, analyze and report judge as if it had never been away, as long as they ask
 for nothing that was not decoded there (`benchmarks.decoding`).

@@ -1,11 +1,11 @@
-"""Several sittings at once at one GPU, in calls of so many seconds.
+"""Several sessions at once at one GPU, in calls of so many seconds.
 
-    python -m benchmarks.sittings sittings.toml --seconds 560 --out results
-    python -m benchmarks.sittings sittings.toml --seconds 440 --out results --last
+    python -m benchmarks.gpu_sessions sessions.toml --seconds 560 --out results
+    python -m benchmarks.gpu_sessions sessions.toml --seconds 440 --out results --last
 
-The file names them; `options` are those of `benchmarks.sitting`:
+The file names them; `options` are those of `benchmarks.gpu_session`:
 
-    [[sitting]]
+    [[session]]
     experiment = "examples/europarl-48k.toml"
     name = "europarl-48k-2"
     options = ["--seed", "2", "--until", "back-translation", "--jobs", "3", "--judge", "decode"]
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.sitting import parse as parse_sitting
+from benchmarks.gpu_session import parse as parse_session
 
 PACKING = 35.0  # seconds of a call in which archives are made
 _RUNS = Path("runs")
@@ -36,7 +36,7 @@ _RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class Place:
-    """A sitting among several."""
+    """A GPU session among several."""
 
     experiment: str
     name: str
@@ -52,19 +52,19 @@ class Place:
 
     @property
     def wish(self) -> argparse.Namespace:
-        return parse_sitting([self.experiment, "--run", str(self.run), "--out", str(self.home), *self.options])
+        return parse_session([self.experiment, "--run", str(self.run), "--out", str(self.home), *self.options])
 
     @property
     def can_decode(self) -> bool:
         return "decode" in self.wish.judge and any(self.run.glob("stages/*/result"))
 
-    def sit(self, seconds: float, last: bool) -> subprocess.Popen[bytes]:
+    def start(self, seconds: float, last: bool) -> subprocess.Popen[bytes]:
         minutes = ["--call-minutes", f"{max(0.0, seconds - PACKING) / 60:.3f}", *["--last"] * last]
         words = [self.experiment, "--run", str(self.run), "--out", str(self.home), *self.options, *minutes]
-        return self._start("benchmarks.sitting", words, self.log)
+        return self._start("benchmarks.gpu_session", words, self.log)
 
     def decode(self) -> subprocess.Popen[bytes]:
-        """What is finished; the sitting finds it said when it comes to decoding."""
+        """What is finished; the session finds it said when it comes to decoding."""
         wish = self.wish
         paths = [word for path in wish.path for word in ("--path", path)]
         words = [str(self.run), "--beam", str(wish.beam), "--sentences", str(wish.sentences), *paths]
@@ -89,7 +89,7 @@ class Place:
 
 def places(file: Path) -> list[Place]:
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    return [Place(one["experiment"], one["name"], tuple(one["options"])) for one in document["sitting"]]
+    return [Place(one["experiment"], one["name"], tuple(one["options"])) for one in document["session"]]
 
 
 def share_the_gpu() -> None:
@@ -98,11 +98,11 @@ def share_the_gpu() -> None:
         subprocess.run(["nvidia-cuda-mps-control", "-d"], capture_output=True, check=False)
 
 
-def sit(all_places: Sequence[Place], seconds: float, last: bool) -> None:
-    """All at once, and until all have got up: a sitting keeps its time by itself."""
-    sittings = [place.sit(seconds, last) for place in all_places]
+def start(all_places: Sequence[Place], seconds: float, last: bool) -> None:
+    """All at once, and until all have got up: a GPU session keeps its time by itself."""
+    sessions = [place.start(seconds, last) for place in all_places]
     early = [place.decode() for place in all_places if last and place.can_decode]
-    for process in sittings:
+    for process in sessions:
         process.wait()
     for process in early:
         process.kill()
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     all_places = places(options.file)
     share_the_gpu()
-    sit(all_places, options.seconds, options.last)
+    start(all_places, options.seconds, options.last)
     for place in all_places:
         print(f"== {place.name}\n{place.log.read_text(encoding='utf-8')[-1500:]}")
         place.hand_over(options.out, int(options.part * 2**20))

@@ -11,6 +11,6 @@ import signal
 import sys
 from pathlib import Path
 
-_KEPT = Path(os.environ["TORTURE_STACKS"], str(os.getpid())).open("w")  # noqa: SIM115 - as long as the process
+_KEPT = Path(os.environ["STRESS_STACKS"], str(os.getpid())).open("w")  # noqa: SIM115 - as long as the process
 faulthandler.register(signal.SIGTSTP, file=_KEPT, all_threads=False, chain=True)
 sys.modules["matplotlib"] = None  # type: ignore[assignment]
