@@ -8,6 +8,7 @@ import pytest
 
 from helpers.experiments import BASE, ONE, TREE, compare, stage
 from loopmt.config import Experiment, load, loads
+from loopmt.config.schema import Generate
 from loopmt.errors import ConfigError
 
 WORLD = 'languages = ["en", "fr"]\n'
@@ -332,3 +333,15 @@ def test_an_experiment_survives_json() -> None:
 def test_presets_are_a_start() -> None:
     model = loads(BASE + '[model]\npreset = "base"\nlayers = 2' + stage("a")).model
     assert (model.layers, model.num_decoder_layers, model.width, model.heads) == (2, 2, 512, 8)
+
+
+def test_draws_are_keyed_by_the_settings_that_differ_from_their_defaults() -> None:
+    assert Generate().draw_key() == Generate(temperature=0.7).draw_key() == ""
+    assert Generate(top_k=0, by="ema").draw_key() == "by=ema top_k=0"
+
+    class Later(Generate):
+        """With a setting that did not exist before."""
+
+        penalty: float = 1.0
+
+    assert Later(top_k=0).draw_key() == Generate(top_k=0).draw_key() != Later(top_k=0, penalty=2).draw_key()

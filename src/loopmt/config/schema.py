@@ -267,6 +267,10 @@ class Generate(Section):
     beam: int = Field(4, ge=1, description="beam width")
     length_penalty: float = Field(1.0, ge=0, description="beam scores are divided by length to this power")
 
+    def draw_key(self) -> str:
+        """Names the random draws by the settings that are not defaults: a new setting moves no draw of an old one."""
+        return " ".join(f"{name}={value}" for name, value in sorted(self.model_dump(exclude_defaults=True).items()))
+
 
 class MixEntry(Section):
     """One path or pattern of a mix."""

@@ -49,7 +49,7 @@ class HuggingFaceGenerator:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):  # `generate` knows only the global generator
             model = self._model  # loading draws numbers, too
-            torch.manual_seed(keyed_seed(*key, str(one.hop), how.model_dump_json()))
+            torch.manual_seed(keyed_seed(*key, str(one.hop), how.draw_key()))
             for rows in batches(_lengths(sources), limits, width):
                 said, ends = self._generate(model, [sources[row] for row in rows], how, limits, n)
                 for place, row in enumerate(np.repeat(rows, n) * n + np.tile(np.arange(n), len(rows))):

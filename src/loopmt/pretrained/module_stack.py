@@ -148,7 +148,7 @@ class ModuleStack:
 
         with (
             network.using(self._weights(one.hop, how.by)),
-            drawing(self.device, *key, str(one.hop), how.model_dump_json()),
+            drawing(self.device, *key, str(one.hop), how.draw_key()),
         ):
             for rows in batches(lengths_of(sources), limits, max(how.beam if how.how == "beam" else 1, n)):
                 for row, hypotheses in zip(rows.tolist(), in_halves(work, rows), strict=True):

@@ -131,7 +131,7 @@ class NetworkStack:
         found: dict[int, Translations] = {}
         for row, numbers in self._by_network(inputs).items():
             together = [inputs[number] for number in numbers]
-            generator = torch_generator(self.device, *key, self.names()[row], how.model_dump_json())
+            generator = torch_generator(self.device, *key, self.names()[row], how.draw_key())
             decoder = self.decoder(together[0].hop, how.by)
             found |= zip(numbers, self._decode(decoder, together, how, limits, generator, n), strict=True)
         return [found[number] for number in range(len(inputs))]
