@@ -6,7 +6,7 @@ EXTRAS ?= dev,export,lora
 # One thread a process: small matrices on a shared machine lose by more.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint types unit test-gpu bench bench-gpu stress clean
+.PHONY: install demo test lint types unit test-gpu bench bench-gpu docs stress clean
 
 install: $(VENV)/installed
 
@@ -48,6 +48,11 @@ bench-gpu:
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.speed --device cuda
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
 
+# The documentation site, in site/; it opens from the disk and loads nothing from other hosts.
+docs: install
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # Faults at length: kills by the hundred, and every test that `make test` has only a short form of.
 stress: install
 	$(BIN)/python -m stress.kills --kills 100 --torchrun 15 --out docs/results/stress/kills.json
@@ -56,4 +61,4 @@ stress: install
 	$(BIN)/python -m pytest -m slow
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -44,8 +44,11 @@ def reference() -> str:
     lines = [
         "# The experiment file",
         "",
-        "Made by `python docs/make_reference.py`; do not edit. A key that is not here is an error.",
-        "`--set section.key=value` overrides a key (`--set stage.NAME.key=value` one of a stage).",
+        "This page lists every key of an experiment file, for users who write or read one.",
+        "`python docs/make_reference.py` writes it from the code; do not edit it.",
+        "",
+        "A key that is not listed here is an error. On the command line, `--set section.key=value` overrides",
+        "a key, and `--set stage.NAME.key=value` overrides a key of one stage.",
     ]
     for title, kind in SECTIONS:
         lines += ["", f"## {title}", "", (kind.__doc__ or "").strip(), "", "| key | value | default | meaning |"]

@@ -24,6 +24,14 @@ def test_the_reference_is_made_from_the_code() -> None:
     assert "| `valid` | string or table of string | required, unless there is `world` |" in made
 
 
+def test_the_page_of_the_command_line_is_made_from_the_code() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_cli.py"))["commands"]()
+    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert written == made, "run `python docs/make_cli.py`"
+    for words in ("## translate\n", "`--route` | `given` or `auto` | `given`", "`--pictures`, `--no-pictures`"):
+        assert words in made
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_is_a_valid_experiment(file: Path) -> None:
     assert load(file).stages
@@ -37,14 +45,6 @@ def test_the_commands_of_an_example_find_what_they_fetch(file: Path) -> None:
     train = next(line for line in header.splitlines() if "loopmt train" in line)
     assert f"examples/{file.name}" in train
     assert set(re.findall(r"--set data\.root=\$PWD/(\S+)", train)) == fetched
-
-
-@pytest.mark.parametrize(
-    "file", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda file: file.stem
-)
-def test_links_lead_somewhere(file: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
-    assert [link for link in links if "://" not in link and not (file.parent / link).exists()] == []
 
 
 def test_the_page_of_mixes_can_be_pasted() -> None:
