@@ -1,4 +1,4 @@
-# Two commands do all their own set-up: `make demo` and `make test`.
+# `make help` lists the targets. `make demo` and `make test` do all their own set-up.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,59 +6,69 @@ EXTRAS ?= dev,export,lora
 # One thread a process: small matrices on a shared machine lose by more.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo test lint types unit test-gpu bench bench-gpu docs stress clean
+.PHONY: help install demo test lint types unit test-gpu bench bench-gpu docs stress constraints dist clean
+.DEFAULT_GOAL := help
 
-install: $(VENV)/installed
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(VENV)/installed ## make .venv with loopmt and its development tools, at the versions of constraints.txt
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loopmt needs Python 3.11 or newer")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt "torch==$$(sed -n 's/^torch==//p' constraints.txt)"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt setuptools "torch==$$(sed -n 's/^torch==//p' constraints.txt)"
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[$(EXTRAS)]"
 	touch $@
 
-demo: install
+demo: install ## train, compare and translate between built-in languages; about 5 minutes on two CPU cores
 	$(BIN)/loopmt demo
 
-test: lint types unit
+test: lint types unit ## everything that must pass before a change is merged: lint, types, unit
 
-lint: install
+lint: install ## ruff: style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: install
+types: install ## mypy --strict
 	$(BIN)/mypy
 
 # A test that hangs says where, and ends.
 HANGING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-unit: install
+unit: install ## pytest without the tests that need CUDA or long
 	$(BIN)/python -m pytest -n 2 -m "not gpu and not slow" $(HANGING)
 
-test-gpu:
+test-gpu: ## the tests that need CUDA, with the Python and torch of the machine
 	python3 -m pytest -m gpu tests
 
-# Speed beside the peers; JOEY=PYTHON names an environment with JoeyNMT 2.3.
-bench: install
+# JOEY=PYTHON names an environment with JoeyNMT 2.3.
+bench: install ## speed on the CPU beside other toolkits
 	$(BIN)/python -m benchmarks.speed --device cpu $(if $(JOEY),--joey $(JOEY))
 	$(BIN)/python -m benchmarks.table
 
-bench-gpu:
+bench-gpu: ## speed on a GPU beside other toolkits
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.speed --device cuda
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
 
-# The documentation site, in site/; it opens from the disk and loads nothing from other hosts.
-docs: install
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
+docs: install ## build the documentation site in site/; it opens from the disk and loads nothing from other hosts
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Faults at length: kills by the hundred, and every test that `make test` has only a short form of.
-stress: install
+stress: install ## a hundred kills, and the long form of the tests of damage
 	$(BIN)/python -m stress.kills --kills 100 --torchrun 15 --out docs/results/stress/kills.json
 	$(BIN)/python -m stress.fuzz --cases 10000 --out docs/results/stress/fuzz.json
 	$(BIN)/python -m stress.hostile --out docs/results/serve/hostile.json
 	$(BIN)/python -m pytest -m slow
 
-clean:
+constraints: install ## write constraints.txt and requirements-hashed.txt; UPGRADE=--upgrade takes the newest versions
+	$(BIN)/python -m pip install --quiet "uv>=0.8"
+	$(BIN)/python scripts/constraints.py --extras $(EXTRAS),docs $(UPGRADE)
+
+dist: install ## build the source archive and the wheel in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --quiet
+
+clean: ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
