@@ -1,25 +1,28 @@
-"""Pinned versions: constraints.txt for `make install`, requirements-hashed.txt for installing with checksums."""
+"""What pyproject.toml requires, and the pinned versions.
+
+constraints.txt is for `make install`, requirements-hashed.txt for installing with checksums.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-import tomllib
-from collections.abc import Iterator
+import sys
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from helpers.paths import ROOT
+from helpers.requirements import PROJECT, closure
 
 CONSTRAINTS = ROOT / "constraints.txt"
 HASHED = ROOT / "requirements-hashed.txt"
 BUILD_SPECIFIC = re.compile(r"(nvidia|cuda|triton)\b")
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+NOT_REQUIRED = {"_typeshed", "comet", "triton"}  # for types only; in its own environment; comes with torch for CUDA
 PYTHONS = ["3.11.7", "3.12.1", "3.13.0", "3.14.0"]
 
 
@@ -44,33 +47,20 @@ def installed_extras() -> list[str]:
     return [extra for groups in found for extra in "".join(groups).split(",")]
 
 
-def closure(extras: list[str]) -> set[str]:
-    """All that the extras need here: what pyproject.toml names, and what the installed packages need in turn."""
-    seen: set[tuple[str, str]] = set()
-    open_ends = [Requirement(f"loopmt[{','.join(extras)}]")]
-    while open_ends:
-        requirement = open_ends.pop()
-        for extra in ["", *requirement.extras]:
-            name = canonicalize_name(requirement.name)
-            if (name, extra) not in seen:
-                seen.add((name, extra))
-                open_ends += [found for found in requirements(name, extra) if applies(found, extra)]
-    return {name for name, _ in seen} - {"loopmt"}
+def imported() -> set[str]:
+    """Names of the packages of others that the source imports, anywhere in a file."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (ROOT / "src").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    found |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in found} - sys.stdlib_module_names - {"loopmt"}
 
 
-def requirements(name: str, extra: str) -> Iterator[Requirement]:
-    if name == "loopmt":
-        own = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
-        yield from map(Requirement, own)
-        return
-    try:
-        yield from map(Requirement, metadata.requires(name) or ())
-    except metadata.PackageNotFoundError:
-        return  # an extra that is not installed here: its own packages are named in pyproject.toml
-
-
-def applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+def test_all_that_the_source_imports_is_required() -> None:
+    required = closure(PROJECT["optional-dependencies"])
+    owners = metadata.packages_distributions()
+    missing = {name for name in imported() if not required & set(map(canonicalize_name, owners.get(name, [name])))}
+    assert missing <= NOT_REQUIRED
 
 
 def test_all_that_is_installed_is_pinned() -> None:
