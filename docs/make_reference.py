@@ -5,6 +5,7 @@ python docs/make_reference.py
 
 from __future__ import annotations
 
+import textwrap
 import types
 import typing
 from pathlib import Path
@@ -51,7 +52,14 @@ def reference() -> str:
         "a key, and `--set stage.NAME.key=value` overrides a key of one stage.",
     ]
     for title, kind in SECTIONS:
-        lines += ["", f"## {title}", "", (kind.__doc__ or "").strip(), "", "| key | value | default | meaning |"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            textwrap.fill(kind.__doc__ or "", 100),
+            "",
+            "| key | value | default | meaning |",
+        ]
         lines += ["|---|---|---|---|"]
         lines += [_row(kind, name, field) for name, field in kind.model_fields.items()]
     lines += [

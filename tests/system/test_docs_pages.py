@@ -130,3 +130,25 @@ def joined(base: Document, part: Document) -> Document:
 def test_a_fragment_with_an_unknown_key_names_it() -> None:
     with pytest.raises(ConfigError, match="shards"):
         checked("[train]\nshards = true", tomllib.loads(USUAL))
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    code = "".join(file.read_text(encoding="utf-8") for file in files)
+    known = {*re.findall(r"^def (test_\w+)", code, re.MULTILINE), *(file.stem for file in files)}
+    named = {
+        (page, name)
+        for page, file in PAGES.items()
+        for name in re.findall(r"`(?:[\w/]*/)?(test_[a-z]\w*)", prose(file))
+    }
+    assert len(named) > 100
+    assert [(page, name) for page, name in sorted(named) if name not in known] == []
+
+
+WRAPPED = [page for page in PAGES if re.match(r"ARCHITECTURE|docs/(?!results|LOG)", page)]
+
+
+@pytest.mark.parametrize("page", WRAPPED)
+def test_lines_outside_tables_and_code_have_100_columns(page: str) -> None:
+    long = [line for line in prose(PAGES[page]).splitlines() if len(line) > 100]
+    assert [line for line in long if not line.startswith(("|", "    ", "!["))] == []
