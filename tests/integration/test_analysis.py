@@ -395,7 +395,7 @@ def test_a_placebo_is_a_fair_control_or_none() -> None:
     assert placebo_of(lone(before), "dual").control == "vanilla-longer", "not the first sibling on bitext alone"
     shorter = lone(before.replace('mix = ["X>Y"]\nupdates = 16', 'mix = ["X>Y"]\nupdates = 15'))
     found = placebo_of(shorter, "dual")
-    assert found.control is None and all(name in found.why for name in ("dual", "poor", "vanilla-longer", "fair"))
+    assert found.control is None and all(name in found.why for name in ("poor", "vanilla-longer", "unfair"))
     less = lone(EXPERIMENT.replace('mix = ["X>Y"]\nupdates = 16', 'mix = ["en>X"]\nupdates = 16'))
     assert placebo_of(less, "dual").control is None
 
@@ -419,7 +419,11 @@ def test_a_stage_without_a_placebo_is_named(run: Path, tmp_path: Path) -> None:
     command = ["analyze", str(copy), "--beam", "1", "--sentences", "6", "--threshold", "50"]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
-    assert "dual has no placebo" in shown.stdout and "vanilla-longer would not be fair" in shown.stdout
+    assert (
+        "dual has no control" in shown.stdout
+        and "(vanilla-longer would be unfair)" in shown.stdout
+        and "[[compare]]" in shown.stdout
+    )
     assert json.loads((copy / "analysis.json").read_text())["beyond_placebo"] == []
 
 
@@ -428,11 +432,12 @@ def test_the_command_prints_tables_and_json(run: Path) -> None:
     done = CliRunner().invoke(app, command, env={"COLUMNS": "80"})
     assert done.exit_code == 0, done.exception
     brief = done.stdout
-    assert "vanilla to dual on test, correct: BLEU > 50; placebo: vanilla-longer" in brief and "--all prints" in brief
+    facts = ("vanilla to dual", "on test", "BLEU > 50", "gain over vanilla-longer", "--all")
+    assert all(fact in brief for fact in facts)
     assert "vanilla to vanilla-longer" not in brief and len(brief.splitlines()) < 30
     shown = CliRunner().invoke(app, [*command, "--all"])
     assert shown.exit_code == 0, shown.output
-    for words in ("Accuracy at thresholds", "Estimated parameters", "beyond the placebo vanilla-longer", "0.77"):
+    for words in ("Accuracy at thresholds", "Estimated parameters", "the control vanilla-longer", "0.77"):
         assert words in shown.stdout
     assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["rules"][0] == "BLEU > 50"
     alone = CliRunner().invoke(app, [*command, "--stage", "vanilla", "--all"]).stdout

@@ -268,9 +268,8 @@ def test_a_pivot_over_seeds(copied: Path, tmp_path: Path, capsys: pytest.Capture
     assert [over[what] for what in ("difference", "low", "high")] == [
         pytest.approx(of_one[what]) for what in ("difference", "low", "high")
     ], "the same run twice: nothing is added by drawing seeds"
-    print_scorecard(card)
+    print_scorecard(card, everything=True)
     printed = capsys.readouterr().out
-    assert "Through other languages against direct" in printed
     assert f"{over['difference']:+.2f} ({over['low']:+.2f} to {over['high']:+.2f})" in printed
 
 
@@ -281,8 +280,8 @@ def test_stages_say_how_much_of_their_text_was_generated(
     spent = card["stages"]["dual"]["spent"]
     total = sum(one["target_tokens"] for one in spent.values())
     print_scorecard(card)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if " was trained with " in line]
-    assert line.startswith("dual ") and f"{total:,} target tokens" in line and "50% of generated text" in line
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "generated text" in line]
+    assert "dual" in line and f"{total:,} target tokens" in line and "50%" in line
     for one in spent.values():
         one["meant_tokens"] *= 1.5
     print_scorecard(card)
@@ -379,7 +378,7 @@ def test_directions_that_one_stage_trains_are_left_out_and_named(
     assert one["joint"]["chrf"] == one["sets"]["test"]["directions"]["en>fr"]["chrf"]
     assert one["excluded"] == dict.fromkeys(["en>es", "fr>en", "fr>es", "es>en", "es>fr"], "only dual trains it")
     print_scorecard(card)
-    assert "left out: en>es, fr>en, fr>es, es>en, es>fr (only dual trains it)" in capsys.readouterr().out
+    assert "en>es, fr>en, fr>es, es>en, es>fr (only dual trains it)" in capsys.readouterr().out
     page = write_report(copied).read_text(encoding="utf-8")
     assert "en>es (only dual trains it)".replace(">", "&gt;") in page
 
@@ -455,7 +454,8 @@ def test_a_comparison_says_what_was_tuned_for_each(copied: Path, capsys: pytest.
     experiment = read_checked(file, "")
     write_json(file, experiment | {"compare": [experiment["compare"][0] | {"tuned": ["dropout"]}]})
     print_scorecard(evaluate([copied], QUICK, Silent()))
-    assert "dual against vanilla-longer, each with its own dropout: difference" in capsys.readouterr().out
+    (title,) = [line for line in capsys.readouterr().out.splitlines() if "own dropout" in line]
+    assert "dual" in title and "vanilla-longer" in title
     assert "each with the dropout that suits it" in write_report(copied).read_text(encoding="utf-8")
 
 
@@ -481,7 +481,6 @@ def test_means_of_different_directions_do_not_stand_side_by_side(
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
     assert ["mean (directions)", "5.00 (2)", "4.00 (3)"] in rows
     assert ["mean of the 2 they share", "5.00", "6.00"] in rows
-    assert ["BLEU (directions)", "5.00 (2)", "4.00 (3)"] in rows
-    assert ["BLEU, the 2 they share", "5.00", "6.00"] in rows
+    assert not any("BLEU (directions)" in row for row in rows), "one test set: its tables have the means already"
     print_scorecard(judged[1])
     assert "(directions)" not in capsys.readouterr().out, "here all stages have the same"

@@ -81,8 +81,12 @@ def test_the_better_route_is_told(judged: tuple[Path, Json]) -> None:
 
 def test_the_command_tells_it(copied: Path, cli: Cli) -> None:
     shown = cli("evaluate", copied, "--beam", 1, "--samples", 50).out
-    assert "dual, fr>es: fr>en>es is better" in shown and "dual, es>fr: es>fr is better" in shown
-    assert "vanilla, fr>es: fr>en>es" in shown and "no direct translator" in shown
+    lines = {line[:5]: line for line in shown.splitlines() if "use " in line}
+    assert list(lines) == ["fr>es", "es>fr"]
+    assert "use fr>en>es" in lines["fr>es"] and "direct translator" in lines["es>fr"] and "stage dual" in lines["es>fr"]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if "│" in line]
+    assert [row[-1] for row in rows if row[:2] == ["fr>es", "vanilla"]] == ["only way"]
+    assert [row[-1] for row in rows if row[1:2] == ["dual"]] == ["through", "direct"]
 
 
 def test_it_may_be_left_out(copied: Path, cli: Cli) -> None:
@@ -122,8 +126,8 @@ def test_what_chance_could_have_done_decides_nothing() -> None:
     direct, through = [row < 20 for row in range(40)], [row >= 19 for row in range(40)]
     found = measured(fr_es=direct, fr_en_es=through)
     assert (found["best"], found["decided"]) == ("fr>es", False), "one hop costs half of two"
-    (told,) = told_routes("dual", {"fr>es": found}, FACTS)
-    assert "chance" in told and "fr>en>es" in told
+    (told,) = told_routes({"dual": {"fr>es": found}}, FACTS)
+    assert "chance" in told and "use the direct translator" in told
 
 
 def test_the_best_of_several_pivots_is_set_against_the_direct_way() -> None:

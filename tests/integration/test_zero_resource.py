@@ -53,29 +53,29 @@ def test_what_is_missing_and_what_leads_there() -> None:
         (
             [0.4, 0.35, 0.45],
             "may help",
-            "40% of what es>en>fr>es would teach it with is right; to be worth it, it must",
+            "40% of the text that es>en>fr>es",
         ),
-        ([0.02, 0.005, 0.05], "no signal", "right too seldom (2.0%)"),
-        (None, "no signal", "no row of the set is known in both languages"),
+        ([0.02, 0.005, 0.05], "no signal", "(2.0%)"),
+        (None, "no signal", "no sentence in both languages"),
     ],
 )
 def test_verdicts(rate: Estimate | None, verdict: str, why: str) -> None:
     arrived: dict[LanguagePath, Estimate] = {THERE: [0.5, 0.4, 0.6], **({BACK: rate} if rate else {})}
     found = zero_resource(POOR, STAR, arrived)
     assert found.verdict == verdict and why in found.why
-    assert ("must beat decoding by fr>en>es (right for 50%)" in found.why) == found.promising
+    assert ("fr>en>es (50% right)" in found.why) == found.promising
     assert zero_resource(POOR, STAR, arrived, worth=0.5).promising is False, "worth is the user's"
     only_there = zero_resource(POOR, [Hop("fr", "en"), Hop("en", "es")], arrived)
-    assert only_there.verdict == "no signal" and "nothing to teach it with" in only_there.why
+    assert only_there.verdict == "no signal" and "source language" in only_there.why
 
 
 def test_of_several_ways_the_best_known_one_counts() -> None:
     both = [*STAR, Hop("es", "de"), Hop("de", "fr")]
     found = zero_resource(POOR, both, {BACK: [0.0, 0.0, 0.004]})
     assert list(found.sources) == [ROAD, LanguagePath.parse("es>de>fr>es")]
-    assert found.verdict == "no signal" and "es>en>fr>es would teach it with is right too seldom" in found.why
+    assert found.verdict == "no signal" and "es>en>fr>es" in found.why
     better = zero_resource(POOR, both, {BACK: [0.1, 0.05, 0.2], LanguagePath.parse("es>de>fr"): [0.3, 0.2, 0.4]})
-    assert better.why.startswith("30% of what es>de>fr>es")
+    assert "30%" in better.why and "es>de>fr>es" in better.why
 
 
 def test_what_a_shared_network_says_untaught_is_measured_and_no_lesson() -> None:
@@ -84,8 +84,8 @@ def test_what_a_shared_network_says_untaught_is_measured_and_no_lesson() -> None
     arrived: dict[LanguagePath, Estimate] = {THERE: [0.5, 0.4, 0.6], BACK: [0.5, 0.4, 0.6]}
     arrived |= {direct: [0.1, 0.05, 0.2], LanguagePath.parse("es>fr"): [0.2, 0.1, 0.3]}
     found = zero_resource(POOR, spoken, arrived)
-    assert list(found.sources) == [dual, ROAD] and found.why.startswith("50% of what es>en>fr>es")
-    assert found.why.endswith("must beat decoding by fr>es untaught (right for 10%) and by fr>en>es (right for 50%).")
+    assert list(found.sources) == [dual, ROAD] and found.why.startswith("50% of the text that es>en>fr>es")
+    assert all(way in found.why for way in ("fr>es untrained (10% right)", "fr>en>es (50% right)"))
     assert suggest_weights({}, {}, lambda path: True, [found]) == {ROAD: LOOPS}, "its own loop has far poorer sources"
 
 
@@ -135,7 +135,7 @@ def test_a_run_without_a_pair_is_told_what_could_teach_it(star: Path) -> None:
     told = made["zero_resource"]["fr>es"]
     assert told["sources"][str(ROAD)][0] == pytest.approx(right(star, BACK, 10.0))
     assert told["through"][str(THERE)][0] == pytest.approx(right(star, THERE, 10.0))
-    for words in ("Directions not taught yet", str(ROAD), str(THERE), told["verdict"]):
+    for words in ("Directions without bitext", str(ROAD), str(THERE), "unclear"):
         assert words in shown.stdout
     page, _ = report([star], ReportOptions(sentences=4, beam=1), Silent())
     assert "Directions not taught yet" in page.read_text(encoding="utf-8")

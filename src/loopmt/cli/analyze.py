@@ -17,30 +17,33 @@ def analyze(
     run: RunFolder,
     stage: Annotated[
         list[str] | None,
-        typer.Option("--stage", help="Only what became of this stage; may be repeated.", autocompletion=complete_stage),
+        typer.Option("--stage", help="Analyze only this stage; may be repeated.", autocompletion=complete_stage),
     ] = None,
     threshold: Annotated[
         list[float] | None,
-        typer.Option("--threshold", help="Correct is a sentence BLEU above this; may be repeated. Default: 10 to 90."),
+        typer.Option(
+            "--threshold",
+            help="Right is a sentence BLEU above this; may be repeated. Default: measure 10 to 90, print the plan's.",
+        ),
     ] = None,
     beam: Beam = 4,
     sentences: Annotated[
-        int | None, typer.Option("--sentences", min=2, help="How many rows of each test set; default: all.")
+        int | None, typer.Option("--sentences", min=2, help="Sentences of each test set; default: all.")
     ] = None,
     longest: Annotated[int, typer.Option("--longest", min=2, help="Number of hops of the longest loops.")] = 3,
     against_plan: Annotated[
-        bool, typer.Option("--against-plan", help="Set RUN/plan.json against the gains that happened.")
+        bool, typer.Option("--against-plan", help="Compare RUN/plan.json with the gains that were measured.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print every pair of stages, the paper's tables and all parameters.")
+        bool, typer.Option("--all", help="Print every pair of stages, all parameters and the paper's tables.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the theory's parameters on a run: what did training do to its loops?
+    """Measure after training what loops did: which share of translations is right before and after.
 
-    Every stage is set beside those it came from, on every loop and test set; what a control without loops did is the
-    placebo. Writes RUN/analysis.json; prints what became of each loop where a stage has a control, and with --all
-    the paper's two tables and all parameters with their intervals.
+    Compares every finished stage with the stages it started from, on every loop and test set, less the change in a
+    control that trained without loops. It needs two finished stages. Writes RUN/analysis.json and prints the gain on
+    each loop; --all prints the parameters of the theory (docs/theory.md) and the paper's tables.
 
     Example: loopmt analyze loopmt-demo
     """
@@ -55,7 +58,7 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(analysis, indent=1))
     else:
-        print_analysis(analysis, threshold[0] if threshold else 20.0, everything)
+        print_analysis(analysis, everything)
         typer.echo(visible_message(f"next: loopmt report {run}"))
 
 
@@ -65,21 +68,26 @@ def plan(
         str | None,
         typer.Option(
             "--stage",
-            help="The translators to plan for; default: the first finished stage.",
+            help="Plan for the translators of this stage; default: the first, as far as bitext alone trained it on.",
             autocompletion=complete_stage,
         ),
     ] = None,
-    held_out: Annotated[str, typer.Option("--set", help="The held-out set: valid, or a test set.")] = "valid",
-    sentences: Annotated[int, typer.Option("--sentences", min=2, help="How many rows of the set, at most.")] = 2000,
+    held_out: Annotated[
+        str,
+        typer.Option(
+            "--held-out", "--set", help="The held-out text: valid, or the name of a test set (not a setting)."
+        ),
+    ] = "valid",
+    sentences: Annotated[int, typer.Option("--sentences", min=2, help="Sentences of it, at most.")] = 2000,
     beam: Beam = 4,
     threshold: Annotated[
         float | None,
         typer.Option(
-            "--threshold", help="Correct is a sentence BLEU above this; default: what passes nearest to half."
+            "--threshold", help="Right is a sentence BLEU above this; default: the one that about half of them pass."
         ),
     ] = None,
     worth: Annotated[
-        float, typer.Option("--worth", min=0, max=1, help="The smallest gain worth having, as a share of sentences.")
+        float, typer.Option("--worth", min=0, max=1, help="Smallest gain that counts, as a share of sentences.")
     ] = 0.01,
     pilot: Annotated[
         int | None,
@@ -87,20 +95,22 @@ def plan(
             "--pilot",
             min=1,
             metavar="UPDATES",
-            help="Also train so long with loops and without, and predict from that.",
+            help="Also train for so many updates with and without loops, and judge by the difference.",
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print intervals, bounds and what longer loops tell beyond dual ones.")
+        bool, typer.Option("--all", help="Print the reason for each loop, intervals and bounds.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Will loops help these translators, and which? Decoding only; minutes.
+    """Say before training whether loops will help, which ones, and which stages to train next.
 
-    Says for each direction and loop whether it tells right from wrong, what there is to mend and to lose, what is
-    predicted, and a verdict with its reason; of a direction not taught yet, what could teach it; then a mix to
-    paste. Writes RUN/plan.json. Correct is a sentence BLEU above a threshold, by default the one of 10 to 90 that
-    finds most nearly half of the translations right; on the built-in languages the judge is exact.
+    Translates held-out text along every loop and measures whether the loop tells right translations from wrong ones;
+    takes minutes. Each kind of loops gets a verdict (will help, will not help, unclear) with its reason. If the stage
+    needs more training first, the plan says so. Ends with stages to paste into the experiment. Writes RUN/plan.json.
+
+    A translation is right if its sentence BLEU is above a threshold (`analyze` uses the same); on the built-in
+    languages an exact judge decides.
 
     Example: loopmt plan loopmt-demo --pilot 200
     """

@@ -44,13 +44,11 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
     out, first = console(), first_metric(found)
     print_table(out, _overview_table(found))
     for line in _directions_of_means(found["stages"]):
-        out.print(plain(line), highlight=False, soft_wrap=True)
+        out.print(plain(line), highlight=False)
     for one in found["comparisons"]:
         score = one[first.name]
-        low, high = (first.number(score[end], sign=True) for end in ("low", "high"))
-        difference = f"{first.number(score['difference'], sign=True)} {first.heading} ({low} to {high})"
-        line = f"{one['of']} against {one['against']}: {difference}, p = {score['p_value']:.3f}"
-        line += f", mean of {one['directions']} directions"
+        number = f"{first.interval(score)} {first.label}, p = {score['p_value']:.3f}"
+        line = f"{one['of']} less {one['against']}: {number}, mean of {one['directions']} directions"
         out.print(plain(line), highlight=False)
     print_setbacks(found["setbacks"], first.label)
     typer.echo(visible_message(_now(found) if found["process"] else f"next: {found['next']}"))
@@ -80,10 +78,16 @@ def _overview_table(found: dict[str, Any]) -> Table:
 
 def _directions_of_means(stages: list[dict[str, Any]]) -> Iterator[str]:
     """Where stages have means of different directions: which ones."""
-    for key, what in (("valid_hops", "validation"), ("test_hops", "test")):
-        if differ(stage[key] for stage in stages):
-            means = "; ".join(f"{stage['name']}: {listed(stage[key])}" for stage in stages if stage[key])
-            yield f"{what} means are of different directions, and no comparison: {means}"
+    kinds = [key for key in ("valid_hops", "test_hops") if differ(stage[key] for stage in stages)]
+    for number, key in enumerate(kinds):
+        stages_of: dict[str, list[str]] = {}
+        for stage in stages:
+            if stage[key]:
+                stages_of.setdefault(listed(stage[key]), []).append(stage["name"])
+        means = "; ".join(f"{', '.join(names)}: {hops}" for hops, names in stages_of.items())
+        if number and all(stage[key] == stage[kinds[0]] for stage in stages):
+            continue  # the same was said of validation
+        yield f"Means of different directions cannot be compared ({key.removesuffix('_hops')}: {means})."
 
 
 def _headed(column: str, counted: bool) -> str:

@@ -11,45 +11,44 @@ from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.evaluation.means import differ
-from loopmt.planning.forecast import too_weak
+from loopmt.planning.advice import HELPS, UNCLEAR, USELESS, committed
 from loopmt.progress import visible
 
 Json = dict[str, Any]
 _WIDE = 6  # loops side by side
-_TAUGHT_BY = (
-    "A row judges the first hop of its loop. Training teaches the last hop of a path: `taught by` is the path that "
-    "teaches the row's direction, the same translators begun one hop later. p: share of translations that are right; "
-    "M: the chance that a wrong one comes home, divided by that of a right one: below 1, the loop tells them apart "
-    "(docs/planning.md)."
+_ZERO = {"helps": HELPS, "may help": UNCLEAR, "no signal": USELESS, "likely harmful": USELESS}
+_EXPLAINED = (
+    "loop: held-out sentences are translated along it and compared at the end with the original. trained as: the path "
+    "of a mix that trains the direction. right: share of the direction's translations that are right. M: how often a "
+    "wrong translation still returns as the original sentence, divided by how often a right one does; below 1 the "
+    "loop can tell them apart."
 )
-_BREAK_EVEN = "break-even: the share of lost sentences that must end right for training to pay."
-_MORE_OF_A_PLAN = (
-    "\n--all prints intervals, bounds and what a longer loop tells beyond the dual one; plan.json holds all."
-)
+_BREAK_EVEN = "break-even: of the sentences that do not return, the share that is right now; training must raise it."
+_MORE_OF_A_PLAN = "--all prints the reason for each loop, intervals and bounds; plan.json holds everything."
 _IN_SHORT = (
-    "p, p_d: right before and after; M, alpha, gamma: docs/theory.md. --all prints every pair of stages, the paper's "
-    "tables and all parameters with their intervals; analysis.json holds them by every rule."
+    "A loop's gain is that of its first direction: the change in the share of right translations, less the same change "
+    "in the control. --all prints every pair of stages, the parameters of the theory and the paper's tables; "
+    "analysis.json holds them by every threshold."
 )
 _NO_STEP = (
-    "No finished stage here started from another one, so there is no before and after to tell of; analysis.json holds "
-    "what was measured of each."
+    "No finished stage started from another one, so there is nothing to compare; analysis.json holds what was measured "
+    "of each stage."
 )
-_BRIEF = ("p", "p_d", "M", "alpha", "gamma")
+_BRIEF = {"p": "right before", "p_d": "right after"}
 _PARAMETERS = (
     *("p", "p_d", "gain", "c11", "c12", "c21", "c22", "s", "M", "breakeven"),
     *("alpha", "beta", "gamma", "kappa", "eta", "u11", "u12", "rho", "thm1"),
 )
 _LATENT = {
     "q1": "q1", "q2": "q2 (r of a dual loop)", "q3": "q3", "lambda": "lambda", "lambda1": "lambda1",
-    "lambda2": "lambda2", "delta": "delta", "error_odds": "helpers' error odds", "odds_limit": "below 1/delta",
-    "lost_without_error": "lost without an error", "home_with_one_error": "home with one error",
+    "lambda2": "lambda2", "delta": "delta", "error_odds": "error odds of the other hops", "odds_limit": "below 1/delta",
+    "lost_without_error": "not returned, no error", "home_with_one_error": "returned, one error",
 }  # fmt: skip
 
 
-def print_analysis(analysis: Json, threshold: float, everything: bool = False) -> None:
+def print_analysis(analysis: Json, everything: bool = False) -> None:
     """What loops did, by one rule: in short, or with every parameter; other rules are in analysis.json."""
-    out = console()
-    rule = "exact" if "exact" in analysis["rules"] else f"BLEU > {threshold:g}"
+    out, rule = console(), analysis["right"]
     if everything:
         _print_everything(out, analysis, rule)
     elif analysis["pairs"]:
@@ -70,8 +69,15 @@ def _print_summary(out: Console, analysis: Json, rule: str) -> None:
             print_table(out, _step_table(rows, beyond))
     for stage, placebo in analysis.get("placebos", {}).items():  # an analysis of an older version has none
         if placebo["control"] is None:
-            _say(out, f"{stage} has no placebo: {placebo['why']}. [[compare]] names one.")
-    _say(out, _IN_SHORT)
+            _say(out, f"stage {stage} has no control: {placebo['why']}. Name one in [[compare]].")
+    _say(out, f"{_rightness(rule)} {_IN_SHORT}")
+
+
+def _rightness(rule: str) -> str:
+    """What counts as right, in a sentence."""
+    if rule == "exact":
+        return "Right: the translation has the meaning of the source, by the exact judge of the built-in languages."
+    return f"Right: a translation of sentence {rule}, or equal to the reference."
 
 
 def _step(row: Json) -> tuple[str, str, str, str]:
@@ -83,9 +89,8 @@ def _step_table(rows: Sequence[Json], beyond: Mapping[tuple[str, str, str, str],
     name, before, after, _ = _step(rows[0])
     gains = [beyond.get(_step(row), row) for row in rows]
     control = gains[0].get("control")
-    title = f"{before} to {after} on {name}, correct: {rows[0]['rule']}"
-    gain = "gain beyond the placebo" if control else "gain"
-    table = number_table(f"{title}; placebo: {control}" if control else title, "loop", *_BRIEF, gain)
+    gain = f"gain over {control}" if control else "gain, no control"
+    table = number_table(f"From stage {before} to {after}, on {name}", "loop", *_BRIEF.values(), f"{gain} (95%)")
     for row, other in zip(rows, gains, strict=True):
         cells = (_two(row["values"].get(parameter, [None])[0]) for parameter in _BRIEF)
         table.add_row(row["loop"], *cells, _shown(other["values"]["gain"], True))
@@ -97,10 +102,10 @@ def _print_everything(out: Console, analysis: Json, rule: str) -> None:
     for table in analysis["tables"]:
         _print_paper(out, table)
     for key, rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
-        title = f"{key[1]} to {key[2]} on {key[0]}, correct: {rule}; 95% intervals"
+        title = f"{key[1]} to {key[2]} on {key[0]}, right: {rule}; 95% intervals"
         _print_loops(out, title, rows, {name: name for name in _PARAMETERS})
     for key, rows in _grouped(analysis["beyond_placebo"], rule, ("set", "before", "after", "control")):
-        title = f"{key[1]} to {key[2]} on {key[0]}, beyond the placebo {key[3]}: what loops did"
+        title = f"{key[1]} to {key[2]} on {key[0]}, less the same change in the control {key[3]}"
         _print_loops(out, title, rows, {name: name for name in rows[0]["values"]})
     parents = {row["before"] for row in analysis["pairs"]}
     latent = [row for row in analysis["latent"] if row["stage"] in parents]
@@ -111,35 +116,71 @@ def _print_everything(out: Console, analysis: Json, rule: str) -> None:
 
 
 def print_plan(plan: Json, everything: bool = False) -> None:
-    """Verdicts and why, what an untaught direction could learn from, and last what to do."""
+    """Loops and what was measured of them, then directions without bitext, then the advice."""
     out = console()
     print_table(out, _loop_table(plan, everything), names=2)
-    _say(out, f"{_TAUGHT_BY} {_BREAK_EVEN}" if everything else _TAUGHT_BY)
+    _say(out, f"{_rightness(plan['rule'])} {_chosen(plan)}{_EXPLAINED}{f' {_BREAK_EVEN}' * everything}")
     if pilots := plan.get("pilot_settings"):
-        _say(out, f"All pilots and their control: {pilots['updates']:,} updates, dropout {pilots['dropout']:g}.")
-    for reason, loops in _reasons(plan).items():
-        _say(out, f"{', '.join(loops)}: {reason}")
-    if weak := too_weak(plan["grid"]):
-        _say(out, f"\n{weak}")
+        _say(out, f"Every pilot and its control: {pilots['updates']:,} updates, dropout {pilots['dropout']:g}.")
     if everything:
+        _print_reasons(out, plan)
         _print_pivots(out, plan)
     if plan["zero_resource"]:
-        _print_zero_resource(out, plan["zero_resource"])
-    _say(out, f"\n{_turns(plan)}" if everything else _MORE_OF_A_PLAN)
-    _say(out, "\nNo loop is worth trying." if plan["mix"] is None else f"\nA mix to paste:\n\n{plan['mix']}")
+        _print_zero_resource(out, plan["zero_resource"], everything)
+    _say(out, f"\n{_turns(plan)}" if everything else f"\n{_MORE_OF_A_PLAN}")
+    _print_advice(out, plan)
 
 
-def _reasons(plan: Json) -> dict[str, list[str]]:
-    """The loops of each verdict and its reason."""
+def _chosen(plan: Json) -> str:
+    """Why this threshold."""
+    if plan["rule"] == "exact":
+        return ""
+    return "Of the thresholds 10 to 90 it passes most nearly half, unless --threshold sets it. `analyze` uses it too. "
+
+
+def _print_reasons(out: Console, plan: Json) -> None:
+    """The loops of each reason."""
     reasons: dict[str, list[str]] = {}
     for outlook in plan["directions"].values():
         for loop in outlook["loops"]:
-            reasons.setdefault(f"{loop['verdict']}: {loop['why']}", []).append(loop["loop"])
-    return reasons
+            reasons.setdefault(f"{committed(loop, plan['worth'])}: {loop['why']}", []).append(loop["loop"])
+    for reason, loops in reasons.items():
+        _say(out, f"{', '.join(loops)}: {reason}")
 
 
-def _say(out: Console, text: str) -> None:
-    out.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+def _print_advice(out: Console, plan: Json) -> None:
+    """The verdicts, and what to do."""
+    advice = plan["advice"]
+    _say(out, "\nWill loops help?")
+    for group in advice["groups"]:
+        _say(out, f"- {group['group']}: {group['verdict']}, because {group['why'].rstrip('.')}.")
+    if any(group["verdict"] == UNCLEAR for group in advice["groups"]) and plan["pilot_updates"] is None:
+        _say(out, "--pilot 1000 measures what is unclear, by short training with and without loops.")
+    if tried := [one["stage"] for one in advice["tried"]]:
+        _say(out, f"The loops of stage {' and '.join(tried)} are tried and not proposed again.")
+    if advice["longer"]:
+        _say(out, f"\nTrain longer first. {' '.join(_too_early(advice))}\nAdd this stage, train, and plan again.")
+        _say(out, f"\n{advice['longer']}", verbatim=True)
+    if plan["mix"]:
+        _say(out, f"{'Only then try loops' if advice['longer'] else 'To try loops'}: add these stages and train.")
+        _say(out, f"\n{plan['mix']}", verbatim=True)
+    elif not advice["longer"]:
+        _say(out, "\nNo further loop is worth trying.")
+
+
+def _too_early(advice: Json) -> Iterator[str]:
+    if still := advice["rising"]:
+        yield (
+            f"Stage {still['stage']} was still rising when it ended: validation BLEU {still['bleu']:.2f} at update "
+            f"{still['update']:,}, {still['earlier_bleu']:.2f} at {still['earlier_update']:,}."
+        )
+    if advice["weak"]:
+        yield advice["weak"]
+
+
+def _say(out: Console, text: str, verbatim: bool = False) -> None:
+    """Prose is wrapped at words; what is to be copied is not."""
+    out.print(visible(text), markup=False, highlight=False, soft_wrap=verbatim)
 
 
 def _shown(estimate: Sequence[Any], sign: bool = False) -> str:
@@ -201,7 +242,8 @@ def _threshold_table(rows: Sequence[Json]) -> Table:
     """Means over loops; the way there is judged once for each loop of its direction."""
     table = number_table(
         "How wrong is the threshold? Against the exact judge, mean over loops",
-        *("stage", "rule", "right by it", "right", "passed though wrong", "failed though right", "home by it", "home"),
+        *("stage", "rule", "right by it", "right", "passed though wrong", "failed though right"),
+        *("returned by it", "returned"),
     )
     by_stage: dict[str, set[str]] = {}
     for row in rows:
@@ -236,15 +278,15 @@ def _loop_table(plan: Json, everything: bool) -> Table:
     flown = plan["pilot_updates"] is not None
     bounds = ("can lose", "can gain", "break-even") if everything else ()
     table = number_table(
-        f"Loops for stage {plan['stage']} on {plan['set']}, correct: {plan['rule']}{'; 95% intervals' * everything}",
-        *("direction", "loop", "taught by", "verdict", *(["pilot"] if flown else []), "p", "M", *bounds),
+        f"Loops for stage {plan['stage']}, measured on {plan['set']}{'; 95% intervals' * everything}",
+        *("direction", "loop", "trained as", "verdict", *(["pilot"] if flown else []), "right", "M", *bounds),
     )
     for direction, outlook in plan["directions"].items():
         table.add_section()
         for number, loop in enumerate(outlook["loops"]):
             pilot = [_predicted(loop["pilot"])] if flown else []
             numbers = _all_numbers(loop) if everything else [_two(loop["values"][name][0]) for name in ("p", "M")]
-            names = loop["loop"], loop["trained_as"], loop["verdict"]
+            names = loop["loop"], loop["trained_as"], committed(loop, plan["worth"])
             table.add_row("" if number else direction, *names, *pilot, *numbers)
     return table
 
@@ -266,9 +308,9 @@ def _print_pivots(out: Console, plan: Json) -> None:
 def _pivot_table(pivots: Sequence[Json]) -> Table:
     flown = any(pivot["pilot"] for pivot in pivots)
     table = number_table(
-        "Which pivot: what a longer loop tells beyond the dual one; best first in each direction",
+        "What a longer loop tells beyond the loop of two languages; best first in each direction",
         *("loop", "verdict", *(["pilot over dual"] if flown else [])),
-        *("M beyond dual", "blind spot covered", "false alarms", "M", "M of dual"),
+        *("M beyond dual", "errors found", "false alarms", "M", "M of dual"),
     )
     for pivot in pivots:
         names = ("new_information", "coverage", "false_alarms", "M", "dual_M")
@@ -277,28 +319,29 @@ def _pivot_table(pivots: Sequence[Json]) -> Table:
     return table
 
 
-def _print_zero_resource(out: Console, directions: Json) -> None:
+def _print_zero_resource(out: Console, directions: Json, everything: bool) -> None:
     table = number_table(
-        "Directions not taught yet: what could teach them, and what they must beat",
-        *("direction", "taught by", "its sources are right", "decoding by", "is right", "verdict"),
+        "Directions without bitext: what could train them, and what they must beat",
+        *("direction", "trained as", "sources right", "or translate by", "right", "verdict"),
     )
+    shown = _shown if everything else lambda estimate: _two(estimate[0])
     for direction, one in directions.items():
         table.add_section()
         ways = zip_longest(one["sources"].items(), one["through"].items(), fillvalue=("-", [None] * 3))
         for number, ((path, sources), (way, right)) in enumerate(ways):
-            head, verdict = ("", "") if number else (direction, one["verdict"])
-            table.add_row(head, path, _shown(sources), way, _shown(right), verdict)
+            head, verdict = ("", "") if number else (direction, _ZERO[one["verdict"]])
+            table.add_row(head, path, shown(sources), way, shown(right), verdict)
     print_table(out, table)
-    for direction, one in directions.items():
-        _say(out, f"{direction}: {one['verdict']}: {one['why']}")
+    for direction, one in directions.items() if everything else ():
+        _say(out, f"{direction}: {_ZERO[one['verdict']]}: {one['why']}")
 
 
 def _turns(plan: Json) -> str:
     """Whether the verdicts hang on the threshold."""
     same = [len({row["verdict"] for row in rows}) == 1 for rows in plan["grid"].values()]
     return (
-        f"From BLEU > 10 to BLEU > 90 the verdict stays the same for {sum(same)} of {len(same)} loops "
-        "(see grid in plan.json)."
+        f"The verdict is the same at every threshold from BLEU > 10 to BLEU > 90 for {sum(same)} of {len(same)} loops "
+        "(grid in plan.json)."
     )
 
 
@@ -306,16 +349,17 @@ def _print_predicted(out: Console, predicted: Json) -> None:
     for key, rows in _grouped(predicted["rows"], None, ("of", "against", "set")):
         table = number_table(
             f"Predicted against observed: gain of {key[0]} over the control {key[1]} on {key[2]}",
-            *("direction", "loop", "verdict", "predicted", "observed", "hit"),
+            *("direction", "loop", "verdict", "predicted", "observed", "right?"),
         )
         for row in rows:
-            hit = "abstained" if row["hit"] is None else "yes" if row["hit"] else "no"
+            hit = "undecided" if row["hit"] is None else "yes" if row["hit"] else "no"
             gains = (_shown(row[name], True) for name in ("predicted", "observed"))
             table.add_row(row["direction"], row["loop"], row["verdict"], *gains, hit)
         print_table(out, table, names=2)
     rate = predicted["rate"]
     _say(
         out,
-        f"{rate['decided']} of {rate['rows']} verdicts decided, right: {_shown(rate['hits'])}; always saying helps: "
-        f"{_shown(rate['always_helps'])}; always saying no signal: {_shown(rate['always_no_signal'])}.",
+        f"{rate['decided']} of {rate['rows']} verdicts decided, of which {_shown(rate['hits'])} were right. "
+        f"The same answer for all would be right for: helps {_shown(rate['always_helps'])}, no signal "
+        f"{_shown(rate['always_no_signal'])}.",
     )

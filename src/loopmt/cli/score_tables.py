@@ -1,10 +1,11 @@
-"""A scorecard as tables: a row per direction, a column per stage, then the comparisons."""
+"""A scorecard as tables: a row per direction, a column per stage, then routes and comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, plain, print_table
@@ -18,44 +19,85 @@ from loopmt.workflow.routes import told_routes
 from loopmt.workflow.scorecard import setbacks, tested
 
 
-def print_scorecard(card: dict[str, Any]) -> None:
-    out = console()
-    stages = card["stages"]
-    metrics = facts_of(card)
+def print_scorecard(card: dict[str, Any], everything: bool = False, named: Collection[str] = ()) -> None:
+    """Scores by direction, direct or through other languages, comparisons. `named` metrics were asked for by name."""
+    out, first = console(), first_metric(card)
+    stages, metrics = card["stages"], [one for one in facts_of(card) if everything or _is_shown(one, card, named)]
     for name in _sets(stages):
         for metric in metrics:
-            if metric.by_direction or metric == first_metric(
-                card
-            ):  # else in the means below, and in full in scorecard.json
-                print_table(out, _scores(name, metric, stages))
-    print_table(out, _means(stages, metrics, len(card["seeds"])))
-    for name, stage in stages.items():
-        for line in _learnt_from(name, stage.get("spent", {})):  # over seeds there is no ledger
-            out.print(plain(line), highlight=False, soft_wrap=True)
-    if (pivots := _pivots(stages, first_metric(card))).row_count:
-        print_table(out, pivots, names=2)
-    for name, stage in stages.items():
-        for line in told_routes(name, stage.get("routes", {}), first_metric(card)):
-            out.print(plain(line), highlight=False, soft_wrap=True)
+            if metric.by_direction or metric == first:  # else in the means below, and in full in scorecard.json
+                shown = everything or metric != first or len(_sets(stages)) > 1
+                print_table(out, _scores(name, metric, stages, set() if shown else _compared_routes(stages)))
+    if everything or _means_are_new(card, metrics):
+        print_table(out, _means(stages, metrics, len(card["seeds"])))
+    _print_routes(out, stages, first, everything)
     for comparison in card["comparisons"]:
         print_table(out, _comparison(comparison, metrics))
-        for line in _conditions(comparison):
-            out.print(plain(line), highlight=False, soft_wrap=True)
+        _print_lines(out, _conditions(comparison))
     for one in card["waiting"]:
         why = one.get("why", "is not compared yet")  # a scorecard of an older version does not say why
-        out.print(plain(f"{one['of']} against {one['against']} {why}"), highlight=False, soft_wrap=True)
+        _print_lines(out, [f"{one['of']} against {one['against']} {why}"])
+    for name, stage in stages.items():
+        _print_lines(out, _learnt_from(name, stage.get("spent", {})))  # over seeds there is no ledger
     for metric in metrics:
         for signature in sorted(set(card["signatures"].get(metric.name, {}).values())):  # unbroken, to be copied
             line = visible(f"{metric.label}: {signature}")
             out.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
-    print_setbacks(setbacks(card), first_metric(card).label)
+    print_setbacks(setbacks(card), first.label)
+
+
+def _is_shown(metric: MetricFacts, card: dict[str, Any], named: Collection[str]) -> bool:
+    """sacreBLEU says nearly the same as BLEU: it is in scorecard.json, and here if somebody asks for it."""
+    return metric.by_direction or metric == first_metric(card) or metric.name in named
+
+
+def _means_are_new(card: dict[str, Any], metrics: Sequence[MetricFacts]) -> bool:
+    """Of one test set and seed, the tables above have the means already."""
+    several = len(_sets(card["stages"])) > 1 or len(card["seeds"]) > 1
+    return several or any(not metric.by_direction and metric != first_metric(card) for metric in metrics)
+
+
+def _print_lines(out: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        out.print(plain(line), highlight=False)
 
 
 def print_setbacks(below: Mapping[str, str], label: str) -> None:
     """Verbs that translate pass over such stages."""
     for of, against in below.items():
-        line = f"{of} is worse than its control {against} in {label}, so it is not the default stage"
-        console().print(plain(line), highlight=False, soft_wrap=True)
+        line = f"Stage {of} scores below its control {against} in {label}. Other verbs use it only with --stage {of}."
+        _print_lines(console(), [line])
+
+
+# -- direct, or through another language? ----------------------------------------------------------------------
+
+
+def _print_routes(out: Console, stages: dict[str, Any], first: MetricFacts, everything: bool) -> None:
+    """For every direction that was translated in several ways: the ways of each stage, and which one to use."""
+    table = number_table(
+        f"Direct, or through another language? {first.label} on all test sets",
+        *("direction", "stage", "direct", "through", "score", "better"),
+    )
+    for hop in dict.fromkeys(hop for stage in stages.values() for hop in stage.get("routes", {})):
+        table.add_section()
+        for name, stage in stages.items():
+            if found := stage.get("routes", {}).get(hop):
+                direct, pivot = (first.number(found["scores"].get(path)) for path in (hop, found["pivot"]))
+                table.add_row(plain(hop), plain(name), direct, found["pivot"], pivot, _better(hop, found))
+    if table.row_count:
+        print_table(out, table, names=2)
+    if everything and (pivots := _pivots(stages, first)).row_count:
+        print_table(out, pivots, names=2)
+    _print_lines(out, told_routes({name: stage.get("routes", {}) for name, stage in stages.items()}, first))
+
+
+def _better(hop: str, found: dict[str, Any]) -> str:
+    if hop not in found["scores"]:
+        return "only way"
+    return ("direct" if found["best"] == hop else "through") if found["decided"] else "within chance"
+
+
+# -- scores ----------------------------------------------------------------------------------------------------
 
 
 def _sets(stages: dict[str, Any]) -> list[str]:
@@ -63,7 +105,12 @@ def _sets(stages: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for stage in stages.values() for name in stage["sets"]))
 
 
-def _scores(name: str, metric: MetricFacts, stages: dict[str, Any]) -> Table:
+def _compared_routes(stages: dict[str, Any]) -> set[str]:
+    """Paths that the table of routes shows."""
+    return {found["pivot"] for stage in stages.values() for found in stage.get("routes", {}).values()}
+
+
+def _scores(name: str, metric: MetricFacts, stages: dict[str, Any], hidden: Collection[str]) -> Table:
     better = "" if metric.higher_is_better else " (lower is better)"
     table = number_table(f"{metric.title} on {name}{better}", "direction", *stages)
     sets = [stage["sets"].get(name, {"directions": {}, "mean": {}}) for stage in stages.values()]
@@ -72,7 +119,7 @@ def _scores(name: str, metric: MetricFacts, stages: dict[str, Any]) -> Table:
     table.add_section()
     _add_means(table, metric, sets)
     table.add_section()
-    for path in dict.fromkeys(path for one in sets for path in one.get("pivots", {})):
+    for path in dict.fromkeys(path for one in sets for path in one.get("pivots", {}) if path not in hidden):
         table.add_row(path, *(_pivot(metric, one.get("pivots", {}).get(path, {})) for one in sets))
     return table
 
@@ -101,7 +148,7 @@ def _pivot(metric: MetricFacts, scores: dict[str, Any]) -> str:
 def _pivots(stages: dict[str, Any], first: MetricFacts) -> Table:
     """By stage and path: does going through other languages beat its direct translator, beyond chance?"""
     names = _sets(stages)
-    title = f"Through other languages against direct: difference in {first.label} and 95% interval (paired bootstrap)"
+    title = f"Through other languages less direct: {first.label} and 95% interval (paired bootstrap)"
     table = number_table(title, "stage", "path", *names)
     for stage, one in stages.items():
         found = [one["sets"].get(name, {}).get("pivots", {}) for name in names]
@@ -144,18 +191,19 @@ def _directions(tests: Iterable[tuple[str, str]]) -> int:
 
 
 def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table:
-    own = f", each with its own {', '.join(comparison['tuned'])}" if comparison.get("tuned") else ""
-    title = f"{comparison['of']} against {comparison['against']}{own}: difference and 95% interval (paired bootstrap)"
+    own = f" (each has its own {', '.join(comparison['tuned'])})" if comparison.get("tuned") else ""
+    title = f"{comparison['of']} less {comparison['against']}{own}: difference and 95% interval"
     table = number_table(title, "direction", *(metric.heading for metric in metrics), f"p ({metrics[0].label})")
+    several = len(comparison["sets"]) > 1
     for name, one in comparison["sets"].items():
         table.add_section()
         for hop, differences in one["directions"].items():
-            table.add_row(plain(f"{name} {hop}"), *_intervals(differences, metrics))
-        if len(comparison["sets"]) > 1:
+            table.add_row(plain(f"{name} {hop}" if several else hop), *_intervals(differences, metrics))
+        if several:
             table.add_row(plain(f"{name}, mean"), *_intervals(one["joint"], metrics), style="bold")
     table.add_section()
     hops = {hop for one in comparison["sets"].values() for hop in one["directions"]}
-    table.add_row(f"all ({len(hops)} directions)", *_intervals(comparison["joint"], metrics), style="bold")
+    table.add_row(f"mean of {len(hops)}", *_intervals(comparison["joint"], metrics), style="bold")
     return table
 
 
@@ -163,7 +211,7 @@ def _learnt_from(name: str, spent: Spent) -> Iterator[str]:
     """The text that a stage was trained with, where some of it was generated or was meant to be."""
     share = SyntheticShare.of(spent)
     if share.synthetic or share.meant:
-        yield f"{name} was trained with {share.target_tokens:,} target tokens, {share.synthetic:.0%} of generated text"
+        yield f"Stage {name}: {share.synthetic:.0%} of its {share.target_tokens:,} target tokens are generated text."
     if share.missed:
         yield f"warning: {name}: {share.warning()}"
 
@@ -173,8 +221,8 @@ def _conditions(comparison: dict[str, Any]) -> Iterator[str]:
     sides = ("of", "against")
     if "budget" in comparison:  # a scorecard of an older version has none
         spent = "; ".join(f"{comparison[side]}: {_budget(comparison['budget'][side])}" for side in sides)
-        yield f"trained with {spent}"
-    yield from (f"left out: {line}" for line in by_reason(comparison.get("excluded", {})))
+        yield f"Trained: {spent}."
+    yield from (f"Not compared: {line}." for line in by_reason(comparison.get("excluded", {})))
     yield from (f"warning: {warning}" for warning in comparison.get("warnings", ()))
 
 

@@ -178,18 +178,23 @@ def evaluate(
         ),
     ] = None,
     direct_only: Annotated[
-        bool, typer.Option("--direct-only", help="Translate through no other language but by --path.")
+        bool, typer.Option("--direct-only", help="Translate through another language only where --path asks for it.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print all metrics, sacreBLEU too, and all intervals.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score every direction and stage of a run on all its test sets.
 
-    Writes RUN/scorecard.json and the translations, which a second call takes up again, and prints a table with
-    the experiment's comparisons: paired bootstrap, joint over directions. Several runs of one experiment that
-    differ in their seed are compared together. With --stage only these stages are translated and printed;
-    RUN/scorecard.json also has the others that were evaluated before with the same beam. Where no bitext
-    teaches a direction, the ways through a language that has bitext with both are scored beside the direct translator
-    of the same stage, and so is every --path; they enter no mean. What is better, `translate --route auto` uses.
+    Prints the scores of every direction, then the comparisons of the experiment with their intervals (paired bootstrap,
+    joint over directions). Several runs that differ only in their seed are compared together.
+
+    Where no bitext teaches a direction, it is also translated through every language that has bitext with both, and
+    the better way is named; `translate --route auto` uses it. --path adds other ways. They count in no mean.
+
+    Writes RUN/scorecard.json and the translations, which the next call does not make again. With --stage only these
+    stages are translated and printed; the file keeps the others.
 
     Example: loopmt evaluate loopmt-demo --path "fr>en>es"
     """
@@ -205,6 +210,6 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(scorecard, indent=1))
     else:
-        print_scorecard(scorecard)
+        print_scorecard(scorecard, verbose, metric or ())
         named = " ".join(map(str, runs))
         typer.echo(visible_message(f"next: loopmt analyze {runs[0]}, loopmt report {named}"))

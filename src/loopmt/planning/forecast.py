@@ -139,18 +139,27 @@ def decide(
     (ratio, low, high), headroom = values["M"], values["c22"][0] or 0.0
     assert low is not None and high is not None
     if headroom < worth:
-        return "no signal", f"nothing to mend: {headroom:.1%} of sentences are wrong and lost, a gain is at most that."
+        return (
+            "no signal",
+            f"too little to gain: only {headroom:.1%} of the sentences are translated wrongly and do not return.",
+        )
     if pilot and (decided := _pilot_verdict(pilot, values)):
         return decided
     if low > 1:
-        return "likely harmful", f"what comes home is more often wrong than what does not (M {ratio:.2f}, above 1)."
+        return (
+            "likely harmful",
+            f"wrong translations return more often than right ones (M {ratio:.2f}, interval above 1).",
+        )
     if (ratio is None or high >= 1) and better_read:
         return (
             "may help",
-            f"what is right cannot be told from what is wrong ({_ratio(values['M'])}), but {better_read}.",
+            f"the loop cannot tell right translations from wrong ones ({_ratio(values['M'])}), but {better_read}.",
         )
     if ratio is None or high >= 1:
-        return "no signal", f"no evidence that the loop tells right from wrong ({_ratio(values['M'])})."
+        return (
+            "no signal",
+            f"no evidence that the loop tells right translations from wrong ones ({_ratio(values['M'])}).",
+        )
     return "may help", _conditions(values, pilot)
 
 
@@ -159,7 +168,7 @@ def is_ahead(route: Estimate, other: Estimate, whose: str = "the translator itse
     (rate, low, _), (bar, _, high) = route, other
     if rate is None or bar is None or low is None or high is None or low <= high:
         return None
-    return f"the sources it would learn from are right more often ({rate:.0%}) than {whose} ({bar:.0%})"
+    return f"the generated sources it would learn from are right more often ({rate:.0%}) than {whose} ({bar:.0%})"
 
 
 def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
@@ -167,10 +176,11 @@ def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
     if gain is None or low is None or high is None or low <= 0 <= high:
         return None
     right = sum(pilot.trained[name][0] or 0.0 for name in ("alpha", "kappa"))
-    placebo = sum(pilot.control[name][0] or 0.0 for name in ("alpha", "kappa"))
+    without = sum(pilot.control[name][0] or 0.0 for name in ("alpha", "kappa"))
     what = (
-        f"the pilot predicts {gain:+z.1%} over its control ({low:+z.1%} to {high:+z.1%}); "
-        f"{right:.0%} of lost sentences ended right, {placebo:.0%} in the control, {_break_even(values)} before."
+        f"the pilot predicts {gain:+z.1%} right translations over its control ({low:+z.1%} to {high:+z.1%}). Of the "
+        f"sentences that did not return, {right:.0%} are right after it, {without:.0%} after the control, "
+        f"{_break_even(values)} before."
     )
     return ("helps" if low > 0 else "likely harmful"), what
 
@@ -178,8 +188,9 @@ def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
 def _conditions(values: Values, pilot: Pilot | None) -> str:
     tried = "the pilot does not decide it; " if pilot else ""
     return (
-        f"{tried}the loop tells right from wrong ({_ratio(values['M'])}); training pays if more than "
-        f"{_break_even(values)} of lost sentences end right, and can gain {values['c22'][0]:.1%} at most."
+        f"{tried}the loop tells right translations from wrong ones ({_ratio(values['M'])}). {_break_even(values)} of "
+        "the sentences that do not return are right now: training helps if that share grows, by at most "
+        f"{values['c22'][0]:.1%} of all sentences."
     )
 
 
@@ -190,7 +201,7 @@ def _break_even(values: Values) -> str:
 
 def _ratio(estimate: Estimate) -> str:
     ratio, low, high = estimate
-    return "M cannot be measured here" if ratio is None else f"M {ratio:.2f}, interval {low:.2f} to {high:.2f}"
+    return "M cannot be measured" if ratio is None else f"M {ratio:.2f}, interval {low:.2f} to {high:.2f}"
 
 
 def too_weak(grid: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
@@ -202,9 +213,9 @@ def too_weak(grid: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
     if right >= WEAK:
         return None
     return (
-        f"These translators are rarely right: even {next(iter(grid.values()))[0]['rule']} passes only {right:.0%} "
-        "of what they say. Loops would teach them mostly with errors, whatever the verdicts: train the start longer "
-        "or on more text before judging loops by this."
+        f"These translators are rarely right: only {right:.0%} of their translations have "
+        f"{next(iter(grid.values()))[0]['rule']}. Loops would train them mostly on errors: train them longer or on "
+        "more text first."
     )
 
 

@@ -64,7 +64,7 @@ def _rate(quality: Estimate | None) -> float:
 
 
 def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, experiment: Experiment) -> str | None:
-    """The stage, its control and their comparison, valid where they are pasted; None if no loop is worth trying.
+    """The control, the stage and their comparison, valid where they are pasted; None if no loop is worth trying.
 
     Where the loops train only directions that no bitext does, no control without loops could be compared with them:
     the stage comes alone.
@@ -75,13 +75,21 @@ def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, exp
     name = free_name("loops", taken)
     control = free_name(f"{name}-control", taken)
     entries = [
-        f'    {{ path = "{path}", weight = {weight:g} }},  # teaches {path.taught}' for path, weight in weights.items()
+        f'    {{ path = "{path}", weight = {weight:g} }},  # trains {path.taught}' for path, weight in weights.items()
     ]
     head = [f'from = "{start}"', f"updates = {updates}"]
-    lines = ["[[stage]]", f'name = "{name}"', *head, "mix = [", '    "X>Y",', *entries, "]"]
     found = _compared(weights, start, (name, control), experiment)
+    lines = ["[[stage]]", f'name = "{name}"', *head, "mix = [", '    "X>Y",', *entries, "]"]
     if found.compared:
-        lines += ["", "[[stage]]", f'name = "{control}"', *head, 'mix = ["X>Y"]', ""]
+        lines = [
+            "[[stage]]  # the control: the same updates without loops",
+            f'name = "{control}"',
+            *head,
+            'mix = ["X>Y"]',
+            "",
+            *lines,
+            "",
+        ]
         lines += ["[[compare]]", f'of = "{name}"', f'against = "{control}"']
     if found.compared and found.one_sided:
         lines.append(f"directions = {json.dumps(list(map(str, found.compared)))}")

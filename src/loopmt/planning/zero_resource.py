@@ -65,17 +65,17 @@ def _decide(
     sources: Mapping[LanguagePath, Estimate], through: Mapping[LanguagePath, Estimate], worth: float
 ) -> tuple[str, str]:
     if not sources:
-        return "no signal", "no translator leads to its source, so there is nothing to teach it with."
+        return "no signal", "no translator generates text in its source language, so nothing can teach it."
     known = {path: (rate, low) for path, (rate, low, _) in sources.items() if rate is not None and low is not None}
     if not known:
-        return "no signal", "no row of the set is known in both languages, so what arrives cannot be judged."
+        return "no signal", "the set has no sentence in both languages, so generated text cannot be judged."
     path, (rate, low) = max(known.items(), key=lambda item: item[1])
     if low <= worth:
-        return "no signal", f"what {path} would teach it with is right too seldom ({rate:.1%})."
-    bar = [f"by {_named(way)} (right for {seen[0]:.0%})" for way, seen in through.items() if seen[0] is not None]
-    beat = f"; to be worth it, it must beat decoding {' and '.join(bar)}" if bar else ""
-    return "may help", f"{rate:.0%} of what {path} would teach it with is right{beat}."
+        return "no signal", f"too little of the text that {path} generates is right ({rate:.1%})."
+    bar = [f"{_named(way)} ({seen[0]:.0%} right)" for way, seen in through.items() if seen[0] is not None]
+    beat = f" A direct translator must beat translating by {' and '.join(bar)}." if bar else ""
+    return "may help", f"{rate:.0%} of the text that {path} would generate to train it is right.{beat}"
 
 
 def _named(way: LanguagePath) -> str:
-    return f"{way} untaught" if len(way.hops) == 1 else str(way)
+    return f"{way} untrained" if len(way.hops) == 1 else str(way)

@@ -41,8 +41,10 @@ def _enter(one: Json, stage: str, rule: str, estimate: Estimate) -> None:
 
 
 def main_rule(analysis: Json) -> str:
-    """The exact judge where there is one; else the threshold of the paper's second column, or the first there is."""
+    """The one that `analyze` prints; an analysis of an older version does not name it."""
     rules: list[str] = analysis["rules"]
+    if "right" in analysis:
+        return str(analysis["right"])
     return next((rule for rule in ("exact", f"{_PLAIN}20") if rule in rules), rules[0])
 
 

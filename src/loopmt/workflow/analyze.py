@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from loopmt.config import Compare, Experiment, compared_directions, is_fair, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
@@ -111,11 +112,12 @@ def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
     if not options.single and not stage_pairs(wanted.experiment, wanted.stages):
         raise RunError(_nothing_to_compare(wanted.stages))
     plan = _plan_of(wanted) if options.against_plan else None
-    with content_of(wanted.run.folder / "plan.json"):
-        if plan and plan["rule"] not in {rule.name for rule in wanted.rules}:
-            wanted.rules.append(ThresholdRule(plan["threshold"]))
+    for rule in _planned_rule(wanted) if plan or options.thresholds == GRID else ():
+        if rule.name not in {known.name for known in wanted.rules}:
+            wanted.rules.append(rule)
     judged = wanted.judged(progress)
-    analysis: Json = jsonable(_analysis(wanted, judged))
+    right = _printed_rule(wanted, judged)
+    analysis: Json = jsonable(_analysis(wanted, judged) | {"right": right})
     write_json(wanted.run.folder / "analysis.json", analysis)
     if plan:
         with content_of(wanted.run.folder / "plan.json"):
@@ -125,9 +127,36 @@ def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
     return analysis
 
 
+def _planned_rule(wanted: RunAnalysis) -> Iterator[ThresholdRule]:
+    """The threshold of the run's plan, if it has one."""
+    file = wanted.run.folder / "plan.json"
+    if has_file(file):
+        with content_of(file):
+            threshold = read_json(file)["threshold"]
+            if threshold is not None:
+                yield ThresholdRule(threshold)
+
+
+def _printed_rule(wanted: RunAnalysis, judged: Judged) -> str:
+    """What counts as right where one rule is shown: what the user asked for, else as in `plan`."""
+    if wanted.rules[0].name == "exact" or wanted.options.thresholds != GRID:
+        return wanted.rules[0].name
+    planned = [rule.name for rule in _planned_rule(wanted)]
+    return planned[0] if planned else _nearest_half(wanted, judged)
+
+
+def _nearest_half(wanted: RunAnalysis, judged: Judged) -> str:
+    """The threshold that about half of the translations of the first stage pass."""
+    rights: dict[str, list[float]] = {rule.name: [] for rule in map(ThresholdRule, GRID)}
+    for (stage, _, _, rule), verdicts in judged.items():
+        if stage == wanted.stages[0] and rule in rights:
+            rights[rule].append(float(verdicts.right.mean()))
+    return min(rights, key=lambda rule: abs(fmean(rights[rule]) - 0.5))
+
+
 def _nothing_to_compare(stages: Sequence[str]) -> str:
     return (
-        f"there is nothing to compare: analyze compares a finished stage with one that it started from, and finds only "
+        "analyze needs two finished stages, of which one started from the other. Finished here: "
         f'{", ".join(stages)}. Train a stage with from = "{stages[0]}", or give --all or --json to measure '
         "each stage by itself."
     )
@@ -136,7 +165,7 @@ def _nothing_to_compare(stages: Sequence[str]) -> str:
 def _plan_of(wanted: RunAnalysis) -> Json:
     file = wanted.run.folder / "plan.json"
     if not has_file(file):
-        raise RunError(f"{file} is missing: there is no plan to set against. Make one: `loopmt plan {file.parent}`.")
+        raise RunError(f"{file} is missing: there is no plan to compare with. Make one: `loopmt plan {file.parent}`.")
     return read_json(file)
 
 
@@ -191,9 +220,9 @@ def placebo_of(experiment: Experiment, name: str) -> Placebo:
     plain = [stage.name for stage in siblings if set(supervised_shares(experiment, stage).values()) == {1.0}]
     fair = [sibling for sibling in plain if is_fair(experiment, name, sibling)]
     if fair:
-        return Placebo(Compare(of=name, against=fair[0]), "a stage from the same parent, on bitext alone")
-    unfair = f" ({', '.join(plain)} would not be fair)" if plain else ""
-    return Placebo(None, f"no other stage from {parent} differs from {name} in the loops alone{unfair}")
+        return Placebo(Compare(of=name, against=fair[0]), "it started from the same stage and trained on bitext alone")
+    unfair = f" ({', '.join(plain)} would be unfair)" if plain else ""
+    return Placebo(None, f"no other stage from {parent} differs from it only in the loops{unfair}")
 
 
 def control_of(experiment: Experiment, name: str) -> str | None:

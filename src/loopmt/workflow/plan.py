@@ -1,23 +1,33 @@
-"""`loopmt plan`: will loops help, and which? Decoding only; with a pilot, a short training besides.
+"""`loopmt plan`: will loops help, and which? Decoding only; with a pilot, also a short training.
 
-RUN/plan.json     signal, headroom, predicted gains and verdict of every loop; a mix to paste
+RUN/plan.json     what was measured of every loop, its verdict, the advice, and stages to paste
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from loopmt.config import Experiment, MixEntry, Stage, spoken_hops, taught_hops
+from loopmt.config import Experiment, MixEntry, Stage, expansions, spoken_hops, supervised_shares, taught_hops
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DataError, RunError
+from loopmt.evaluation.choice import first_metric
 from loopmt.path import Hop, LanguagePath, ways
+from loopmt.planning.advice import TriedLoops, group_verdicts, longer_stage, not_tried, rising
 from loopmt.planning.analysis import share_of
-from loopmt.planning.forecast import WORTH, Pilot, forecast_directions, judge_pilot, route_quality, training_path
+from loopmt.planning.forecast import (
+    WORTH,
+    Pilot,
+    forecast_directions,
+    judge_pilot,
+    route_quality,
+    too_weak,
+    training_path,
+)
 from loopmt.planning.round_trips import (
     CorrectnessRule,
     ExactRule,
@@ -40,7 +50,7 @@ from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.chosen_code import require_permission, training_code
 from loopmt.workflow.observers import Display
 from loopmt.workflow.signals import StopSignal
-from loopmt.workflow.stage_choice import choose_stage
+from loopmt.workflow.stage_choice import choose_stage, known_scorecard
 from loopmt.workflow.stages import TrainingContext, judge_of, train_stage
 
 _VERSION = 1
@@ -68,6 +78,7 @@ def plan(folder: Path, options: PlanOptions, progress: Progress) -> Json:
     """Decode, judge, decide; the plan is written and returned."""
     inputs = PlanInputs.open(folder, options)
     inputs.run.check_writable()
+    progress.say(f"loopmt: stage {inputs.stage.name}")
     if options.pilot:
         require_permission(inputs.run, training_code(inputs.experiment))
     translator = CachedTranslator.of(inputs.run, inputs.stage.name, options.beam)
@@ -137,11 +148,21 @@ class PlanInputs:
 
 
 def _first_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
-    """The stage asked for, or the first finished one that starts fresh."""
+    """The stage asked for, or the first finished one that starts fresh, as far as bitext alone trained it on."""
     if name is None:
         fresh = [stage.name for stage in experiment.all_stages if stage.from_ is None and stage.name in run.finished()]
-        name = fresh[0] if fresh else None
+        name = _trained_on(run, experiment, fresh[0]) if fresh else None
     return choose_stage(run, experiment, name)
+
+
+def _trained_on(run: Run, experiment: Experiment, name: str) -> str:
+    """The last of the finished stages that train on from this one, on bitext alone and not as a control."""
+    controls = {one.against for one in experiment.compare}
+    for stage in experiment.stages:
+        plain = stage.from_ == name and set(supervised_shares(experiment, stage).values()) == {1.0}
+        if plain and stage.name in run.finished() and stage.name not in controls and stage.mix != "auto":
+            name = stage.name
+    return name
 
 
 def _rule(inputs: PlanInputs, round_trips: Sequence[RoundTrip]) -> CorrectnessRule:
@@ -168,9 +189,10 @@ def _plan(
     options, experiment = inputs.options, inputs.experiment
     found = forecast_directions(measured, pilots.over_none, pilots.over_dual, options.worth)
     quality = route_quality(measured)
-    weights = suggest_weights(found, quality, inputs.fed, untrained)
+    tried = list(_tried(inputs))
+    weights = not_tried(suggest_weights(found, quality, inputs.fed, untrained), tried)
     updates = inputs.stage.updates or _UPDATES
-    return {
+    made: Json = {
         "version": _VERSION,
         "experiment": experiment.name,
         "seed": experiment.seed,
@@ -190,6 +212,47 @@ def _plan(
         "routes": {str(hop): {str(path): rate for path, rate in paths.items()} for hop, paths in quality.items()},
         "mix": as_toml(weights, inputs.stage.name, updates, experiment),
     }
+    return made | {"advice": _advice(inputs, made, updates, tried)}
+
+
+def _advice(inputs: PlanInputs, made: Json, updates: int, tried: Sequence[TriedLoops]) -> Json:
+    """Whether to train longer first, what was tried, and a verdict on each group of loops."""
+    records = inputs.run.stage(inputs.stage.name).records()
+    still = rising(inputs.stage.name, [record for record in records if record["kind"] == "valid"])
+    weak = too_weak(made["grid"])
+    return {
+        "rising": still.as_json() if still else None,
+        "weak": weak,
+        "longer": longer_stage(inputs.experiment, inputs.stage, updates) if still or weak else None,
+        "tried": [one.as_json() | {"sentence": one.sentence} for one in tried],
+        "groups": [one.as_json() for one in group_verdicts(made, weak is not None, tried, _direct_is_best(inputs))],
+    }
+
+
+def _direct_is_best(inputs: PlanInputs) -> dict[str, bool]:
+    """For directions that some evaluated stage translates directly: whether no route of any stage scores better."""
+    card = known_scorecard(inputs.run)
+    first = first_metric(card)
+    sign, scores = 1 if first.higher_is_better else -1, dict[str, dict[str, float]]()
+    for stage in card.get("stages", {}).values():
+        for hop, found in stage.get("routes", {}).items():
+            for path, score in found["scores"].items():
+                best = scores.setdefault(hop, {})
+                best[path] = max(sign * score, best.get(path, sign * score))
+    return {hop: found[hop] == max(found.values()) for hop, found in scores.items() if hop in found}
+
+
+def _tried(inputs: PlanInputs) -> Iterator[TriedLoops]:
+    """Stages from the same start that learnt from loops and are compared with a control, by the last evaluation."""
+    card, experiment = known_scorecard(inputs.run), inputs.experiment
+    first = first_metric(card)
+    for one in card["comparisons"]:
+        if experiment.stage(one["of"]).from_ == inputs.stage.name:
+            expanded = expansions(experiment, experiment.stage(one["of"]))
+            paths = frozenset(path for _, expansion in expanded for path in expansion.paths if path.loop)
+            joint = one["joint"][first.name]
+            measured = f"{first.interval(joint)} {first.label}"
+            yield TriedLoops(one["of"], one["against"], paths, first.gain(joint), measured)
 
 
 def _grid(round_trips: Sequence[RoundTrip], worth: float) -> Json:

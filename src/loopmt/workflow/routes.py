@@ -68,19 +68,47 @@ def _compared(
     return {**found, "best": str(pivot) if gain > 0 else str(hop), "decided": gain != 0, "over_direct": ahead}
 
 
-def told_routes(stage: str, routes: Json, first: MetricFacts) -> Iterator[str]:
-    """A sentence for each direction that was translated in several ways, or in none but through another language."""
-    for hop, found in routes.items():
-        through = found["pivot"]
-        scores = {path: f"{first.number(score)} {first.label}" for path, score in found["scores"].items()}
-        if hop not in scores:
-            yield f"{stage}, {hop}: {through} ({scores[through]}); there is no direct translator"
-        elif not found["decided"]:
-            yield f"{stage}, {hop}: direct ({scores[hop]}) and {through} ({scores[through]}) differ by chance alone"
+def told_routes(stages: Mapping[str, Json], first: MetricFacts) -> Iterator[str]:
+    """For each direction, the stage and the route that score best, beside the best of the other kind.
+
+    A stage's own best is direct, unless another route is ahead beyond chance.
+    """
+    for hop in dict.fromkeys(hop for routes in stages.values() for hop in routes):
+        ways = [
+            (score, name, path)
+            for name, routes in stages.items()
+            for path, score in routes.get(hop, {"scores": {}})["scores"].items()
+        ]
+        chosen = [way for way in ways if way[2] == stages[way[1]][hop]["best"]]
+        best, direct = _best(chosen, first), _best([way for way in ways if way[2] == hop], first)
+        assert best is not None, "every stage has a best route"
+        shown = f"{hop}: use {_way(hop, best[2])} with stage {best[1]} ({first.number(best[0])} {first.label})"
+        if direct is None:
+            yield f"{shown}. No stage translates it directly."
+        elif best[2] == hop:
+            through = _best([way for way in ways if way[2] != hop], first)
+            yield f"{shown}. {_beside('Through another language', through, first)}{_doubt(stages, best[1], hop)}"
         else:
-            other = hop if found["best"] != hop else through
-            ahead = first.interval(found["over_direct"])
-            yield (
-                f"{stage}, {hop}: {found['best']} is better ({scores[found['best']]}) than {other} ({scores[other]}); "
-                f"{through} minus direct: {ahead}"
-            )
+            yield f"{shown}. {_beside('The best direct translator', direct, first)}{_doubt(stages, best[1], hop)}"
+
+
+Way = tuple[float, str, str]
+"""Score, stage and route."""
+
+
+def _best(ways: Sequence[Way], first: MetricFacts) -> Way | None:
+    sign = 1 if first.higher_is_better else -1
+    return max(reversed(ways), key=lambda way: sign * way[0], default=None)  # of equals, the last stage
+
+
+def _way(hop: str, path: str) -> str:
+    return "the direct translator" if path == hop else path
+
+
+def _beside(what: str, way: Way | None, first: MetricFacts) -> str:
+    return f"{what} scores {first.number(way[0])} at best (stage {way[1]})." if way else ""
+
+
+def _doubt(stages: Mapping[str, Json], stage: str, hop: str) -> str:
+    found = stages[stage][hop]
+    return "" if found["decided"] else f" In stage {stage} the two differ within chance."

@@ -65,10 +65,18 @@ def stage_line(folder: Path, asked_for: str | None) -> str:
 def known_setbacks(run: Run) -> Mapping[str, str]:
     """Stages that the scorecard finds worse than their control, each with its control; none without a scorecard."""
     try:
-        card = read_json(run.folder / "scorecard.json")
-        return setbacks({**card, "comparisons": current_comparisons(run, card)})
-    except (DamagedError, LookupError, TypeError, ValueError, AttributeError):
+        return setbacks(known_scorecard(run))
+    except (LookupError, TypeError, ValueError, AttributeError):
         return {}  # it is good for advice, and nothing depends on it
+
+
+def known_scorecard(run: Run) -> Json:
+    """The scorecard with the comparisons that still hold; an empty one if it is missing or damaged."""
+    try:
+        card = read_json(run.folder / "scorecard.json")
+        return {**card, "comparisons": current_comparisons(run, card)}
+    except (DamagedError, LookupError, TypeError, ValueError, AttributeError):
+        return {"comparisons": []}
 
 
 def current_comparisons(run: Run, card: Json) -> list[Json]:
