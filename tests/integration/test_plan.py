@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +41,7 @@ from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.progress import Silent
 from loopmt.run import write_json
 from loopmt.workflow.analyze import AnalyzeOptions, analyze
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan
 
 DUAL, LONGER = LanguagePath.parse("en>fr>en"), LanguagePath.parse("en>fr>es>en")
@@ -373,6 +376,50 @@ def test_translators_that_are_rarely_right_are_told(right: tuple[float, float], 
     said = too_weak(grid)
     assert (said is not None) == weak
     assert not said or all(fact in said for fact in ("35%", "BLEU > 10", "train them longer"))
+
+
+def test_what_was_tried_is_not_proposed_again(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    options = PlanOptions(beam=1, sentences=20)
+    before = plan(copy, options, Silent())
+    tried = {f"{one}>{other}>{one}" for one, other in product(("en", "fr", "es"), repeat=2) if one != other}
+    assert tried & proposed(before) and before["advice"]["tried"] == []
+    (one,) = evaluate([copy], EvaluateOptions(beam=1, samples=20), Silent())["comparisons"]
+    after = plan(copy, options, Silent())
+    assert not tried & proposed(after)
+    (known,) = after["advice"]["tried"]
+    assert (known["stage"], known["control"]) == ("dual", "vanilla-longer") and set(known["paths"]) == tried
+    shown = CliRunner().invoke(app, ["plan", str(copy), "--beam", "1", "--sentences", "20"])
+    assert "loopmt: stage vanilla\n" in shown.stderr
+    assert "dual" in shown.stdout and f"{one['joint']['multi_bleu']['difference']:+.2f}" in shown.stdout
+
+
+def proposed(made: dict[str, Any]) -> set[str]:
+    """The paths of the stages to paste."""
+    stages = tomllib.loads(made["mix"] or "").get("stage", [])
+    return {entry["path"] for stage in stages for entry in stage["mix"] if isinstance(entry, dict)}
+
+
+def test_the_plan_goes_on_from_a_stage_that_trained_longer(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    experiment = read_checked(copy / "experiment.json", "")
+    assert PlanInputs.open(copy, PlanOptions()).stage.name == "vanilla", "vanilla-longer is a control"
+    write_json(copy / "experiment.json", experiment | {"compare": []})
+    assert PlanInputs.open(copy, PlanOptions()).stage.name == "vanilla-longer"
+
+
+def test_analyze_calls_right_what_the_plan_does(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    options = AnalyzeOptions(beam=1, sentences=8, longest=2)
+    nearest = analyze(copy, options, Silent())
+    rates = {row["rule"]: row["values"]["p"][0] for row in nearest["pairs"] if row["loop"] == "en>fr>en"}
+    assert nearest["right"] in rates
+    for threshold in (35.0, 70.0):
+        plan(copy, PlanOptions(beam=1, sentences=8, threshold=threshold), Silent())
+        found = analyze(copy, options, Silent())
+        assert found["right"] == f"BLEU > {threshold:g}" and found["right"] in found["rules"]
+    asked_for = AnalyzeOptions(thresholds=(50.0,), beam=1, sentences=8, longest=2)
+    assert analyze(copy, asked_for, Silent())["right"] == "BLEU > 50", "what the user asks for comes first"
 
 
 def test_a_bad_threshold_is_refused_at_once() -> None:
