@@ -24,7 +24,7 @@ from threading import Timer
 from types import ModuleType
 from typing import IO, Any, TypeVar
 
-from loopmt.errors import ConfigError, ExternalError, listed
+from loopmt.errors import ConfigError, ExternalError, LoopmtError, listed
 from loopmt.progress import visible
 
 COMMAND = "command:"
@@ -84,7 +84,7 @@ def explained(function: Function, what: str) -> Function:
     def call(*values: Any, **options: Any) -> Any:
         try:
             return function(*values, **options)
-        except ExternalError:
+        except LoopmtError:
             raise
         except Exception as error:
             raise ExternalError(f"{what} failed: {_cause(error)}.") from error

@@ -6,6 +6,7 @@ Links are followed, for they are the user's own. Everything else ends at once in
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 import shutil
@@ -13,6 +14,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from stress.feeding import limited
@@ -37,6 +40,8 @@ EXPERIMENTS = {  # by the file that is looked at: what names it
     "bi.en": ("bi", "mono"),
     "bi.tsv": ("bi.tsv", "mono"),
     "bi.tmx": ("bi.tmx", "mono"),
+    "bi.jsonl": ("bi.jsonl", "mono"),
+    "bi.parquet": ("bi.parquet", "mono"),
     "gz.en.gz": ("bi", "gz"),
     "xz.en.xz": ("bi", "xz"),
     "zst.en.zst": ("bi", "zst"),
@@ -81,15 +86,14 @@ def _huge(path: Path) -> None:
         stream.truncate(2**40)  # sparse: it takes no room
 
 
+DEEP, DEEPER = {".tmx": b"<tmx><tu>", ".jsonl": b'{"en": '}, {".tmx": b"<hi>"}
 CONTENTS: dict[str, Callable[[Path], object]] = {
     "huge": _huge,
-    "nested": lambda path: path.write_bytes(
-        (b"<tmx><tu>" + b"<hi>" * 200_000) if path.suffix == ".tmx" else b"a = " + b"[" * 200_000
-    ),
+    "nested": lambda path: path.write_bytes(DEEP.get(path.suffix, b"a = ") + DEEPER.get(path.suffix, b"[") * 200_000),
     "truncated": lambda path: os.truncate(path, path.stat().st_size // 2 - 5),
     "not UTF-8": lambda path: path.write_bytes(bytes(range(1, 256)) * 8),
 }
-NESTED = {"exp.toml", "bi.tmx", "cases.json"}  # elsewhere brackets are text
+NESTED = {"exp.toml", "bi.tmx", "bi.jsonl", "bi.parquet", "cases.json"}  # elsewhere brackets are text
 TAKEN = {  # a shorter text, and a page of ours
     ("bi.tsv", "truncated"),
     ("text", "truncated"),
@@ -113,6 +117,9 @@ def place(tiny_experiment_file: Path, tmp_path: Path) -> Path:
     (folder / "bi.tsv").write_text("".join(f"{en}\t{fr}\n" for en, fr in rows))
     unit = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="fr"><seg>{}</seg></tuv></tu>'
     (folder / "bi.tmx").write_text(f"<tmx><body>{''.join(unit.format(*row) for row in rows)}</body></tmx>")
+    records = [{"translation": {"en": en, "fr": fr}} for en, fr in rows]
+    (folder / "bi.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    pq.write_table(pa.Table.from_pylist(records), folder / "bi.parquet")
     for ending, pack in PACK.items():
         (folder / f"{ending}.en.{ending}").write_bytes(pack((folder / "mono.en").read_bytes()))
     for name in ("text", "hyp", "ref"):

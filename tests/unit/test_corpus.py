@@ -10,16 +10,15 @@ import re
 import sys
 import tracemalloc
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stress.feeding import limited
 
+from helpers.compressed import COMPRESS
 from loopmt.config import Clean
 from loopmt.errors import DataError, MissingExtraError
 from loopmt.text import files
@@ -27,13 +26,6 @@ from loopmt.text.clean import Cleaner, Form, Partitions, text_hash
 from loopmt.text.corpus import CorpusReader, LineBlock, blocks, resolve, resolve_set
 from loopmt.text.files import HashedFile
 from loopmt.text.tmx import units
-
-COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
-}
 
 
 def read(root: Path, reference: str, *languages: str) -> list[tuple[str, ...]]:

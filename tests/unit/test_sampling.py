@@ -31,7 +31,7 @@ def test_blocks_are_disjoint_exact_and_aligned(
 ) -> None:
     folder = tmp_path_factory.mktemp("deal")
     total = one + two + 1 + more
-    source = Source("s", "columns", ("en", "fr"), (column(folder, "en", total), column(folder, "fr", total)))
+    source = Source("s", "text", ("en", "fr"), (column(folder, "en", total), column(folder, "fr", total)))
     part = RecipePart("p", ("en", "fr"), (), (TextBlock("a", one), TextBlock("b", two, ("fr",)), TextBlock("c")))
     rows = deal(part, [source], folder, seed, 1.0, Silent())
     assert rows == {"a.en": one, "a.fr": one, "b.fr": two, "c.en": 1 + more, "c.fr": 1 + more}
@@ -41,7 +41,7 @@ def test_blocks_are_disjoint_exact_and_aligned(
 
 
 def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Source("s", "columns", ("en",), (column(tmp_path, "en", 500),))
+    source = Source("s", "text", ("en",), (column(tmp_path, "en", 500),))
     part = RecipePart("p", ("en",), (), (TextBlock("a", 50),))
     drawn = []
     for seed, chunk in ((1, 2**16), (1, 7), (2, 7)):
@@ -52,7 +52,7 @@ def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_too_few_rows(tmp_path: Path) -> None:
-    source = Source("s", "columns", ("en",), (column(tmp_path, "en", 50),))
+    source = Source("s", "text", ("en",), (column(tmp_path, "en", 50),))
     part = RecipePart("p", ("en",), (), (TextBlock("a", 100),))
     with pytest.raises(DataError, match=r"p has 50 rows and the recipe takes 100 of them. Take less with --scale 0.45"):
         deal(part, [source], tmp_path, 1, 1.0, Silent())

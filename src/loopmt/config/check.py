@@ -44,6 +44,8 @@ def _check_languages(experiment: Experiment) -> None:
             raise ConfigError(f'{where} has both "{pair}" and "{other}-{one}", which are one pair: join them.')
     for language in data.monolingual():
         _check_listed(f"data.{'world.' if data.world else ''}mono.{language}", (language,), languages)
+    for language in data.keys:
+        _check_listed("data.keys", (language,), languages)
     if not data.world and data.valid is None:
         raise ConfigError("data.valid is missing: the best checkpoint is chosen on it.")
     _check_sharing(experiment)

@@ -5,6 +5,7 @@ A section travels through the rooms; the whole experiment never does.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -61,7 +62,11 @@ Files = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class Data(Section):
-    """Which text there is. A file is PREFIX, PREFIX[from:to] (rows), a .tsv or a .tmx file."""
+    """Which text there is.
+
+    A file is PREFIX (a plain text file PREFIX.LANG for each language) or a .tsv, .tmx, .jsonl or .parquet file with all
+    languages. `[from:to]` after it takes these rows of it.
+    """
 
     root: str | None = Field(None, description="folder of the files; default: the experiment's folder")
     bitext: dict[str, Files] = Field({}, description='parallel text by language pair: {"en-fr" = "bi.en-fr"}')
@@ -69,9 +74,27 @@ class Data(Section):
     valid: str | dict[str, str] | None = Field(None, description="validation: one multi-way prefix, or one per pair")
     test: str | dict[str, str | dict[str, str]] = Field({}, description="test sets by name: a prefix, or one per pair")
     world: WorldData | None = Field(None, description="draw the text from the built-in languages instead")
+    keys: dict[str, str] = Field(
+        {},
+        description='keys of .jsonl and .parquet files by language, as in {en = "source"}; otherwise a key is the '
+        "language's code, also within `translation`, or `text` where there is one language",
+    )
+    formats: dict[str, str] = Field(
+        {},
+        description='formats of files by ending, as in {".csv" = "my_formats:csv"}: '
+        'text, tsv, tmx, jsonl, parquet or "module:function"',
+    )
     clean: Clean = Field(Clean(), description="cleaning rules")
     pretokenize: bool = Field(False, description="Moses tokenisation before subwords; output is detokenised")
     lowercase: bool = Field(False, description="lower-case all text")
+
+    @field_validator("formats")
+    @classmethod
+    def _endings(cls, formats: dict[str, str]) -> dict[str, str]:
+        for ending in formats:
+            if not re.fullmatch(r"\.[^/\[\]]+", ending) or ending.endswith((".gz", ".xz", ".zst")):
+                raise ValueError(f"{ending!r} is no ending: write a dot and letters without .gz, .xz or .zst")
+        return formats
 
     def tests(self) -> dict[str, str | dict[str, str]]:
         return {"test": self.test} if isinstance(self.test, str) else dict(self.test)

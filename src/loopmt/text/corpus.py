@@ -1,29 +1,29 @@
 """References of an experiment to its files, and the rows behind them.
 
 `PREFIX` stands for PREFIX.LANG with an optional .gz, .xz or .zst; `PREFIX[from:to]` for some of its rows; a name
-that ends in .tsv or .tmx (compressed or not) for one file with all the languages.
+with the ending of a format (`loopmt.text.formats`, compressed or not) for one file with all the languages.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal
 
+from loopmt.config import Data
 from loopmt.errors import DataError, listed
 from loopmt.files.regular import has_given_file
-from loopmt.text.compressed import ENDINGS, damage_named
-from loopmt.text.files import HashedFile, lines
-from loopmt.text.tmx import units
-
-Row = tuple[bytes, ...]
+from loopmt.text.compressed import ENDINGS
+from loopmt.text.files import HashedFile
+from loopmt.text.format import FORMATS, CorpusFile, Row
+from loopmt.text.formats import endings, format_of, without_compression
 
 _REFERENCE = re.compile(r"(?P<name>.*?)(?:\[(?P<start>\d*):(?P<stop>\d*)\])?", re.DOTALL)
-_TABLE = re.compile(r".*\.(tsv|tmx)(\.gz|\.xz|\.zst)?", re.IGNORECASE | re.DOTALL)
+DEFAULT = Data()
 BLOCK_ROWS = 4096
 BLOCK_BYTES = 2**22
 
@@ -33,11 +33,12 @@ class Source:
     """One reference, resolved: the files behind it (one per language, or one for all) and which rows are meant."""
 
     reference: str
-    kind: Literal["columns", "tsv", "tmx"]
+    format: str
     languages: tuple[str, ...]
     files: tuple[Path, ...]
     start: int = 0
     stop: int | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)  # names of columns by language
 
 
 @dataclass(frozen=True)
@@ -68,25 +69,24 @@ class LineBlock:
 # -- which files ---------------------------------------------------------------------------------------------
 
 
-def resolve(reference: str, root: Path, languages: Sequence[str]) -> Source:
+def resolve(reference: str, root: Path, languages: Sequence[str], data: Data = DEFAULT) -> Source:
     """The files of a reference for all of these languages."""
     name, start, stop = _parse(reference)
-    if table := _TABLE.fullmatch(name):
+    if format := format_of(name, data):
         if not has_given_file(root / name):
             raise DataError(f"{root / name} does not exist. {_present(root, name)}")
-        kind: Literal["tsv", "tmx"] = "tsv" if table[1].lower() == "tsv" else "tmx"
-        return Source(reference, kind, tuple(languages), (root / name,), start, stop)
-    files = tuple(_find_or_raise(root, name, language) for language in languages)
-    return Source(reference, "columns", tuple(languages), files, start, stop)
+        return Source(reference, format, tuple(languages), (root / name,), start, stop, data.keys)
+    files = tuple(_find_or_raise(root, name, language, languages, data) for language in languages)
+    return Source(reference, "text", tuple(languages), files, start, stop)
 
 
-def resolve_set(reference: str, root: Path, languages: Sequence[str]) -> Source:
+def resolve_set(reference: str, root: Path, languages: Sequence[str], data: Data = DEFAULT) -> Source:
     """The files of a multi-way set: those of the languages that have one."""
     name, _, _ = _parse(reference)
-    if _TABLE.fullmatch(name):
-        return resolve(reference, root, languages)
+    if format_of(name, data):
+        return resolve(reference, root, languages, data)
     present = [language for language in languages if _find(root, name, language)]
-    return resolve(reference, root, present or languages)
+    return resolve(reference, root, present or languages, data)
 
 
 def _parse(reference: str) -> tuple[str, int, int | None]:
@@ -106,11 +106,23 @@ def _find(root: Path, name: str, language: str) -> Path | None:
     return present[0] if present else None
 
 
-def _find_or_raise(root: Path, name: str, language: str) -> Path:
+def _find_or_raise(root: Path, name: str, language: str, languages: Sequence[str], data: Data) -> Path:
     file = _find(root, name, language)
+    if file is None and (root / name).is_file():
+        raise DataError(f"{root / name} is a file, and no format has its ending. {_way_out(name, languages, data)}")
     if file is None:
         raise DataError(f"there is no {root / name}.{language} (nor .gz, .xz, .zst). {_present(root, name)}")
     return file
+
+
+def _way_out(name: str, languages: Sequence[str], data: Data) -> str:
+    """For a file that was named where a prefix is needed."""
+    prefix, _, ending = without_compression(name).rpartition(".")
+    if prefix and ending in languages:
+        return f'Name plain text by its prefix, "{prefix}": the language is added to it.'
+    known = f"Endings that are known: {', '.join(endings(data))}; plain text is PREFIX.LANG, named by its prefix."
+    shown = f".{ending}" if prefix else ".ENDING"
+    return f'{known} Rename the file, or give the format in [data]: formats = {{ "{shown}" = "FORMAT" }}.'
 
 
 def _present(root: Path, name: str) -> str:
@@ -138,6 +150,7 @@ class CorpusReader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.rows = 0
+        self._format = FORMATS.find(source.format)
         self._raw: list[HashedFile] = []
         self._stack = ExitStack()
 
@@ -172,10 +185,12 @@ class CorpusReader:
         return f"'{source.reference}': the rows of {names} end before that; {self.rows} of them are in the range."
 
     def _all_rows(self) -> Iterator[Row]:
-        return {"columns": self._columns, "tsv": self._cells, "tmx": self._units}[self.source.kind]()
-
-    def _columns(self) -> Iterator[Row]:
-        columns = [lines(raw) for raw in self._raw]
+        languages, files = self.source.languages, [CorpusFile(raw, self.source.keys) for raw in self._raw]
+        if len(files) == 1:
+            yield from self._format.rows(files[0], languages)
+            return
+        rows = [self._format.rows(file, [language]) for file, language in zip(files, languages, strict=True)]
+        columns = [map(itemgetter(0), column) for column in rows]
         for number, row in enumerate(itertools.zip_longest(*columns)):
             if None in row:
                 raise DataError(self._uneven(number, row, columns))
@@ -185,22 +200,6 @@ class CorpusReader:
         rests = [0 if text is None else 1 + sum(1 for _ in column) for text, column in zip(row, columns, strict=True)]
         counts = [f"{raw.path} has {number + rest} lines" for raw, rest in zip(self._raw, rests, strict=True)]
         return f"{', '.join(counts)}: line {number + 1} has no counterpart. Lines must be translations of each other."
-
-    def _cells(self) -> Iterator[Row]:
-        expected = len(self.source.languages)
-        for number, line in enumerate(lines(self._raw[0]), 1):
-            row = tuple(line.split(b"\t"))
-            if len(row) != expected:
-                raise DataError(
-                    f"{self._raw[0].path}, line {number} has {len(row)} columns; "
-                    f"{expected} are expected ({', '.join(self.source.languages)}), separated by tabs."
-                )
-            yield row
-
-    def _units(self) -> Iterator[Row]:
-        path = self._raw[0].path
-        with damage_named(path):
-            yield from units(self._raw[0].content(), str(path), self.source.languages)
 
 
 def blocks(reading: CorpusReader, corpus: int) -> Iterator[LineBlock]:

@@ -81,12 +81,12 @@ def read_files(files: Iterable[Path]) -> Iterator[str]:
     """The lines of files, one after another: plain, .gz, .xz or .zst."""
     for file in files:
         with HashedFile(file) as raw:
-            yield from _decoded(lines(raw), str(file))
+            yield from decoded(lines(raw), str(file))
 
 
 def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
     """The lines of a stream, each as soon as it is there, and none before it is asked for."""
-    yield from _decoded(_lines(stream, name), name)
+    yield from decoded(_lines(stream, name), name)
 
 
 def _first(line: bytes, name: str) -> bytes:
@@ -96,7 +96,8 @@ def _first(line: bytes, name: str) -> bytes:
     return line.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
+def decoded(raw: Iterable[bytes], name: str) -> Iterator[str]:
+    """The text of lines; an error names the file and the line."""
     for number, line in enumerate(raw, 1):
         try:
             yield line.removesuffix(b"\r").decode()

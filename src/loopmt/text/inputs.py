@@ -21,8 +21,8 @@ class Inputs:
     def __init__(self, data: Data, root: Path, languages: Sequence[str]) -> None:
         self.root = root
         self.corpora = [
-            *(_corpus("bitext", name, files, root) for name, files in data.bitext.items()),
-            *(_corpus("mono", name, files, root) for name, files in data.mono.items()),
+            *(_corpus("bitext", name, files, root, data) for name, files in data.bitext.items()),
+            *(_corpus("mono", name, files, root, data) for name, files in data.mono.items()),
         ]
         self.sets = list(_sets(data, root, languages))
         _check_fed(self.corpora, languages)
@@ -41,12 +41,12 @@ class Inputs:
         return sum(path.stat().st_size for path in chain.from_iterable(files))
 
 
-def _corpus(kind: str, name: str, references: Sequence[str], root: Path) -> Corpus:
+def _corpus(kind: str, name: str, references: Sequence[str], root: Path, data: Data) -> Corpus:
     if not references:
         raise DataError(f"data.{kind}.{name} names no file.")
     languages = tuple(name.split("-"))
     with _asked_by(f"data.{kind}.{name}"):
-        return Corpus(kind, name, languages, tuple(resolve(one, root, languages) for one in references))
+        return Corpus(kind, name, languages, tuple(resolve(one, root, languages, data) for one in references))
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _sets(data: Data, root: Path, languages: Sequence[str]) -> Iterator[tuple[st
         key = "data.valid" if name == "valid" else "data.test" if isinstance(data.test, str) else f"data.test.{name}"
         if isinstance(given, str):
             with _asked_by(key):
-                source = resolve_set(given, root, languages)
+                source = resolve_set(given, root, languages, data)
             if len(source.languages) < 2:
                 only = f"{source.languages[0]} ({source.files[0]})"
                 raise DataError(f"the set '{name}' is in {only} alone: it needs two languages or more.")
@@ -91,7 +91,7 @@ def _sets(data: Data, root: Path, languages: Sequence[str]) -> Iterator[tuple[st
         else:
             for pair, one in given.items():
                 with _asked_by(f"{key}.{pair}"):
-                    source = resolve(one, root, pair.split("-"))
+                    source = resolve(one, root, pair.split("-"), data)
                 yield name, pair, source
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from loopmt.progress import Advance
 from loopmt.text.clean import Cleaned, Cleaner, Partitions
-from loopmt.text.corpus import CorpusReader, LineBlock, Row, Source, blocks, grouped
+from loopmt.text.corpus import CorpusReader, LineBlock, Source, blocks, grouped
+from loopmt.text.format import Row
 from loopmt.text.parallel import ordered_map
 from loopmt.text.store import Lengths, StoreWriter, Tokens, joined
 from loopmt.text.vocab import Vocab

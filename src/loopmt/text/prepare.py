@@ -20,6 +20,7 @@ from loopmt.progress import Progress, Silent
 from loopmt.text.clean import Cleaner, Form, text_hash
 from loopmt.text.corpus import CorpusReader, Source, blocks
 from loopmt.text.files import HashedFile
+from loopmt.text.format import FORMATS
 from loopmt.text.inputs import Inputs, as_files, draw
 from loopmt.text.manifest import CorpusRecord, FileRecord, Manifest, SetRecord, VocabRecord
 from loopmt.text.parallel import default_jobs
@@ -52,6 +53,8 @@ def prepare(
         if data.world:
             draw(data, root, scratch, languages, seed, progress)
         inputs = Inputs(files, root, languages)
+        for source in inputs.sources():
+            FORMATS.find(source.format)  # a reader that cannot be imported is refused before any work
         worth = inputs.size() > (_WORTH_MOSES if data.pretokenize else _WORTH_PROCESSES)
         jobs = jobs or (default_jobs() if worth else 1)
         work = _Work(inputs, files, vocab, languages, seed, scratch, progress, jobs)

@@ -13,7 +13,8 @@ import numpy as np
 from loopmt.errors import DataError
 from loopmt.progress import Progress
 from loopmt.rng import permute
-from loopmt.text.corpus import CorpusReader, Row, Source
+from loopmt.text.corpus import CorpusReader, Source
+from loopmt.text.format import Row
 from loopmt.text.recipes import RecipePart, TextBlock
 
 _CHUNK = 2**16
@@ -69,7 +70,7 @@ def join(part: RecipePart, sources: Sequence[Source], folder: Path, seed: int) -
         complete = [(shared, *others) for shared, others in found.items() if len(others) == len(sources)]
         for place in permute(np.arange(len(complete)), len(complete), seed, part.name, "join"):
             _write(outs, complete[place])
-    return Source(part.name, "columns", part.languages, files)
+    return Source(part.name, "text", part.languages, files)
 
 
 def _chunks(sources: Sequence[Source]) -> Iterator[list[Row]]:

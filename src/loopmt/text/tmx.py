@@ -8,6 +8,8 @@ from itertools import chain
 from typing import IO, Any
 
 from loopmt.errors import DataError
+from loopmt.text.compressed import damage_named
+from loopmt.text.format import CorpusFile, Row, corpus_format
 
 DEPTH = 100
 """How deep elements may be nested."""
@@ -18,7 +20,13 @@ _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = frozenset({"bpt", "ept", "ph", "it", "ut"})
 
 
-def units(file: IO[bytes], name: str, languages: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
+@corpus_format("tmx", ending=".tmx")
+def translation_memory(file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
+    with damage_named(file.path):
+        yield from units(file.content(), str(file.path), languages)
+
+
+def units(file: IO[bytes], name: str, languages: Sequence[str]) -> Iterator[Row]:
     """The segments of each unit that has all these languages."""
     seen: set[str] = set()
     found = False

@@ -15,6 +15,7 @@ from loopmt.evaluation.validation import LOSS
 from loopmt.external import is_external
 from loopmt.learn.alarms import ALARMS
 from loopmt.run import Run
+from loopmt.text.format import FORMATS
 from loopmt.translate.filters import FILTERS
 
 ALLOW = "LOOPMT_ALLOW_CODE"
@@ -28,6 +29,8 @@ def check_names(experiment: Experiment) -> None:
         FILTERS.check(name)
     for name in experiment.guards.alarms:
         ALARMS.check(name)
+    for name in experiment.data.formats.values():
+        FORMATS.check(name)
 
 
 def import_for_training(experiment: Experiment) -> None:
@@ -38,11 +41,14 @@ def import_for_training(experiment: Experiment) -> None:
         FILTERS.find(name)
     for name in experiment.guards.alarms:
         ALARMS.find(name)
+    for name in experiment.data.formats.values():
+        FORMATS.find(name)
 
 
 def training_code(experiment: Experiment) -> list[str]:
     """What training imports or runs."""
-    return [*experiment.guards.filters, *experiment.guards.alarms, *_selecting(experiment)]
+    formats = experiment.data.formats.values()
+    return [*experiment.guards.filters, *experiment.guards.alarms, *formats, *_selecting(experiment)]
 
 
 def _selecting(experiment: Experiment) -> list[str]:

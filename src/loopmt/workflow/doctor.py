@@ -21,6 +21,7 @@ EXTRAS = {  # by extra: what it is for, and the modules it brings
     "export": ("CTranslate2 and Hugging Face", ("ctranslate2", "transformers")),
     "tensorboard": ("TensorBoard logs", ("tensorboard",)),
     "zstd": (".zst files", ("zstandard",)),
+    "parquet": (".parquet files", ("pyarrow",)),
 }
 _CORE_TIMES = Path("/proc/stat")
 _LOOK = 0.3  # seconds that cores are watched for

@@ -151,7 +151,7 @@ def _source(
         with progress.track(f"{part.name}: unpacking {archive.name}"):
             unpack(archive, members)
     ordered = [language for language in part.languages if language in paths]
-    return Source(part.name, "columns", tuple(ordered), tuple(paths[language] for language in ordered))
+    return Source(part.name, "text", tuple(ordered), tuple(paths[language] for language in ordered))
 
 
 def _seen(files: dict[Remote, Path], progress: Progress) -> Json:
