@@ -15,7 +15,7 @@ from typing import IO, Any
 import httpx
 
 from stress.feeding import CONTROL, Said, manners, said, said_by_process
-from stress.rubbish import raw
+from stress.rubbish import Records, raw
 
 _GOOD = "The cat sleeps.\nA dog sees the bird.\nThe king likes the fish.\n"
 _OTHER = "Le chat dort.\nUn chien voit l'oiseau.\nLe roi aime le poisson.\n"
@@ -88,6 +88,14 @@ class Verbs:
         (place / "bi.fr").write_text(_OTHER)
         (place / f"mono.en{ending}").write_bytes(content)
         return manners(self._prepared(place, "bi"))
+
+    def records(self, case: tuple[Records, str]) -> str | None:
+        """Rows with named columns."""
+        found, ending = case
+        place = self._place()
+        (place / f"bi.{ending}").write_bytes(found.packed(ending))
+        (place / "mono.en").write_text(_GOOD)
+        return manners(self._prepared(place, f"bi.{ending}"))
 
     def _prepared(self, place: Path, name: str) -> Said:
         for language in ("en", "fr"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from loopmt.progress import Silent
 from loopmt.workflow.train import TrainOptions, train
 from stress.doors import Server, Verbs
-from stress.rubbish import Document, Rubbish, lines, misspelt, packed, pairs, texts, toml, values, wrong
+from stress.rubbish import Document, Rubbish, lines, misspelt, packed, pairs, records, texts, toml, values, wrong
 
 _STAGES = [
     {"name": "vanilla", "mix": ["X>Y"], "updates": 2},
@@ -93,6 +93,7 @@ def kinds(folder: Path, run: Path) -> list[Kind]:
         Kind("corpora", 0.04, st.tuples(*[lines() for _ in range(3)], st.sampled_from(_NAMES)), verbs.corpus),
         Kind("odd corpora", 0.02, pairs(), verbs.odd_corpus),
         Kind("compressed corpora", 0.03, st.tuples(short, st.sampled_from(_PACKED)), verbs.packed_corpus),
+        Kind("corpora of records", 0.03, st.tuples(records(), st.sampled_from(_RECORDS)), verbs.records),
         Kind("text to translate", 0.05, st.tuples(lines(2000), walks), verbs.translate),
         Kind("files to score", 0.10, st.tuples(files, files, st.sampled_from(_ENDINGS), texts), verbs.score),
         Kind("theory cases", 0.11, st.builds(_body, theory) | lines(10**4), verbs.theory),
@@ -103,6 +104,7 @@ def kinds(folder: Path, run: Path) -> list[Kind]:
 
 
 _NAMES = ["bi", "bi[0:3]", "bi[2:]", "bi.tsv", "bi.tmx", "missing"]
+_RECORDS = ["jsonl", "jsonl.gz", "jsonl.zst", "parquet"]
 _PACKED = [".gz", ".xz", ".zst"]
 _ENDINGS = ["", ".gz", ".xz"]
 _RUN_FILES = [

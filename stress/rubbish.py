@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import json
 import lzma
 import string
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import zstandard
 from hypothesis import strategies as st
 
@@ -85,6 +89,40 @@ def _pack(content: bytes, pack: Callable[[bytes], bytes], mischief: int, place: 
     if mischief == 0:
         return data[:where]
     return data[:where] + b"\xff" + data[where + 1 :] if mischief == 1 else data
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows with named columns, and how the file of them is damaged."""
+
+    rows: list[Any]
+    mischief: int
+    place: int
+
+    def packed(self, ending: str) -> bytes:
+        data = {"jsonl": self._jsonl, "parquet": self._parquet}[ending.split(".")[0]]()
+        pack: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "zst": zstandard.compress}
+        return _pack(data, pack.get(ending.rpartition(".")[2], bytes), self.mischief, self.place)
+
+    def _jsonl(self) -> bytes:
+        return b"".join(raw(json.dumps(row, ensure_ascii=self.place % 2 == 0) + "\n") for row in self.rows)
+
+    def _parquet(self) -> bytes:
+        file = io.BytesIO()
+        try:
+            pq.write_table(pa.Table.from_pylist([row for row in self.rows if isinstance(row, dict)]), file)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            return b"PAR1" + self._jsonl() + b"PAR1"  # no table has such rows
+        return file.getvalue()
+
+
+def records() -> Rubbish[Records]:
+    """Objects with a text for each language, among which some are not."""
+    sides = st.fixed_dictionaries({"en": texts, "fr": texts})
+    good = sides | st.builds(lambda found: {"translation": found}, sides)
+    odd = st.dictionaries(st.sampled_from(["en", "fr", "translation", "text"]) | texts, scalars | good, max_size=3)
+    rows = st.lists(good, max_size=9) | st.lists(good | odd, max_size=9) | st.lists(values(), max_size=3)
+    return st.builds(Records, rows, st.integers(0, 5), st.integers(0, 2**16))
 
 
 # -- documents -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -89,9 +90,10 @@ def test_examples_are_short_and_say_their_file() -> None:
 
 
 def test_every_table_can_be_read() -> None:
-    head = 'languages = ["en", "fr"]\n[data]\nbitext = { "en-fr" = "x" }\nvalid = "v"\n'
+    head, data = 'languages = ["en", "fr"]\n', '[data]\nbitext = { "en-fr" = "x" }\nvalid = "v"\n'
     one = '[[stage]]\nname = "one"\nmix = ["X>Y"]\nupdates = 1\n'
-    assert [loads(head + block + one) for block in blocks("toml")]
+    tables = [block if "[data]" in block else data + block for block in blocks("toml")]
+    assert [loads(head + table + ("" if "[[stage]]" in table else one)) for table in tables]
 
 
 def test_a_metric(folder: Path) -> None:
@@ -153,12 +155,37 @@ def test_an_alarm(folder: Path, ask_for: ASK) -> None:
     assert alarms and all("only 0% of the generated subwords are kept" in alarm["what"] for alarm in alarms)
 
 
+def test_a_corpus_format(folder: Path) -> None:
+    rows = [("The cat sleeps.", "Le chat dort."), ("A dog, a bird.", "Un chien, un oiseau."), ("Yes.", "Oui.")]
+    text = "fr,id,en\n" + "".join(f'"{fr}",{number},"{en}"\n' for number, (en, fr) in enumerate(rows))
+    (folder / "bi.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (folder / "valid.csv").write_text(text + '"Non.",4,"No."\n')
+    (table,) = blocks("toml", "A corpus format")
+    stages = 'languages = ["en", "fr"]\nvocab.size = 320\nstage = [{ name = "one", mix = ["X>Y"], updates = 1 }]\n'
+    (folder / "exp.toml").write_text(stages + table + "clean.overlap = false\n")
+    run(folder, "loopmt prepare exp.toml --run run")
+    manifest = json.loads((folder / "run" / "manifest.json").read_text())
+    assert [(one["rows"], one["kept"]) for one in manifest["corpora"]] == [(3, 3)]
+    (valid,) = (folder / "run" / "store").glob("set*.fr.txt")
+    assert valid.read_text().splitlines() == [*(fr for _, fr in rows), "Non."]
+    (folder / "valid.csv").write_text("en,de\nYes.,Ja.\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "loopmt", "prepare", "exp.toml", "--run", "other"],
+        cwd=folder,
+        env=ONE_THREAD,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and "valid.csv, line 2 has no fr" in done.stderr and "Traceback" not in done.stderr
+
+
 ADDED = {  # where the new file lies, what it registers, and the file that imports it
     "evaluation/added.py": ("from loopmt.evaluation.metric import metric\n@metric('added')\n", "evaluation/metrics.py"),
     "translate/added.py": (
         "from loopmt.translate.filters import text_filter\n@text_filter('added')\n",
         "translate/filters.py",
     ),
+    "text/added.py": ("from loopmt.text.format import corpus_format\n@corpus_format('added')\n", "text/formats.py"),
     "learn/added.py": ("from loopmt.learn.alarms import alarm\n@alarm('added')\n", "learn/alarms.py"),
 }
 
@@ -171,11 +198,12 @@ def test_a_name_of_its_own_needs_a_file_and_its_import(tmp_path: Path) -> None:
         (package / new).write_text(f"{text}def added(*values):\n    return None\n", encoding="utf-8")
         with (package / importer).open("a", encoding="utf-8") as file:
             file.write(f"\nimport loopmt.{new.removesuffix('.py').replace('/', '.')}\n")
-    names = "FILTERS, ALARMS, METRICS"
+    names = "FILTERS, ALARMS, METRICS, FORMATS"
     code = (
         "from loopmt.translate.filters import FILTERS; from loopmt.learn.alarms import ALARMS; "
+        "from loopmt.text.formats import FORMATS; "
         f"from loopmt.evaluation.metrics import METRICS; print([list(one)[-1] for one in ({names})])"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env={**ONE_THREAD, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
-    assert done.stdout.strip() == "['added', 'added', 'added']", done.stderr
+    assert done.stdout.strip() == str(["added"] * 4), done.stderr

@@ -17,6 +17,7 @@ CASES = {
     "corpora": 12,
     "odd corpora": 8,
     "compressed corpora": 8,
+    "corpora of records": 30,
     "text to translate": 20,
     "files to score": 16,
     "theory cases": 40,
