@@ -29,6 +29,7 @@ from loopmt.config.check import check
 from loopmt.config.recorded import ChangedStage, changes, refuse
 from loopmt.errors import DamagedError, LoopmtError, RunError, listed
 from loopmt.files.checksums import file_digest, read_checked, read_json_object, with_checksum
+from loopmt.files.documents import json_text
 from loopmt.files.foreign import foreign_files, suggest_run
 from loopmt.files.lock import lock_owner, locked
 from loopmt.files.log import log_line, parse_record
@@ -391,7 +392,7 @@ def read_json(file: Path, way_out: str = "Delete it and run the command that wri
 
 
 def write_json(file: Path, value: Any) -> None:
-    write_text(file, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write_text(file, json_text(value, 1) + "\n")
 
 
 def write_text(file: Path, text: str) -> None:

@@ -310,6 +310,22 @@ def test_the_log_is_told_from_where_it_was_left(tmp_path: Path) -> None:
     assert (again["restarted"], len(again["records"])) == (True, 1)
 
 
+@pytest.mark.parametrize("number", ["1e999", "-Infinity", "NaN", "1" * 400, "1" * 5_000])
+def test_a_logged_number_that_is_not_finite(
+    tiny_run: Path, engine: LoadedEngine, tmp_path: Path, number: str
+) -> None:
+    """In a table of directions it is a gap; a record whose own fields are not finite is passed over."""
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    with (run / "stages" / "dual" / "metrics.jsonl").open("w") as log:
+        log.write(f'{{"kind": "train", "update": 1, "loss": {{"en>fr": {number}}}, "seconds": 1}}\n')
+        log.write(f'{{"kind": "train", "update": {number}, "loss": {{}}}}\n')
+        log.write(f'{{"kind": "valid", "update": 2, "mean_bleu": {number}}}\n')
+    with running(service_of(run, engine)) as client:
+        answer = client.get("/watch", params={"stage": "dual"})
+    assert answer.status_code == 200
+    assert answer.json()["records"] == [{"kind": "train", "update": 1, "loss": {"en>fr": None}, "seconds": 1}]
+
+
 def test_a_line_of_any_length_is_told(tmp_path: Path) -> None:
     folder = StageFolder(tmp_path)
     for update in (1, 2):

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from stress.feeding import limited
 
 from loopmt.config import load
-from loopmt.errors import ConfigError, LoopmtError
-from loopmt.files.documents import NESTING, parse_json, parse_toml
+from loopmt.errors import ConfigError, DamagedError, LoopmtError
+from loopmt.files.checksums import read_json_object
+from loopmt.files.documents import NESTING, json_text, parse_json, parse_toml
+from loopmt.files.log import log_line, parse_record
 
 SOON = 10.0  # seconds
 
@@ -22,6 +24,34 @@ SOON = 10.0  # seconds
 def test_deep_json(text: str) -> None:
     with limited(SOON), pytest.raises(ValueError, match=f"nested more than {NESTING} deep"):
         parse_json(text)
+
+
+NOT_FINITE = ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" * 400, "1" * 5_000]
+
+
+@pytest.mark.parametrize("number", NOT_FINITE)
+def test_numbers_that_are_not_finite(tmp_path: Path, number: str) -> None:
+    text = f'{{"kind": "choice", "update": 1, "worth": {{}}, "scores": [1.5, {number}]}}'
+    with pytest.raises(ValueError, match="not finite"):
+        parse_json(text)
+    assert parse_json(text, not_finite=lambda _: None)["scores"] == [1.5, None]
+    assert parse_record(text.encode()) is None
+    file = tmp_path / "scorecard.json"
+    file.write_text(text)
+    with pytest.raises(DamagedError, match=rf"scorecard\.json.*{number[:20]}.*Delete it"):
+        read_json_object(file, "Delete it.")
+
+
+def test_numbers_of_any_finite_size() -> None:
+    text = "[1e308, -1e308, 1000000000000000019884624838656, 5e-324, 0]"  # the third is in tokenizers' settings
+    assert json_text(parse_json(text)) == "[1e+308, -1e+308, 1000000000000000019884624838656, 5e-324, 0]"
+
+
+def test_what_is_written_is_json() -> None:
+    value = {"rows": [float("nan"), 1.0, {"high": float("inf")}], "pair": (float("-inf"), 2)}
+    assert json.loads(json_text(value)) == {"rows": [None, 1.0, {"high": None}], "pair": [None, 2]}
+    line = log_line({"kind": "choice", "update": 1, "worth": {}, "score": float("nan")})
+    assert parse_record(line.encode()) == {"kind": "choice", "update": 1, "worth": {}, "score": None}
 
 
 def test_brackets_in_text_are_no_nesting() -> None:

@@ -123,7 +123,7 @@ def _read(source: str) -> Any:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TheoryError(f"Cannot read {name}: {reason}.") from None
     try:
-        return parse_json(text.removeprefix("\ufeff"))
+        return parse_json(text.removeprefix("\ufeff"), not_finite=float)  # a later message names the case
     except ValueError as error:
         raise TheoryError(f"{name} is not valid JSON: {error}.") from None
 

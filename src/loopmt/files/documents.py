@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 NESTING = 100
 """How deep brackets may be nested, and how many parts a dotted key of TOML may have."""
+_DIGITS = 300  # of a whole number; a float holds up to 308
 _LONGEST = 200  # characters of a bare key or a number of TOML
 _BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _TOKENS = re.compile(
@@ -29,12 +31,44 @@ _TOKENS = re.compile(
 )
 
 
-def parse_json(content: str | bytes, constant: Callable[[str], Any] | None = None) -> Any:
-    """A JSON value; one that is nested too deeply to work with is a ValueError. `constant` reads NaN and Infinity."""
+def _refuse(number: str) -> Any:
+    short = number if len(number) <= 20 else f"{number[:20]}..."
+    raise ValueError(f"it holds the number {short}, which is not finite")
+
+
+def parse_json(content: str | bytes, not_finite: Callable[[str], Any] = _refuse) -> Any:
+    """A JSON value. Nesting that is too deep to work with is a ValueError, and so is a number that is not finite.
+
+    `not_finite` replaces such numbers instead: NaN, Infinity, and numbers too large for a float, such as 1e999.
+    """
     text = content if isinstance(content, str) else content.decode()
     if _nested_too_deeply(text):
         raise ValueError(f"its brackets are nested more than {NESTING} deep")
-    return json.loads(text, parse_constant=constant)
+
+    def read_float(number: str) -> Any:
+        value = float(number)
+        return value if math.isfinite(value) else not_finite(number)
+
+    def read_int(number: str) -> Any:
+        return int(number) if len(number) <= _DIGITS else not_finite(number)
+
+    return json.loads(text, parse_constant=not_finite, parse_float=read_float, parse_int=read_int)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON that every parser reads: a number that is not finite becomes null."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _nested_too_deeply(text: str) -> bool:

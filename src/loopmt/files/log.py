@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from loopmt.files.documents import parse_json
+from loopmt.files.documents import json_text, parse_json
 
 Json = dict[str, Any]
 
@@ -87,7 +87,7 @@ _KINDS: dict[str, type[BaseModel]] = {
 
 
 def log_line(record: Json) -> str:
-    line = json.dumps(record, ensure_ascii=False)
+    line = json_text(record)
     return f'{line[:-1]}, "check": "{_checksum(line)}"}}\n'
 
 

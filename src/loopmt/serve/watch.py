@@ -118,10 +118,10 @@ def _whole_lines(file: BinaryIO) -> bytes:
 def _told(line: bytes) -> Json | None:
     """What the page shows of a record; a line that is no record, or of a kind it does not show, is passed over."""
     try:
-        record = parse_json(line, lambda _: None)  # JSON has no NaN
-        json.dumps(record, allow_nan=False)  # nor infinity, which 1e999 is read as
+        record = parse_json(line, not_finite=lambda _: None)
     except ValueError:
         return None
     if not isinstance(record, dict) or str(record.get("kind")) not in _TOLD:
         return None
-    return {"kind": record["kind"], **{key: record[key] for key in _TOLD[record["kind"]] if key in record}}
+    told = {"kind": record["kind"], **{key: record[key] for key in _TOLD[record["kind"]] if key in record}}
+    return None if None in told.values() else told  # in a table of directions null is a gap, elsewhere it is damage
