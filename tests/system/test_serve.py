@@ -311,9 +311,7 @@ def test_the_log_is_told_from_where_it_was_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["1e999", "-Infinity", "NaN", "1" * 400, "1" * 5_000])
-def test_a_logged_number_that_is_not_finite(
-    tiny_run: Path, engine: LoadedEngine, tmp_path: Path, number: str
-) -> None:
+def test_a_logged_number_that_is_not_finite(tiny_run: Path, engine: LoadedEngine, tmp_path: Path, number: str) -> None:
     """In a table of directions it is a gap; a record whose own fields are not finite is passed over."""
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     with (run / "stages" / "dual" / "metrics.jsonl").open("w") as log:
