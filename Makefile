@@ -6,7 +6,7 @@ EXTRAS ?= dev,export,lora
 # One thread a process: small matrices on a shared machine lose by more.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help install demo test lint types unit test-gpu bench bench-gpu docs stress constraints dist clean
+.PHONY: help install demo test lint types unit test-gpu bench bench-gpu docs stress constraints dist try-wheel check-tag clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -69,6 +69,15 @@ constraints: install ## write constraints.txt and requirements-hashed.txt; UPGRA
 dist: install ## build the source archive and the wheel in dist/
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --quiet
+
+try-wheel: dist ## install the wheel into an empty environment, and run the demo there
+	rm -rf build/try
+	$(PYTHON) -m venv build/try
+	build/try/bin/python -m pip install --quiet -c constraints.txt "$$(echo dist/*.whl)[all]"
+	cd build/try && bin/loopmt doctor && bin/loopmt demo
+
+check-tag: ## fail unless TAG is the version of pyproject.toml, with a section in the changelog
+	$(PYTHON) scripts/check_tag.py "$(TAG)"
 
 clean: ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+BESIDE = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
+PAGES = {name: name.lower().replace("_", "-") for name in BESIDE}
 LINKS = {**PAGES, "README.md": "index.md"}
 
 
@@ -26,4 +27,4 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def _with_links(text: str) -> str:
     """`](../ARCHITECTURE.md` and, in the pages beside docs/, `](ARCHITECTURE.md`."""
-    return re.sub(r"\]\((?:\.\./)?([A-Z]+\.md)", lambda link: f"]({LINKS.get(link[1], link[1])}", text)
+    return re.sub(r"\]\((?:\.\./)?([A-Z_]+\.md)", lambda link: f"]({LINKS.get(link[1], link[1])}", text)

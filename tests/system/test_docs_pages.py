@@ -64,7 +64,13 @@ def test_a_dead_link_is_found() -> None:
 def test_every_page_is_in_the_navigation_once() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     named = re.findall(r": ([\w/.-]+\.md)$", navigation, re.MULTILINE)
-    beside = {"architecture.md", "contributing.md", "changelog.md"}  # docs/site_pages.py adds them
+    beside = {
+        "architecture.md",
+        "changelog.md",
+        "code-of-conduct.md",
+        "contributing.md",
+        "security.md",
+    }  # site_pages.py
     assert sorted(named) == sorted({str(file.relative_to(DOCS)) for file in DOCS.rglob("*.md")} | beside)
 
 
