@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from sacrebleu.dataset import DATASETS
 
 from helpers.packed import tar_of, zip_of
 from helpers.paths import ROOT
@@ -22,7 +24,8 @@ from loopmt.config import load
 from loopmt.errors import DataError
 from loopmt.progress import Silent
 from loopmt.text.download import RetryPolicy, download, local_name, mirrored
-from loopmt.text.recipes import RECIPES, Recipe, RecipePart, RecipeSide, Remote, recipe
+from loopmt.text.expected import with_expected
+from loopmt.text.recipes import RECIPES, Recipe, RecipeSide, Remote, recipe
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.fetch import FetchOptions, fetch
 from loopmt.workflow.train import TrainOptions, prepare_run, train
@@ -189,17 +192,86 @@ def test_a_right_checksum(site: Site, tmp_path: Path, kind: str) -> None:
     assert get(site, tmp_path, replace(REMOTE, checksum=f"{kind}:{hashlib.new(kind, BODY).hexdigest()}")) == BODY
 
 
-def test_a_wrong_checksum(site: Site, tmp_path: Path) -> None:
+def test_a_wrong_checksum_loses_nothing(site: Site, tmp_path: Path) -> None:
     site.put(REMOTE, BODY)
     wrong = replace(REMOTE, checksum=f"sha256:{'0' * 64}")
-    with pytest.raises(DataError, match=r"data.bin: the sha256 is \w{64}, not 0{64}: damaged, .* was removed"):
-        get(site, tmp_path, wrong)
-    assert not list(tmp_path.iterdir())
+    seen = hashlib.sha256(BODY).hexdigest()
+    refused = tmp_path / f"{local_name(REMOTE)}.refused"
+    for _ in range(2):
+        with pytest.raises(DataError, match=rf"data.bin: .*{seen}.*0{{64}}.*{refused.name}.*--checksums"):
+            get(site, tmp_path, wrong)
+        assert [file.name for file in tmp_path.iterdir()] == [refused.name] and refused.read_bytes() == BODY
+    assert len(site.seen) == 2, "the same command fetches it again"
     own = tmp_path / local_name(REMOTE)
     own.write_bytes(BODY)
-    with pytest.raises(DataError, match="Remove it, and the same command fetches it"):
+    with pytest.raises(DataError, match=rf"{own.name}: .*{seen}.*0{{64}}.*Move it away.*--checksums"):
         get(site, tmp_path, wrong)
-    assert own.exists(), "what the user put there is the user's"
+    assert own.read_bytes() == BODY, "what the user put there is the user's"
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5"])
+def test_checksums_that_the_user_expects(site: Site, tmp_path: Path, kind: str) -> None:
+    wanted = served(site, recipe("tatoeba"), 100)
+    first, second = wanted.remotes()
+    bodies = {remote: site.files[f"/{remote.address.partition('://')[2]}"] for remote in (first, second)}
+    lines = [f"{hashlib.new(kind, body).hexdigest()}  ./{local_name(remote)}\n" for remote, body in bodies.items()]
+    file = tmp_path / "SUMS"
+    file.write_text("".join(lines))
+    options = FetchOptions(with_expected(wanted, file), tmp_path / "right", 1, 0.01, site.url, HASTY)
+    assert fetch(options, Silent()).fresh
+    file.write_text(lines[0].replace(local_name(first), local_name(second)))
+    wrong = replace(options, recipe=with_expected(wanted, file), folder=tmp_path / "wrong")
+    with pytest.raises(DataError, match=f"{second.address}: the {kind} is"):
+        fetch(wrong, Silent())
+
+
+def test_another_fetch_is_compared_by_its_record(site: Site, tmp_path: Path) -> None:
+    wanted = served(site, recipe("tatoeba"), 100)
+    options = FetchOptions(wanted, tmp_path / "one", 1, 0.01, site.url, HASTY)
+    fetch(options, Silent())
+    same = with_expected(wanted, tmp_path / "one" / "fetched.json")
+    assert fetch(replace(options, recipe=same, folder=tmp_path / "two"), Silent()).fresh
+    other = served(site, recipe("tatoeba"), 101)
+    fetch(replace(options, recipe=other, folder=tmp_path / "three"), Silent())
+    with pytest.raises(DataError, match=rf"three was made from {wanted.remotes()[0].address}.*--out"):
+        fetch(replace(options, recipe=same, folder=tmp_path / "three"), Silent())
+
+
+@pytest.mark.parametrize("text", ["nonsense", '{"tatoeba": {"files": {"a": {"sha256": "0"}}}}', '{"a": 1}', "[", "{"])
+def test_a_file_that_holds_no_checksums(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "SUMS"
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"SUMS does not hold checksums.*sha256sum.*fetched\.json"):
+        with_expected(recipe("tatoeba"), file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="SUMS does not hold checksums"):
+        with_expected(recipe("tatoeba"), file)
+    with pytest.raises(DataError, match=r"none: there is no such file.*fetched\.json"):
+        with_expected(recipe("tatoeba"), tmp_path / "none")
+
+
+def test_checksums_of_other_files(tmp_path: Path) -> None:
+    file = tmp_path / "SUMS"
+    file.write_text(f"{'0' * 64}  other.zip\n")
+    names = ", ".join(local_name(remote) for remote in recipe("tatoeba").remotes())
+    with pytest.raises(DataError, match=f"SUMS has no checksum of a file of tatoeba: {names}"):
+        with_expected(recipe("tatoeba"), file)
+
+
+def test_the_checksums_of_test_sets_are_those_of_sacrebleu() -> None:
+    published = {
+        address.partition("://")[2].removeprefix("www."): f"md5:{checksum}"
+        for entry in DATASETS.values()
+        if getattr(entry, "md5", None)
+        for address, checksum in zip(entry.data, entry.md5, strict=False)
+    }
+    checked = [remote for remote in recipe("wmt14").remotes() if (remote.checksum or "").startswith("md5:")]
+    assert len(checked) == 3
+    for remote in checked:
+        assert published[remote.address.partition("://www.")[2]] == remote.checksum
+    assert all(
+        re.fullmatch(r"(sha256:\w{64}|md5:\w{32})", remote.checksum or "") for remote in recipe("wmt14").remotes()
+    )
 
 
 def test_a_file_that_is_not_there(site: Site, tmp_path: Path) -> None:
@@ -283,15 +355,7 @@ def served(site: Site, wanted: Recipe, rows: int) -> Recipe:
         site.put(remote, body)
         known = f"sha256:{hashlib.sha256(body).hexdigest()}" if remote.checksum else None
         checked[remote] = replace(remote, checksum=known)
-    return replace(wanted, parts=tuple(_with(part, checked) for part in wanted.parts))
-
-
-def _with(part: RecipePart, checked: dict[Remote, Remote]) -> RecipePart:
-    pieces = [
-        {language: replace(side, remote=checked[side.remote]) for language, side in piece.items()}
-        for piece in part.pieces
-    ]
-    return replace(part, pieces=tuple(pieces))
+    return wanted.with_remotes(checked)
 
 
 def fetched(site: Site, name: str, folder: Path, rows: int, scale: float) -> dict[str, int]:

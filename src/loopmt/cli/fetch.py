@@ -35,19 +35,24 @@ def fetch(
         str | None,
         typer.Option("--mirror", envvar="LOOPMT_MIRROR", help="Fetch MIRROR/host/path instead of https://host/path."),
     ] = None,
+    checksums: Annotated[
+        Path | None,
+        typer.Option("--checksums", help="File of expected checksums: of sha256sum or md5sum, or a fetched.json."),
+    ] = None,
 ) -> None:
     """Download a public corpus and make it ready for an experiment; the same command resumes.
 
     Example: loopmt fetch multi30k
     """
     from loopmt.progress import standard
+    from loopmt.text.expected import with_expected
     from loopmt.text.recipes import recipe
     from loopmt.workflow.fetch import FetchOptions, fetch
 
     if name is None:
         _list()
         return
-    wanted = recipe(name)
+    wanted = recipe(name) if checksums is None else with_expected(recipe(name), checksums)
     done = fetch(FetchOptions(wanted, out, seed, scale, mirror), standard())
     for file, rows in done.rows.items():
         typer.echo(visible_message(f"{done.folder / file}: {rows:,} rows"))

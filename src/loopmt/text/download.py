@@ -20,6 +20,7 @@ from loopmt.progress import Advance, Progress
 from loopmt.text.recipes import Remote
 
 _CHUNK = 2**18
+_NEW_VERSION = "If the publisher has changed the file, name a file with the new checksum with --checksums."
 _LONGEST_TAG = 2**12
 _BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -70,17 +71,23 @@ def download(
     target = folder / local_name(remote)
     if target.exists():
         if wrong := _wrong_checksum(remote, target):
-            raise DataError(f"{target}: {wrong}. Remove it, and the same command fetches it.")
+            raise DataError(f"{target}: {wrong}. Move it away, and the same command fetches it. {_NEW_VERSION}")
         return target
     folder.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     _patiently(mirrored(remote, mirror), part, progress, patience)
     _tag_file(part).unlink(missing_ok=True)
     if wrong := _wrong_checksum(remote, part):
-        part.unlink()
-        raise DataError(f"{remote.address}: {wrong}. It was removed; the same command fetches it anew.")
+        raise DataError(f"{remote.address}: {wrong}. {_set_aside(part, target)} {_NEW_VERSION}")
     part.replace(target)
     return target
+
+
+def _set_aside(part: Path, target: Path) -> str:
+    """Keep a file of the wrong checksum under a name that is not read, so that hours of downloading are not lost."""
+    refused = target.with_name(f"{target.name}.refused")
+    part.replace(refused)
+    return f"It is kept as {refused}; the same command fetches it again."
 
 
 def _patiently(address: str, part: Path, progress: Progress, patience: RetryPolicy) -> None:

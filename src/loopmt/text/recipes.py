@@ -1,12 +1,13 @@
 """Public corpora by name: where their files lie, what is taken from them, and which experiment they are for.
 
-A checksum is given where one has been published; where none is known, what was seen is recorded beside the text.
+A checksum is given where one has been published: sacreBLEU publishes those of WMT's test sets, several projects those
+of WMT14's training text. OPUS, News Crawl and Multi30k publish none; what was seen is recorded beside the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from loopmt.errors import DataError
 
@@ -57,6 +58,13 @@ class RecipePart:
     def remotes(self) -> list[Remote]:
         return list(dict.fromkeys(side.remote for piece in self.pieces for side in piece.values()))
 
+    def with_remotes(self, others: Mapping[Remote, Remote]) -> RecipePart:
+        def changed(side: RecipeSide) -> RecipeSide:
+            return replace(side, remote=others.get(side.remote, side.remote))
+
+        pieces = tuple({language: changed(side) for language, side in piece.items()} for piece in self.pieces)
+        return replace(self, pieces=pieces)
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -70,6 +78,10 @@ class Recipe:
 
     def remotes(self) -> list[Remote]:
         return list(dict.fromkeys(remote for part in self.parts for remote in part.remotes()))
+
+    def with_remotes(self, others: Mapping[Remote, Remote]) -> Recipe:
+        """The recipe with some of its files replaced by others."""
+        return replace(self, parts=tuple(part.with_remotes(others) for part in self.parts))
 
 
 def recipe(name: str) -> Recipe:

@@ -53,6 +53,7 @@ def fetch(options: FetchOptions, progress: Progress) -> Fetched:
     folder = options.folder or Path("corpora") / wanted.folder
     record = _record(options, folder)
     if record is not None:
+        _check_fetched(options.recipe, record["files"], folder)
         return Fetched(folder, record["rows"], False)
     _refuse_strangers(folder)
     files = _download(options, folder / "downloads", progress)
@@ -109,6 +110,17 @@ def _record(options: FetchOptions, folder: Path) -> Json | None:
         )
     whole = {remote.address for remote in options.recipe.remotes()} <= set(record["files"])  # recipes grow
     return record if whole and all((folder / name).exists() for name in record["rows"]) else None
+
+
+def _check_fetched(recipe: Recipe, seen: Json, folder: Path) -> None:
+    """What was fetched before is what is expected now, also where the downloads are gone."""
+    for remote in recipe.remotes():
+        found = f"sha256:{seen[remote.address]['sha256']}"
+        if (remote.checksum or "").startswith("sha256:") and found != remote.checksum:
+            raise DataError(
+                f"{folder} was made from {remote.address} with the {found.replace(':', ' ')}, and {remote.checksum} is "
+                "expected. Name another folder with --out to fetch it again."
+            )
 
 
 @contextmanager
