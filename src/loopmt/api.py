@@ -22,7 +22,7 @@ __all__ = ["Candidate", "Generate", "Translator", "evaluate", "load", "plan", "t
 def train(file: Path | str, run: Path | str | None = None, overrides: Iterable[str] = ()) -> Path:
     """Train the stages of an experiment file, or resume them. Return the run's folder when all are finished.
 
-    `run` is runs/NAME by default. `overrides` are "section.key=value" with TOML values, as after `--set`.
+    `run` is runs/NAME by default. `overrides` are strings "section.key=value" with TOML values, as after `--set`.
     """
     options = TrainOptions(Path(file), Path(run) if run is not None else None, tuple(overrides))
     train_stages(options, Silent())
@@ -30,19 +30,25 @@ def train(file: Path | str, run: Path | str | None = None, overrides: Iterable[s
 
 
 def evaluate(run: Path | str) -> Json:
-    """Score every finished stage of a run on every test set, with its comparisons. Also write RUN/scorecard.json."""
+    """Score every finished stage of a run on every test set, and compare stages with their controls.
+
+    Return the scorecard, which is also written to RUN/scorecard.json.
+    """
     return evaluate_runs([Path(run)], EvaluateOptions(), Silent())
 
 
 def plan(run: Path | str) -> Json:
-    """Say whether loops will help a run's translators, and which, with a mix to paste. Also write RUN/plan.json."""
+    """Estimate whether loops will help a run's translators, and which ones.
+
+    Return the plan with a mix to paste, which is also written to RUN/plan.json.
+    """
     return plan_run(Path(run), PlanOptions(), Silent())
 
 
 def load(run: Path | str, stage: str | None = None, device: str | None = None) -> Translator:
-    """Load the translators of a stage: by default those of the last finished one, on a GPU if there is one.
+    """Load the translators of a stage, on a GPU if there is one. `device` is "cpu", "cuda" or "cuda:N".
 
-    A stage that is the control of another finished one, or that was found worse than its own control, is no default.
-    `device` is "cpu", "cuda" or "cuda:N".
+    The default stage is the last finished one that is neither the control of another finished stage nor worse than its
+    own control.
     """
     return load_translator(Path(run), stage, device)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class LoopmtError(Exception):
-    """Something the user can mend."""
+    """An error that the user can fix. Its message says what is wrong, where, and how to fix it."""
 
     exit_code = 2
 

@@ -140,11 +140,11 @@ LOOPS_DROPOUT = {"tiny": 0.2, "small": 0.1}  # what was best on Multi30k and on 
 class Lora(Section):
     """LoRA: low-rank matrices beside the frozen weights of a checkpoint, trained in their place."""
 
-    rank: int = Field(16, ge=1, description="of the matrices")
-    alpha: float = Field(32.0, gt=0, description="they are scaled by alpha / rank")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what they read")
+    rank: int = Field(16, ge=1, description="rank of the matrices")
+    alpha: float = Field(32.0, gt=0, description="the matrices are scaled by alpha / rank")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the input of the matrices")
     targets: Literal["attention"] | list[str] = Field(
-        "attention", description="which layers get them: those of attention, or the names of linear layers"
+        "attention", description="layers that get matrices: those of attention, or the names of linear layers"
     )
 
 
@@ -175,10 +175,10 @@ class Model(Section):
     )
     codes: dict[str, str] | None = Field(
         None,
-        description='how its tokenizer calls the languages, as in {en = "eng_Latn"}; default: as here',
+        description='language names of its tokenizer, as in {en = "eng_Latn"}; default: the codes of `languages`',
     )
     prompt: str | None = Field(
-        None, description='what it reads, as in "translate {source_language} to {target_language}: {text}"'
+        None, description='the form of its input, as in "translate {source_language} to {target_language}: {text}"'
     )
     adapt: Adapt = Field("full", description="train all its weights, or matrices beside them (needs peft)")
     lora: Lora | None = Field(None, description='settings of `adapt = "lora"`')
@@ -237,7 +237,7 @@ class Train(Schedule):
         1, ge=1, description="parts an update's batch is computed in: the same rows, but other draws of dropout"
     )
     max_length: int = Field(128, ge=4, description="rows with a longer side, in subwords, are not trained on")
-    shapes: int = Field(6, ge=1, le=16, description="how many fixed batch shapes")
+    shapes: int = Field(6, ge=1, le=16, description="number of fixed batch shapes")
     round: int = Field(
         16,
         ge=1,
@@ -249,7 +249,7 @@ class Train(Schedule):
         0.0, ge=0, lt=1, description="share of the merges in real text that are undone at random"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target mass spread over the vocabulary")
-    dropout: float | None = Field(None, ge=0, lt=1, description="in place of the model's")
+    dropout: float | None = Field(None, ge=0, lt=1, description="replaces the dropout of [model]")
     clip: float = Field(1.0, ge=0, description="largest gradient norm of each network; 0: no limit")
     balance: float = Field(
         0.0, ge=0, le=1, description="a direction's share of a shared network goes by pairs ** balance; 0: equal shares"
@@ -263,7 +263,7 @@ class Train(Schedule):
         "minute or two at the start; no: neither, which is also what happens where triton or a C compiler is missing",
     )
     shard: bool = Field(False, description="FSDP2 under torchrun: one large shared network spread over the processes")
-    continued: Continued = Field(Continued(), description="what differs in a stage with `from`")
+    continued: Continued = Field(Continued(), description="values for stages with `from`")
     validate_every: int = Field(500, ge=1, description="updates between validations, each with a checkpoint")
     validate_sentences: int = Field(500, ge=1, description="validation rows translated for BLEU")
     validate_beam: int = Field(1, ge=1, description="beam of validation BLEU; 1: greedy")
@@ -275,18 +275,22 @@ class Train(Schedule):
     patience: int = Field(8, ge=1, description='validations without a better score before `until = "patience"` ends')
     max_updates: int = Field(200_000, ge=1, description='end of `until = "patience"` at the latest')
     average: int = Field(5, ge=1, description="checkpoints averaged at the end; kept if validation says so")
-    on_collapse: Literal["warn", "stop", "rollback"] = Field("warn", description="what an alarm of a generator does")
+    on_collapse: Literal["warn", "stop", "rollback"] = Field(
+        "warn", description="what happens if an alarm finds a collapsed generator"
+    )
     log_every: int = Field(50, ge=1, description="updates between lines of the log")
 
 
 class Generate(Section):
-    """Who generates on a hop, and how."""
+    """The weights that generate on a hop, and the decoding."""
 
-    by: Literal["live", "frozen", "ema"] = Field("live", description="the weights now, at the start, or averaged")
+    by: Literal["live", "frozen", "ema"] = Field(
+        "live", description="weights that generate: current, from the start of the stage, or a moving average"
+    )
     how: Literal["sample", "greedy", "beam"] = Field("sample", description="decoding")
-    temperature: float = Field(0.7, gt=0, description="of sampling; below 1: likely words are likelier yet")
+    temperature: float = Field(0.7, gt=0, description="temperature of sampling; below 1 prefers likely subwords")
     top_k: int = Field(10, ge=0, description="sample among the k likeliest; 0: all")
-    top_p: float = Field(1.0, gt=0, le=1, description="sample among the likeliest that hold this mass")
+    top_p: float = Field(1.0, gt=0, le=1, description="sample among the likeliest that have this probability together")
     beam: int = Field(4, ge=1, description="beam width")
     length_penalty: float = Field(1.0, ge=0, description="beam scores are divided by length to this power")
 
@@ -307,10 +311,10 @@ class MixEntry(Section):
     combine: Literal["mean", "logmeanexp"] = Field("mean", description="how the samples' likelihoods combine")
     tag: bool = Field(False, description="mark rows with a generated side by a tag before their source")
     keep: float = Field(
-        1.0, gt=0, le=1, description="share of what was generated that is learnt: the best by dual cross-entropy"
+        1.0, gt=0, le=1, description="share of the generated rows to train on: the best by dual cross-entropy"
     )
     same_rows: bool = Field(
-        False, description="read the same real sentences as all such entries of a direction: several sources for each"
+        False, description="share real sentences with such entries of the direction: several sources for each"
     )
     from_update: int = Field(0, ge=0, description="the entry joins the mix at this update")
     per_round: int | None = Field(
@@ -338,12 +342,12 @@ class Auto(Section):
         1 / 3,
         ge=0,
         le=1,
-        description="share of the bitext in a direction of which some loop is worth a share; else it is all",
+        description="share of bitext in directions that get loops; the others train on bitext alone",
     )
     candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
-    generate: Generate = Field(Generate(), description="for every hop of a candidate")
+    generate: Generate = Field(Generate(), description="decoding of every hop of a candidate")
     keep: float = Field(
-        0.7, gt=0, le=1, description="share of what was generated that is learnt, as in a mix entry; 1: all of it"
+        0.7, gt=0, le=1, description="share of the generated rows to train on, as in a mix entry; 1: all"
     )
     measure_every: int = Field(20, ge=1, description="rounds between two measurements")
     sentences: int = Field(200, ge=10, description="validation rows measured")
@@ -358,13 +362,15 @@ class Stage(Section):
 
     name: str = Field(pattern=NAME, description="names the stage's folder")
     from_: str | None = Field(None, alias="from", description="the stage whose result this one starts from")
-    mix: Literal["auto"] | list[Annotated[MixEntry, BeforeValidator(_entry)]] = Field(description="what to follow")
-    updates: int | None = Field(None, ge=1, description="budget")
+    mix: Literal["auto"] | list[Annotated[MixEntry, BeforeValidator(_entry)]] = Field(
+        description='paths to train on, or "auto": chosen by measuring'
+    )
+    updates: int | None = Field(None, ge=1, description="number of updates")
     until: Literal["patience"] | None = Field(None, description="train until the validation score stops rising")
     train: dict[str, Any] = Field({}, description="keys of [train] that differ here")
     auto: Auto = Field(Auto(), description='settings of `mix = "auto"`')
-    adapt: Adapt | None = Field(None, description="in place of that of [model]")
-    lora: Lora | None = Field(None, description="in place of that of [model]")
+    adapt: Adapt | None = Field(None, description="replaces that of [model]")
+    lora: Lora | None = Field(None, description="replaces that of [model]")
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -392,14 +398,14 @@ class Guards(Section):
 
     filters: list[str] = Field(
         ["empty", "runaway", "copy", "length", "language"],
-        description="reasons to drop a row, in the order in which they are tried; there is also `repetition`",
+        description="filters that may drop a row, in their order; there is also `repetition`",
     )
-    ratio: float = Field(3.0, gt=0, description="`length`: a side longer than the other by this factor ...")
-    slack: int = Field(10, ge=0, description="... and by so many more subwords is dropped")
+    ratio: float = Field(3.0, gt=0, description="`length` drops a row whose sides differ by this factor ...")
+    slack: int = Field(10, ge=0, description="... and by this many subwords")
     margin: float = Field(
-        0.5, ge=0, description="`language`: nats a subword by which another language must be likelier"
+        0.5, ge=0, description="`language` drops an output if another language is likelier by this many nats a subword"
     )
-    fewest_subwords: int = Field(4, ge=1, description="`language`: shorter outputs are not judged")
+    fewest_subwords: int = Field(4, ge=1, description="`language` skips shorter outputs")
     repetition: float = Field(
         0.2,
         ge=0,
@@ -408,7 +414,7 @@ class Guards(Section):
         "that of all but 1% of the real sentences of its language",
     )
     alarms: list[str] = Field(
-        ["copies", "dropped", "distinct", "repetition"], description="signs of a collapse; the first that fits is told"
+        ["copies", "dropped", "distinct", "repetition"], description="signs of a collapse; the first found is reported"
     )
     most_copies: float = Field(0.2, ge=0, le=1, description="`copies`: share of outputs that equal their input")
     most_dropped: float = Field(0.5, ge=0, le=1, description="`dropped`: share of outputs that filters drop")
@@ -416,7 +422,7 @@ class Guards(Section):
     most_repetitive: float = Field(
         0.1, ge=0, le=1, description="`repetition`: share of outputs that repeat themselves, also on validation text"
     )
-    fewest_rows: int = Field(64, ge=1, description="outputs of a hop that an alarm waits for")
+    fewest_rows: int = Field(64, ge=1, description="outputs of a hop before an alarm can be raised")
     timeout: float = Field(600.0, gt=0, description="seconds that a program may take for one hop of a round")
 
 
@@ -424,8 +430,8 @@ class MetricEntry(Section):
     """One metric, with what differs from what is known of it."""
 
     use: str = Field(description='a registered name, "module:function" or "command:PROGRAM ARGS..."')
-    name: str | None = Field(None, pattern=NAME, description="what scorecards call it; default: the registered name")
-    label: str | None = Field(None, description="what tables call it; default: the registered label")
+    name: str | None = Field(None, pattern=NAME, description="its name in scorecards; default: the registered name")
+    label: str | None = Field(None, description="its name in tables; default: the registered label")
     better: Literal["higher", "lower"] | None = Field(
         None, description="which scores are better; default: as registered"
     )
@@ -461,7 +467,7 @@ class Compare(Section):
     of: str = Field(description="the stage")
     against: str = Field(description="its control")
     tuned: list[str] = Field(
-        [], description="keys of [train] in which the two may differ, because each has what is best for it"
+        [], description="keys of [train] that may differ because each stage has its own best value"
     )
     directions: list[str] = Field(
         [], description='compare these directions only, as in ["en>fr"]; default: all that both stages train'

@@ -30,10 +30,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A translation and the log-probability of all that was generated on the way, in nats.
+    """A translation, `text`, and its log-probability over all hops in nats, `score`.
 
-    It is that of the subwords which the search found. `Translator.score` takes the vocabulary's own spelling of a text,
-    so the two agree wherever the spellings do.
+    The score is that of the subwords that the search found. `Translator.score` segments a text anew, so the two agree
+    if the segmentations do.
     """
 
     text: str
@@ -41,7 +41,10 @@ class Candidate:
 
 
 class Generate(config.Generate):
-    """How a hop is decoded, as an experiment file says it; what cannot be is a sentence here too."""
+    """How a hop is decoded: the keys `how`, `temperature`, `top_k`, `top_p`, `beam` and `length_penalty` of a mix.
+
+    Invalid values raise `ConfigError`, a `LoopmtError`.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -51,7 +54,7 @@ class Generate(config.Generate):
 
 
 class Translator:
-    """Every direction of one stage, and the paths made of them."""
+    """Translates along every path that the directions of one stage make. `loopmt.load` returns one."""
 
     def __init__(self, model: TranslationModel, languages: Sequence[str], limits: DecodeLimits) -> None:
         self._model = model
@@ -60,16 +63,21 @@ class Translator:
 
     @property
     def languages(self) -> list[str]:
+        """The language codes."""
         return list(self._languages)
 
     @property
     def directions(self) -> list[str]:
+        """The directions that have a translator, such as "en>fr"."""
         return [str(hop) for hop in self._model.hops]
 
     def translate(
         self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[str]:
-        """One line for each text. `how` replaces the beam search; `seed` is of sampling."""
+        """Translate texts along a path, such as "en>fr" or "fr>en>es". Return one line for each text.
+
+        `how` replaces beam search; `seed` is the seed of sampling.
+        """
         return self._walk(texts, path, 1, search(beam) if how is None else how, seed).text.texts
 
     def nbest(
@@ -81,7 +89,10 @@ class Translator:
         how: config.Generate | None = None,
         seed: int = 1,
     ) -> list[list[Candidate]]:
-        """Up to `n` translations of each text, best first; of sampling, `n` draws. Hops before the last go one way."""
+        """Return up to `n` translations of each text, best first; with sampling, `n` draws.
+
+        Hops before the last have one translation each.
+        """
         rollout = self._walk(texts, path, n, search(beam) if how is None else how, seed)
         last = rollout.trace[-1]
         before = (rollout.scores - last.best().scores).tolist()
@@ -93,17 +104,16 @@ class Translator:
     def trace(
         self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
     ) -> list[list[str]]:
-        """What each text is after each hop, the text itself first; the last is what `translate` says."""
+        """Return each text followed by its translation after each hop. The last one is that of `translate`."""
         rollout = self._walk(texts, path, 1, search(beam) if how is None else how, seed)
         steps = [rollout.start.texts, *(hop.best().sentences.texts for hop in rollout.trace)]
         return [list(texts) for texts in zip(*steps, strict=True)]
 
     def score(self, pairs: Iterable[tuple[str, str]], path: str) -> list[float]:
-        """The log-probability of each pair's target given its source, in nats, the end of the sentence included.
+        """Return the log-probability of each pair's target given its source in nats, end of sentence included.
 
-        A target is scored as it is; `path` is one direction. As in the scores of `nbest`, probability is shared among
-        the subwords that a translation may have: tags, padding and the like have none. A target that the vocabulary
-        cannot spell has a score of -inf.
+        `path` is one direction. As in `nbest`, only subwords that a translation may have share the probability: tags
+        and padding have none. A target that the vocabulary cannot spell has the score -inf.
         """
         hop = self._direction(path)
         sources, targets = _sides(pairs)
