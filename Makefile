@@ -52,7 +52,7 @@ bench-gpu: ## speed on a GPU beside other toolkits
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.speed --device cuda
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
 
-docs: install ## build the documentation site in site/; it opens from the disk and loads nothing from other hosts
+docs: install ## build the documentation site in site/ (to search it: python3 -m http.server -d site)
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
