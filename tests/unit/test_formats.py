@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +23,6 @@ from helpers.compressed import COMPRESS
 from loopmt.config import Data
 from loopmt.errors import ConfigError, DataError, ExternalError, LoopmtError
 from loopmt.text import format as format_module
-from loopmt.text import parquet
 from loopmt.text.corpus import CorpusReader, blocks, resolve, resolve_set
 from loopmt.text.format import FORMATS
 
@@ -70,6 +73,12 @@ def test_keys_are_language_codes(tmp_path: Path, format: str) -> None:
 def test_texts_may_lie_within_translation(tmp_path: Path, format: str) -> None:
     WRITE[format](tmp_path / f"bi.{format}", HUGGING_FACE)
     assert read(tmp_path, f"bi.{format}", "fr", "en") == [("un", "one"), ("", "2")]
+
+
+def test_texts_within_translation_of_many_row_groups(tmp_path: Path) -> None:
+    rows = [{"translation": {"en": f"en {number}", "fr": f"fr {number}"}} for number in range(1000)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "bi.parquet", row_group_size=7)
+    assert read(tmp_path, "bi.parquet[990:]", "fr", "en") == [(f"fr {n}", f"en {n}") for n in range(990, 1000)]
 
 
 @BOTH
@@ -183,6 +192,36 @@ def test_damaged_parquet_is_rows_or_an_error(
         assert all(isinstance(text, str) for row in rows for text in row)
 
 
+DAMAGED = """
+import sys
+from pathlib import Path
+from loopmt.errors import DataError
+from loopmt.text.corpus import CorpusReader, resolve
+
+for file in sorted(Path(sys.argv[1]).iterdir()):
+    try:
+        with CorpusReader(resolve(file.name, file.parent, ["en"])) as reading:
+            list(reading)
+    except DataError as error:
+        assert str(file) in str(error)
+    print(file.name)
+"""
+
+
+def test_no_byte_of_a_footer_ends_the_process(tmp_path: Path) -> None:
+    """Where sizes of columns are damaged, pyarrow aborts if it is asked for them."""
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([{"en": "one"}]), content, store_schema=False, write_statistics=False)
+    whole = content.getvalue()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    for place in range(8, 8 + footer):
+        damaged = whole[: -place - 1] + b"Q" + whole[len(whole) - place :]
+        (tmp_path / f"{place}.parquet").write_bytes(damaged)
+    done = subprocess.run([sys.executable, "-c", DAMAGED, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == footer > 100
+
+
 def test_long_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(format_module, "MAX_LINE", 2**10)
     for format, write in WRITE.items():
@@ -206,15 +245,17 @@ def test_parquet_that_repeats_a_long_text_takes_little_memory(tmp_path: Path) ->
     tracemalloc.stop()
 
 
-def test_a_row_group_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "GROUP", 2**10)
-    rows = [{"en": f"{number}" * 200, "other": "x" * 2**12} for number in range(2)]
-    pq.write_table(pa.Table.from_pylist(rows[:1]), tmp_path / "mono.parquet")
-    assert len(read(tmp_path, "mono.parquet", "en")) == 1, "other columns are not counted"
-    rows[0]["en"] = "".join(map(chr, range(256, 1256)))
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "mono.parquet")
-    message = refusal(tmp_path, "mono.parquet", "en")
-    assert "mono.parquet" in message and "row group 1" in message and "smaller" in message
+def test_a_large_row_group_takes_little_memory(tmp_path: Path) -> None:
+    pool, rows = pa.default_memory_pool(), 200_000
+    pairs = [(f"sentence {number} and more", f"phrase {number} et plus") for number in range(rows)]
+    texts = dict(zip(("en", "fr"), map(list, zip(*pairs, strict=True)), strict=True))
+    pq.write_table(pa.table(texts), tmp_path / "bi.parquet", row_group_size=rows)
+    del pairs, texts
+    before, most = pool.bytes_allocated(), 0
+    with CorpusReader(resolve("bi.parquet", tmp_path, ["en", "fr"])) as reading:
+        for _ in itertools.islice(reading, 0, None, 1000):
+            most = max(most, pool.bytes_allocated() - before)
+    assert reading.rows == rows and most < 8 * 2**20
 
 
 # -- formats of other modules --------------------------------------------------------------------------------

@@ -12,11 +12,9 @@ from loopmt.text.columns import NESTED, candidates, missing, place_of, text_of
 from loopmt.text.compressed import ENDINGS
 from loopmt.text.format import CorpusFile, Row, corpus_format
 
-GROUP = 2**30
-"""Bytes of the text in a row group, unpacked; a reader may need room for all of it."""
 FOOTER = 2**26
 """Bytes of the description of the columns."""
-_BATCH = 256  # rows
+_BATCH = 16  # rows
 _BUFFER = 2**20
 
 
@@ -30,33 +28,37 @@ def parquet(file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
 
 
 def _rows(stream: IO[bytes], file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
-    columns = _columns(_open(stream).schema_arrow)
+    opened = _open(stream)
+    columns = _columns(opened.schema_arrow)
     places = {language: _place(columns, file, language, languages) for language in languages}
-    wanted = [".".join(place) for place in places.values()]
-    opened = _open(stream, wanted)
-    _check_groups(opened.metadata, wanted, file.path)
     number = 0
-    for batch in opened.iter_batches(batch_size=_BATCH, columns=wanted, use_threads=False):
+    for batch in _batches(opened, [".".join(place) for place in places.values()]):
         file.raw.consumed = max(file.raw.consumed, stream.tell())
         found = [_values(batch, place) for place in places.values()]
-        for values in zip(*found, strict=True):  # one at a time: a dictionary's values are kept once until here
+        for values in zip(*found, strict=True):
             number += 1
             where = f"{file.path}, row {number}"
             yield tuple(text_of(one.as_py(), place, where) for one, place in zip(values, places.values(), strict=True))
 
 
+def _open(stream: IO[bytes]) -> Any:
+    from pyarrow.parquet import ParquetFile
+
+    return ParquetFile(stream, buffer_size=_BUFFER, pre_buffer=False, thrift_string_size_limit=FOOTER)
+
+
+def _batches(opened: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """A few rows at a time, since a long text of a column's dictionary is repeated for each of its rows.
+
+    Sizes of columns are not looked at before: pyarrow ends the process where they are damaged.
+    """
+    for group in range(opened.num_row_groups):
+        yield from opened.iter_batches(_BATCH, row_groups=[group], columns=columns, use_threads=False)
+
+
 def _values(batch: Any, place: Sequence[str]) -> Any:
     column = batch.column(place[0])
     return column.field(place[1]) if len(place) > 1 else column
-
-
-def _open(stream: IO[bytes], text: Sequence[str] = ()) -> Any:
-    """`text`: columns whose repeated values are kept once, so that few bytes do not unpack to many."""
-    from pyarrow.parquet import ParquetFile
-
-    return ParquetFile(
-        stream, read_dictionary=list(text), buffer_size=_BUFFER, pre_buffer=False, thrift_string_size_limit=FOOTER
-    )
 
 
 def _columns(schema: Any) -> dict[str, Any]:
@@ -107,18 +109,6 @@ def _check_footer(stream: IO[bytes], path: Path) -> None:
     if int.from_bytes(end[:4], "little") > min(FOOTER, size):
         raise DataError(f"{path} is damaged, or its footer is larger than {FOOTER >> 20} MiB.")
     stream.seek(0)
-
-
-def _check_groups(metadata: Any, wanted: Sequence[str], path: Path) -> None:
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        chunks = (group.column(place) for place in range(group.num_columns))
-        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in wanted)
-        if size > GROUP:
-            raise DataError(
-                f"{path}: row group {number + 1} has {size >> 20:,} MiB of text, unpacked; {GROUP >> 20:,} MiB is the "
-                "limit. Write it again with smaller row groups."
-            )
 
 
 @contextmanager
