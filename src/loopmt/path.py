@@ -206,13 +206,13 @@ class Supply:
         if path.closed:
             if end in self.mono:
                 return None
-            return f"is closed, so it needs monolingual {end}; the data has {self._languages}. Add data.mono.{end}."
+            return f"needs monolingual text of {end}; the data has {self._languages}. Add data.mono.{end}."
         if Hop(start, end) in self.bitext:
             return None
         close = LanguagePath((*path.languages, start), path.backward)
         return (
-            f"is open, so it needs bitext {start}-{end}; the data has {self._pairs}. "
-            f"Close it ({close}) or add data.bitext.{start}-{end}."
+            f"needs bitext {start}-{end}; the data has {self._pairs}. "
+            f"Add data.bitext.{start}-{end}, or write a path that returns to {start}, such as {close}."
         )
 
 

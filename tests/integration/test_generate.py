@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.facts import lacks
 from loopmt.config import Generate
 from loopmt.errors import DamagedError, PathError, RunError
 from loopmt.files.checksums import read_checked
@@ -155,9 +156,10 @@ def test_a_folder_of_somebody_else_is_not_written_into(name: str, tiny_run: Path
     mine.write_text("mine", encoding="utf-8")
     with pytest.raises(RunError) as caught:
         made(GenerateOptions(tiny_run, "en>fr>en", tmp_path, limit=2))
-    assert str(caught.value) == (
+    assert not lacks(
+        str(caught.value),
         f"{tmp_path} is there already, and `loopmt generate` did not begin it: it holds {mine.name}. "
-        "Nothing in it was touched. Choose another --out."
+        "Nothing in it was touched. Choose another --out.",
     )
     assert mine.read_text(encoding="utf-8") == "mine" and not (tmp_path / "generate.json").exists()
 

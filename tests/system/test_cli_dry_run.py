@@ -60,9 +60,11 @@ def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, 
     assert done.code == 0 and not (tmp_path / "run").exists()
     assert "not prepared yet" in done.out and f"loopmt prepare {tiny_experiment_file}" in done.out
     assert "stage dual" not in done.out
+    assert re.search(r"Rough time on this machine \(cpu\): about \d+ seconds|a second", done.out)
     words = ("--set", 'data.bitext={"en-fr"="bi.en-fr","en-es"="bi.en-es"}')
     star = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", *words)
-    assert "left out: fr>es is open, so it needs bitext fr-es; the data has en-es, en-fr" in star.out
+    assert star.out.count("left out: fr>es needs bitext fr-es; the data has en-es, en-fr") == 1
+    assert star.out.count("left out, as above: fr>es, es>fr") == 2, "of the other two stages"
     assert star.out.endswith(f"--run {tmp_path / 'run'} {shlex.join(words)}\n")
     chosen = cli("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", "--set", "stage.dual.mix=auto")
     assert chosen.out.count('mix = "auto": these are candidates') == 1
@@ -76,7 +78,7 @@ def test_dry_run_of_loops_alone_before_their_start_is_trained(
     words = ("--only", "dual", "--set", 'stage.dual.mix=["X>Y>X"]')
     done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words)
     assert done.code == 0 and done.out.count("ms an update") == 1
-    assert "of what untrained translators say; ask again once vanilla is trained" in done.out
+    assert "cannot be timed" in done.out and "Train vanilla first" in done.out
     assert "neither validation nor untimed stages counted." in done.out
 
 
@@ -128,7 +130,7 @@ def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Cal
     assert request.run is not None
     shutil.rmtree(request.run / "stages")
     untrained = cli("train", request.file, "--run", request.run, "--dry-run").out
-    assert re.search(r"untrained translators, which say too much, so at most: about \d", untrained)
+    assert re.search(r"untrained translators generate too much, so at most: about \d", untrained)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,17 @@ def test_moments(seconds: float, moment: str, clock: str) -> None:
 
 
 def test_long_training_is_told_in_days() -> None:
-    assert dry_run._clock(47 * 3600) == "47.0 hours" and dry_run._clock(1102.6 * 3600) == "45.9 days"
+    assert dry_run._clock(47 * 3600) == "47 hours" and dry_run._clock(1102.6 * 3600) == "46 days"
+
+
+def test_training_that_takes_days_comes_with_a_hint(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
+    words = ("train", tiny_experiment_file, "--run", tmp_path / "run", "--dry-run", "--until", "vanilla", "--set")
+    long = "stage.vanilla.updates=1_000_000_000"
+    assert "tiny" not in cli(*words, "stage.vanilla.updates=10").out.partition("Rough time")[2].partition("next")[0]
+    hinted = cli(*words, long, "--set", "model.preset=base").out
+    assert re.search(r"Rough time.*[\d,]+ days", hinted) and 'preset = "tiny"' in hinted
+    hinted = cli(*words, long, "--set", "model.preset=tiny").out
+    assert 'preset = "tiny"' not in hinted and "max_updates" in hinted
 
 
 def test_dry_run_says_what_is_too_long(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:

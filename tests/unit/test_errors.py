@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import loopmt.errors
+from helpers.facts import lacks
 from loopmt.config import loads
 from loopmt.errors import (
     CollapseError,
@@ -64,14 +65,14 @@ CASES: dict[str, tuple[Callable[[Path], object], type[LoopmtError], str]] = {
     "a loop without monolingual text": (
         asked(DATA + STAGE.replace('"X>Y"', '"X>Y", "en>fr>en"')),
         ConfigError,
-        'exp.toml: stage "multi-step": path en>fr>en is closed, so it needs monolingual en; the data has none. '
+        'exp.toml: stage "multi-step": path en>fr>en needs monolingual text of en; the data has none. '
         "Add data.mono.en.",
     ),
     "an open path without bitext": (
         asked(DATA.replace('"fr"]', '"fr", "es"]') + STAGE.replace("X>Y", "en>fr>es")),
         ConfigError,
-        'exp.toml: stage "multi-step": path en>fr>es is open, so it needs bitext en-es; the data has en-fr. '
-        "Close it (en>fr>es>en) or add data.bitext.en-es.",
+        'exp.toml: stage "multi-step": path en>fr>es needs bitext en-es; the data has en-fr. '
+        "Add data.bitext.en-es, or write a path that returns to en, such as en>fr>es>en.",
     ),
     "a pattern where a path is wanted": (
         lambda folder: LanguagePath.parse("X>en"),
@@ -103,7 +104,7 @@ def test_sentences(case: str, tmp_path: Path) -> None:
     with pytest.raises(LoopmtError) as caught:
         work(tmp_path)
     assert type(caught.value) is kind
-    assert str(caught.value) == sentence.format(folder=tmp_path)
+    assert not lacks(str(caught.value), sentence.format(folder=tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import loopmt.errors
 ROOT = Path(loopmt.errors.__file__).parent
 LAYERS = [  # a package may import those of the layers before its own; helpers are for everyone
     {"errors", "rng"},
-    {"path", "files", "external"},
+    {"path", "languages", "files", "external"},
     {"config", "registry"},
     {"synthetic", "theory"},
     {"text", "run"},

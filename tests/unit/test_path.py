@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.facts import lacks
 from loopmt.errors import PathError
 from loopmt.path import Hop, LanguagePath, Pattern, Supply, expand_fed
 
@@ -116,9 +117,10 @@ def test_expansion_follows_the_order_of_the_languages() -> None:
 def test_what_is_no_path(text: str, sentence: str) -> None:
     with pytest.raises(PathError) as caught:
         Pattern.parse(text)
-    assert str(caught.value) == (
+    assert not lacks(
+        str(caught.value),
         f"{sentence} Write languages joined by '>', such as en>fr or en>fr>es>en; "
-        "capitals stand for any language, as in X>Y>X."
+        "capitals stand for any language, as in X>Y>X.",
     )
 
 
@@ -156,10 +158,8 @@ def test_star_data_feeds_what_it_can() -> None:
     taught = {path.taught for path in kept}
     assert all(taught.issuperset(path.generating) for path in kept)
     why = {str(left.path): left.why for left in supervised.left_out}
-    assert why["fr>es"] == (
-        "is open, so it needs bitext fr-es; the data has de-en, en-es, en-fr. "
-        "Close it (fr>es>fr) or add data.bitext.fr-es."
-    )
+    facts = ("bitext fr-es", "de-en, en-es, en-fr", "data.bitext.fr-es", "fr>es>fr")
+    assert all(fact in why["fr>es"] for fact in facts)
 
 
 def test_what_an_arrow_back_teaches_may_generate() -> None:
@@ -191,14 +191,14 @@ def test_what_a_stage_before_trained_may_generate() -> None:
             ["en>fr>es"],
             THREE,
             Supply.of([("en", "fr"), ("fr", "es")], []),
-            "path en>fr>es is open, so it needs bitext en-es; the data has en-fr, es-fr. "
-            "Close it (en>fr>es>en) or add data.bitext.en-es.",
+            "path en>fr>es needs bitext en-es; the data has en-fr, es-fr. "
+            "Add data.bitext.en-es, or write a path that returns to en, such as en>fr>es>en.",
         ),
         (
             ["X>Y", "en>fr>en"],
             THREE,
             Supply.of([("en", "fr")], ["fr"]),
-            "path en>fr>en is closed, so it needs monolingual en; the data has fr. Add data.mono.en.",
+            "path en>fr>en needs monolingual text of en; the data has fr. Add data.mono.en.",
         ),
         (["X>Y>Z>X"], ["en", "fr"], ALL, "path X>Y>Z>X needs 3 languages; the experiment has 2: en, fr."),
         (
@@ -212,15 +212,15 @@ def test_what_a_stage_before_trained_may_generate() -> None:
             ["X>Y"],
             THREE,
             Supply.of([], THREE),
-            "path X>Y fits nothing: en>fr is open, so it needs bitext en-fr; "
-            "the data has none. Close it (en>fr>en) or add data.bitext.en-fr.",
+            "path X>Y fits nothing: en>fr needs bitext en-fr; the data has none. "
+            "Add data.bitext.en-fr, or write a path that returns to en, such as en>fr>en.",
         ),
     ],
 )
 def test_what_is_refused(texts: list[str], known: list[str], supply: Supply, sentence: str) -> None:
     with pytest.raises(PathError) as caught:
         expanded(texts, known, supply)
-    assert str(caught.value) == sentence
+    assert not lacks(str(caught.value), sentence)
 
 
 def test_many_languages_share_their_hops() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.facts import lacks
 from helpers.paths import DATA
 from loopmt import theory
 from loopmt.errors import TheoryError
@@ -275,7 +276,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 def test_errors_name_the_case_and_say_what_is_wrong(kind: str, given_: dict[str, Any], sentence: str) -> None:
     with pytest.raises(TheoryError) as error:
         theory.fill({"cases": [{"id": "bad-one", "kind": kind, "in": given_}]})
-    assert str(error.value).startswith("case bad-one: ") and sentence in str(error.value)
+    assert str(error.value).startswith("case bad-one: ") and not lacks(str(error.value), sentence)
 
 
 @pytest.mark.parametrize(

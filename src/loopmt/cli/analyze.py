@@ -118,9 +118,11 @@ def plan(
     from loopmt.progress import standard
     from loopmt.workflow.plan import PlanOptions
     from loopmt.workflow.plan import plan as run_plan
+    from loopmt.workflow.show import after_plan
 
     found = run_plan(run, PlanOptions(stage, held_out, sentences, beam, threshold, worth, pilot), standard())
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:
         print_plan(found, everything)
+        typer.echo(visible_message(f"next: {after_plan(run, found)}"))

@@ -203,6 +203,7 @@ def evaluate(
     from loopmt.progress import standard
     from loopmt.workflow.evaluate import EvaluateOptions
     from loopmt.workflow.evaluate import evaluate as run_evaluate
+    from loopmt.workflow.show import after_evaluation as next_command
 
     pivots = [LanguagePath.parse(text) for text in dict.fromkeys(path or ())]
     options = EvaluateOptions(stage or (), beam, samples, comet, pivots, metric or (), direct_only)
@@ -211,5 +212,4 @@ def evaluate(
         typer.echo(json.dumps(scorecard, indent=1))
     else:
         print_scorecard(scorecard, verbose, metric or ())
-        named = " ".join(map(str, runs))
-        typer.echo(visible_message(f"next: loopmt analyze {runs[0]}, loopmt report {named}"))
+        typer.echo(visible_message(f"next: {next_command(runs)}"))

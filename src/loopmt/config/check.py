@@ -8,6 +8,7 @@ from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import PRETRAINED, check_pretrained, check_taught, pretrained_hops
 from loopmt.config.schema import MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
+from loopmt.languages import meant_language
 from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, expand_fed
 
 
@@ -54,9 +55,9 @@ def _check_languages(experiment: Experiment) -> None:
 def _check_listed(where: str, codes: tuple[str, ...], languages: list[str]) -> None:
     for code in codes:
         if code not in languages:
-            near = [one for one in languages if one.lower() == code.lower() or (len(code) > 2 and code.startswith(one))]
+            near = meant_language(code, languages)
             known = f"{code} is not in `languages`, which has {', '.join(languages)}"
-            hint = f"Did you mean {near[0]}? If not, add" if near else "Correct it, or add"
+            hint = f"Did you mean {near}? If not, add" if near else "Correct it, or add"
             raise ConfigError(f"{where}: {known}. {hint} it there.")
 
 

@@ -31,6 +31,12 @@ _OTHER_TOOLKITS = {  # names of their settings, and what ours are
     **dict.fromkeys(("epochs", "epoch", "max_epochs", "num_epochs", "num_train_epochs", "max_epoch"), _BUDGET),
     **dict.fromkeys(("steps", "max_steps", "train_steps", "num_steps", "max_update"), _BUDGET),
     **dict.fromkeys(("batch_size", "batch", "max_tokens", "minibatch", "mini_batch"), _BATCH),
+    **dict.fromkeys(("dim", "d_model", "hidden_size", "embed_dim", "emb_size"), "The size of states is model.width."),
+    **dict.fromkeys(("fp16", "bf16", "amp"), "Number formats are chosen by train.precision."),
+    **dict.fromkeys(("early_stopping", "early_stop"), 'Set until = "patience" in the stage, and train.patience.'),
+    **dict.fromkeys(("beam_size", "num_beams"), "Validation decodes with train.validate_beam, a path with its `beam`."),
+    "vocab_size": "The number of subwords is vocab.size.",
+    "max_len": "The longest sentence, in subwords, is train.max_length.",
 }
 
 

@@ -44,6 +44,7 @@ from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow import stages
 from loopmt.workflow.chosen_code import import_for_training
+from loopmt.workflow.estimate import measured_speed, rough_seconds
 from loopmt.workflow.importing import check_imported
 from loopmt.workflow.settings import fingerprint_of, refuse_changes
 from loopmt.workflow.train import TrainOptions
@@ -52,6 +53,7 @@ _TIMED_UPDATES = 2
 _CHOSEN = 'mix = "auto": these are candidates; each direction learns from the loops that are found worth a share'
 _ENOUGH = 20.0  # seconds that gathering, and learning, are timed for
 _PART = 16  # of the rows is what is gathered first
+_LONG = 24 * 3600.0  # seconds after which a hint is due
 _LISTED = 60  # paths of a pattern that are named
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
 
@@ -73,17 +75,20 @@ def describe(request: TrainOptions, progress: Progress) -> None:
     lines = [f"{experiment.name}: {', '.join(experiment.languages)}; seed {experiment.seed}; run {run.folder}"]
     lines += [f"  {line}" for line in (*_data(experiment, manifest, root), _networks(experiment, context))]
     left: list[float | None] = []
+    said: set[str] = set()
     for stage in wanted:
-        told, seconds = StagePlan(experiment, run, stage, context).describe(progress)
+        told, seconds = StagePlan(experiment, run, stage, context, said).describe(progress)
         lines += told
         left.append(seconds)
     lines += _comparisons(experiment, {stage.name for stage in wanted})
     if context is None:
         changes = [word for one in request.overrides for word in ("--set", one)]
         next_step = shlex.join(["loopmt", "prepare", str(request.file), "--run", str(run.folder), *changes])
-        lines.append(f"Batch shapes and the time it takes are known once the text is prepared: {next_step}")
+        lines += _rough_time(experiment, wanted, run)
+        lines.append(f"next, for a measured time: {next_step}")
     else:
         lines.append(_left(left, _open_ended(wanted, run), context.device))
+        lines += _hint(experiment, sum(one or 0.0 for one in left), context.device)
     print(visible("\n".join(lines)))
 
 
@@ -94,6 +99,31 @@ def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[st
             found = compared_directions(experiment, compare)
             yield f"compare {compare.of} against {compare.against}: {listed(list(map(str, found.compared)))}"
             yield from (f"  left out: {line}" for line in found.left_out())
+
+
+def _rough_time(experiment: Experiment, wanted: Sequence[Stage], run: Run) -> Iterator[str]:
+    """Before the text is prepared; of pretrained checkpoints the sizes are not known then."""
+    if experiment.model.pretrained is not None:
+        return
+    device, parameters = device_of_this_process(), _layout(experiment, None).num_parameters
+    speed = measured_speed(device)
+    seconds = sum(rough_seconds(experiment, stage, parameters, speed) for stage in wanted)
+    most = "at most " if _open_ended(wanted, run) else ""
+    yield (
+        f"Rough time on this machine ({device.type}): {most}about {_clock(seconds)}, if training reaches "
+        f"{speed / 1e9:,.0f} GFLOP/s, half the speed of a matrix product here. Validation is not counted."
+    )
+    yield from _hint(experiment, seconds, device)
+
+
+def _hint(experiment: Experiment, seconds: float, device: torch.device) -> Iterator[str]:
+    """What makes training shorter where it would take days."""
+    if seconds < _LONG:
+        return
+    if device.type == "cpu" and experiment.model.preset != "tiny":
+        yield 'That is long for a CPU. Set [model] preset = "tiny", train fewer updates, or use a GPU.'
+    else:
+        yield "That is long. Train fewer updates, set a smaller train.max_updates, or use more GPUs."
 
 
 def _open_ended(wanted: Sequence[Stage], run: Run) -> bool:
@@ -169,6 +199,8 @@ class StagePlan:
     run: Run
     stage: Stage
     context: stages.TrainingContext | None
+    said: set[str]
+    """What was left out of the mixes above; it is not said again."""
 
     @property
     def train(self) -> Train:
@@ -178,7 +210,7 @@ class StagePlan:
         """What there is to say, and the seconds that are left to train; None where that cannot be known."""
         indent = "  " * self._depth(self.stage)
         lines = [_CHOSEN] if self.stage.mix == "auto" else []
-        lines += [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair)]
+        lines += [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair, self.said)]
         seconds: float | None = 0.0
         if self.run.stage(self.stage.name).finished:
             lines.append("finished")
@@ -232,15 +264,17 @@ class StagePlan:
             f"about {_bytes(_activations(networks, setup.shapes, self.train))} of activations"
         )
         if timed is None:
-            of = "" if trained else f" of what untrained translators say; ask again once {self.stage.from_} is trained"
-            return [size, f"cannot be timed: no row is left to learn from{of}"], None
+            of = (
+                "" if trained else f": filters drop what untrained translators generate. Train {self.stage.from_} first"
+            )
+            return [size, f"cannot be timed{of or ', no row is left to learn from'}"], None
         gathering, updating = timed
         done = max(self.run.stage(self.stage.name).updates(), default=0)
         left = max((self.stage.updates or self.train.max_updates) - done, 0)
         seconds = left * (gathering + updating)
         most = "at most " if self.stage.updates is None else ""  # patience may end it any time
         guess = not trained and any(route.synthetic for route in setup.routes)
-        untrained = "; measured with untrained translators, which say too much, so at most" if guess else ""
+        untrained = "; untrained translators generate too much, so at most" if guess else ""
         return [
             size,
             f"{_moment(updating)} an update and {_moment(gathering)} to gather its rows; "
@@ -310,13 +344,23 @@ def _orphan(stage: Stage) -> Stage:
     return stage.model_copy(update={"from_": None})
 
 
-def _paths(entry: MixEntry, expansion: Expansion) -> Iterator[str]:
+def _paths(entry: MixEntry, expansion: Expansion, said: set[str]) -> Iterator[str]:
     more = f" and {len(expansion.paths) - _LISTED:,} more" if len(expansion.paths) > _LISTED else ""
     listed = ", ".join(map(str, expansion.paths[:_LISTED])) + more
     yield f"{entry.path}, weight {entry.weight:g}: {listed}{_generators(entry, expansion)}"
-    yield from (f"  left out: {out.path} {out.why}" for out in expansion.left_out[:_LISTED])
-    if len(expansion.left_out) > _LISTED:
-        yield f"  left out: {len(expansion.left_out) - _LISTED:,} more"
+    left = [f"{out.path} {out.why}" for out in expansion.left_out]
+    new = [line for line in left if line not in said]
+    said.update(new)
+    yield from (f"  left out: {line}" for line in new[:_LISTED])
+    if len(new) > _LISTED:
+        yield f"  left out: {len(new) - _LISTED:,} more"
+    if left and not new:
+        yield f"  left out, as above: {_left_out_paths(expansion)}"
+
+
+def _left_out_paths(expansion: Expansion) -> str:
+    more = f" and {len(expansion.left_out) - _LISTED:,} more" if len(expansion.left_out) > _LISTED else ""
+    return ", ".join(str(out.path) for out in expansion.left_out[:_LISTED]) + more
 
 
 def _generators(entry: MixEntry, expansion: Expansion) -> str:
@@ -369,4 +413,4 @@ def _clock(seconds: float) -> str:
         return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
     if seconds < 7200:
         return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f} hours" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+    return f"{seconds / 3600:.0f} hours" if seconds < 48 * 3600 else f"{seconds / 86400:,.0f} days"

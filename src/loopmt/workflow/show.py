@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from loopmt.commands import resume_command
-from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.config import Experiment, Stage, spoken_hops, taught_hops
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import validated
 from loopmt.files.checksums import content_of
 from loopmt.files.regular import has_file
+from loopmt.planning.round_trips import loops_of
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
@@ -98,18 +99,49 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
     return found
 
 
+def _can_be_planned(run: Run, experiment: Experiment) -> bool:
+    """Between the first stage and those with loops, if there is no plan yet and no other stage was begun."""
+    finished = run.finished()
+    fresh = [stage for stage in experiment.stages if stage.from_ is None and stage.name in finished]
+    begun = [stage.name for stage in experiment.stages if run.stage(stage.name).begun]
+    left = [stage for stage in experiment.stages if stage.name not in finished]
+    if not fresh or len(begun) > 1 or not any(stage.generates for stage in left) or has_file(run.folder / "plan.json"):
+        return False
+    return bool(loops_of(taught_hops(experiment, fresh[0].name)))
+
+
 def after_training(run: Run) -> str:
     """What there is to say when the stages that were asked for are trained; nothing is read that was not needed."""
     experiment, finished = run.experiment(), run.finished()
     left = [stage.name for stage in experiment.all_stages if stage.name not in finished]
-    still = f" what was asked for; still to train: {', '.join(left)}" if left else ""
+    still = f" what was asked for; not trained yet: {', '.join(left)}" if left else ""
     return f"finished{still}; next: {_next(run, experiment, bool(left), scored=False)}"
 
 
+def after_plan(folder: Path, plan: Json) -> str:
+    """Train on, with the proposed stages if the experiment is trained already."""
+    run = Run.open(folder)
+    experiment = run.experiment()
+    train, left = resume_command(run, experiment), len(run.finished()) < len(experiment.all_stages)
+    if plan["advice"]["longer"] or (plan["mix"] and not left):
+        return f"add the stage{'' if plan['advice']['longer'] else 's'} to the experiment file, then {train}"
+    return train if left else f"loopmt evaluate {shlex.quote(str(folder))}"
+
+
+def after_evaluation(folders: Sequence[Path]) -> str:
+    """What to type next: an analysis, where a stage can be compared with the one that it started from."""
+    run, words = Run.open(folders[0]), [shlex.quote(str(folder)) for folder in folders]
+    experiment, finished = run.experiment(), run.finished()
+    analyze = len(words) == 1 and any(set(experiment.ancestors(name)) & set(finished) for name in finished)
+    return f"loopmt analyze {words[0]}" if analyze else f"loopmt report {' '.join(words)}"
+
+
 def _next(run: Run, experiment: Experiment, left: bool, scored: bool, below: Collection[str] = ()) -> str:
+    folder = shlex.quote(str(run.folder))
+    if left and _can_be_planned(run, experiment):
+        return f"loopmt plan {folder}"
     if left:
         return resume_command(run, experiment)
-    folder = shlex.quote(str(run.folder))
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
     chosen = default_stage(experiment, run.finished(), below)

@@ -16,6 +16,7 @@ from loopmt import config
 from loopmt.config import validated
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import ConfigError, DataError, PathError
+from loopmt.languages import meant_language
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.translate.limits import DecodeLimits
@@ -152,10 +153,14 @@ def checked_path(translator: Translator, path: str) -> LanguagePath:
     walk = LanguagePath.parse(path)
     for language in walk.languages:
         if language not in languages:
-            raise PathError(f"path {path}: the run has no language '{language}', but {', '.join(languages)} ({known}).")
+            near = meant_language(language, languages)
+            raise PathError(
+                f"path {path}: the run has no language '{language}'.{f' Did you mean {near}?' if near else ''} "
+                f"It has {', '.join(languages)} ({known})."
+            )
     for hop in walk.hops:
         if str(hop) not in directions:
-            raise PathError(f"path {path}: the run has no translator {hop}, but {known}.{_detour(hop, translator)}")
+            raise PathError(f"path {path}: the run has no translator {hop}.{_detour(hop, translator)} It has {known}.")
     return walk
 
 
