@@ -15,7 +15,9 @@ def test_the_time_grows_with_updates_parameters_and_generated_tokens() -> None:
     vanilla = rough_seconds(experiment, experiment.stage("vanilla"), 1000, 1e6)
     assert vanilla == pytest.approx(10 * 6 * 1000 * 6 * 100 / 1e6), "six directions"
     assert rough_seconds(experiment, experiment.stage("vanilla"), 2000, 2e6) == pytest.approx(vanilla)
-    dual = loads(EXPERIMENT, ["train.tokens=100", "compare=[]", "stage.dual.updates=10", 'stage.dual.mix=["X>Y", "X>Y>X"]'])
+    dual = loads(
+        EXPERIMENT, ["train.tokens=100", "compare=[]", "stage.dual.updates=10", 'stage.dual.mix=["X>Y", "X>Y>X"]']
+    )
     assert rough_seconds(dual, dual.stage("dual"), 1000, 1e6) == pytest.approx(1.5 * vanilla), "half is generated"
 
 
