@@ -46,11 +46,11 @@ test-gpu: ## the tests that need CUDA, with the Python and torch of the machine
 # JOEY=PYTHON names an environment with JoeyNMT 2.3.
 bench: install ## speed on the CPU beside other toolkits
 	$(BIN)/python -m benchmarks.speed --device cpu $(if $(JOEY),--joey $(JOEY))
-	$(BIN)/python -m benchmarks.table
+	$(BIN)/python -m benchmarks.pages
 
 bench-gpu: ## speed on a GPU beside other toolkits
 	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.speed --device cuda
-	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.table
+	PYTHONPATH=src:$$PYTHONPATH python3 -m benchmarks.pages
 
 docs: install ## build the documentation site in site/ (to search it: python3 -m http.server -d site)
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[docs]"

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from benchmarks import condense
 from rich.console import Console
 from rich.table import Table
 
@@ -26,7 +27,6 @@ from loopmt.errors import RunError
 from loopmt.planning.analysis import AFTER, matches
 from loopmt.planning.round_trips import Bools
 from loopmt.progress import Silent
-from loopmt.run import write_json
 from loopmt.workflow.analyze import AnalyzeOptions, Judged, RunAnalysis
 
 SHARES = {"p": ("1...", "...."), **AFTER}
@@ -134,8 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     wish = AnalyzeOptions(thresholds=(), beam=options.beam, sentences=options.sentences, longest=2)
     rows = parameters(options.runs, wish, options.samples)
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_json(options.out / "parameters.json", rows)
+    condense.write(options.out / "parameters.json", rows, 1)
     show(rows)
 
 

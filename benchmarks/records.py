@@ -2,25 +2,28 @@
 
     python -m benchmarks.records runs/48k-1 runs/48k-2 runs/48k-3 --out docs/results/europarl-48k
 
-scores.json         the scorecard of all runs together, which is also printed
+scores.json         the scorecard of all runs together, if there are several; it is also printed
 seed-N.json         each run's own scorecard; what its session and stages took by the clock; validation; loops chosen
-experiment-N.json   every setting it was trained with
+experiment-N.json   every setting that it was trained with, unless another seed has the same
 plan-N.json         the plan, where there is one
+
+Scorecards and plans are condensed: `benchmarks.condense`.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks import condense
+
 from loopmt.cli.score_tables import print_scorecard
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
-from loopmt.run import Run, StageFolder, read_json, write_json
+from loopmt.run import Run, StageFolder, read_json
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 
 Json = dict[str, Any]
@@ -29,22 +32,31 @@ Json = dict[str, Any]
 def keep(runs: Sequence[Path], out: Path, wish: EvaluateOptions) -> Json:
     """Evaluate the runs, write what is kept; the scorecard of all."""
     card = evaluate(runs, wish, Silent())
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / "scores.json", card)
+    if len(runs) > 1:
+        condense.write(out / "scores.json", condense.scorecard(card), 5)
+    settings: list[Json] = []
     for run in map(Run, runs):
         seed = run.experiment().seed
-        write_json(out / f"seed-{seed}.json", _of_seed(run))
-        for name in ("experiment", "plan"):
-            if (run.folder / f"{name}.json").is_file():
-                shutil.copy(run.folder / f"{name}.json", out / f"{name}-{seed}.json")
+        condense.write(out / f"seed-{seed}.json", _of_seed(run), 5)
+        if (own := _settings(run)) not in settings:
+            settings.append(own)
+            condense.write(out / f"experiment-{seed}.json", read_json(run.folder / "experiment.json"), 2)
+        if (run.folder / "plan.json").is_file():
+            condense.write(out / f"plan-{seed}.json", condense.plan(read_json(run.folder / "plan.json")))
     return card
+
+
+def _settings(run: Run) -> Json:
+    """What an experiment says but for its seed."""
+    found: Json = read_json(run.folder / "experiment.json")
+    return {name: value for name, value in found.items() if name not in ("seed", "check")}
 
 
 def _of_seed(run: Run) -> Json:
     account = run.folder / "session/account.json"
     steps = read_json(account) if account.is_file() else {}
     return {
-        "scorecard": read_json(run.folder / "scorecard.json"),
+        "scorecard": condense.scorecard(read_json(run.folder / "scorecard.json")),
         "steps": {name: step["seconds"] for name, step in steps.items()},
         "stages": {name: _of_stage(run.stage(name)) for name in run.finished()},
     }

@@ -1,25 +1,27 @@
-"""The measured figures as a table in Markdown: `python -m benchmarks.table [FOLDER]` writes FOLDER/table.md."""
+"""Measured speeds as tables in Markdown."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
+import textwrap
 from typing import Any
 
 Json = dict[str, Any]
-_HEAD = "| work | unit | loopmt | others (loopmt is so many times as fast) |\n|---|---|---|---|"
+_HEAD = "| work | unit | loopmt | others (loopmt is so many times as fast) |\n|---|---|---:|---|"
 
 
-def table(content: Json) -> str:
+def table(content: Json, title: bool = True) -> str:
     """One machine's figures: medians of interleaved runs."""
     machine, measurements = content["machine"], content["measurements"]
     packages = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    about = f"{machine['precision']}, Python {machine['python']}, {packages}. `{machine['command']}`"
     threads = "" if machine["cuda"] else f", {machine['threads']} threads"
-    rows = "\n".join(_row(one) for one in measurements)
-    notes = "\n".join(f"- {one['name']}: {one['shape']}{_note(one)}." for one in measurements)
-    return f"### {machine['device']}{threads}\n\n{about}\n\n{_HEAD}\n{rows}\n\n{notes}\n"
+    device = f"{machine['device']}{threads}"
+    about = f"{device}, {machine['precision']}, Python {machine['python']}, {packages}."
+    commands = "\n".join(machine["command"].strip("`").split("`, `"))
+    rows = "\n".join(f"| {' | '.join(row(one))} |" for one in measurements)
+    notes = "\n".join(wrapped(f"- {one['name']}: {one['shape']}{_note(one)}.", "  ") for one in measurements)
+    head = f"### {device}\n\n" if title else ""
+    return f"{head}{wrapped(about)}\n\n```\n{commands}\n```\n\n{_HEAD}\n{rows}\n\n{notes}\n"
 
 
 def merged(contents: list[Json]) -> list[Json]:
@@ -44,10 +46,14 @@ def line(one: Json) -> str:
     return f"{one['name']} [{one['unit']}]: {systems}{_note(one)}"
 
 
-def _row(one: Json) -> str:
+def row(one: Json) -> list[str]:
     own = one["systems"].get("loopmt", {})
     others = [f"{name} {_rate(system)}{_ratio(own, system)}" for name, system in _others(one)]
-    return f"| {one['name']} | {one['unit']} | {_rate(own)} | {', '.join(others)} |"
+    return [one["name"], one["unit"], _rate(own), ", ".join(others)]
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 100, subsequent_indent=indent)
 
 
 def _others(one: Json) -> list[tuple[str, Json]]:
@@ -73,17 +79,5 @@ def _note(one: Json) -> str:
             f"share of the measured matrix peak of {one['peak']['matrix']['rate'] / 1e12:.3g} TFLOP/s: {shares}"
         )
     if "gathering_share" in one:
-        notes.append(f"reading, generating and sieving take {one['gathering_share']:.0%} of a round")
+        notes.append(f"reading, generating and filtering take {one['gathering_share']:.0%} of a round")
     return "".join(f"; {note}" for note in notes)
-
-
-def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results/bench")
-    contents = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
-    found = [table(content) for content in merged([one for one in contents if "measurements" in one])]
-    (folder / "table.md").write_text("\n".join(found), encoding="utf-8")
-    print("\n".join(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,116 @@
+"""Europarl as a star: much bitext with English, little or none between French and Spanish."""
+
+from __future__ import annotations
+
+from benchmarks.pages.blocks import Table
+from benchmarks.pages.cells import grid
+from benchmarks.pages.scores import (
+    POOR,
+    SETS,
+    WITH_ENGLISH,
+    StageColumn,
+    direction,
+    gain_of,
+    gains,
+    mean,
+    of,
+    over,
+    poor_gains,
+    seconds,
+    stages,
+    updates,
+)
+
+STAR, NONE = "europarl-star", "europarl-star-none"
+WAYS = ("fr>en>es", "es>en>fr")
+SHARED = {"star": "europarl-star-shared", "no pair": "europarl-star-none-shared"}
+OF_SHARED = ("vanilla", "vanilla-longer", "dual", "dual-longer", "dual-longer-filtered", "multi-step", "auto")
+
+
+def _both(test: str) -> list[StageColumn]:
+    """Both directions of the poor pair, and decoding through English, on a test set."""
+    return [direction(path, test, path) for path in (*POOR, *WAYS)]
+
+
+def _shared() -> str:
+    rows = [
+        [name, stage, *(cell(one) for _, cell in [_with_english(), *_both("test")])]
+        for name, folder in SHARED.items()
+        for stage in OF_SHARED
+        for one in of(folder, stage)
+    ]
+    rows += [
+        [f"{name}, six networks", label, *(cell(one) for _, cell in [_with_english(), *_both("test")])]
+        for name, folder, label, stage in SIX
+        for one in of(folder, stage)
+    ]
+    return grid(["data", "stage", "with English", *POOR, *WAYS], rows)
+
+
+def _with_english() -> StageColumn:
+    return direction("with English", "test", *WITH_ENGLISH)
+
+
+SIX = (
+    *(("star", f"{STAR}/seed-1", "dual", "dual"), ("star", f"{STAR}/seed-1", "auto", "auto")),
+    ("star", f"{STAR}/seed-3", "poor (seed 3)", "poor"),
+    *(("no pair", NONE, stage, stage) for stage in ("dual", "auto")),
+)
+STAR_STAGES = [
+    *of(STAR, "vanilla", "vanilla-longer", "back-translation", "dual", "dual-longer", "dual-longer-filtered"),
+    *of(STAR, "multi-step", "auto"),
+    *of(f"{STAR}/seed-1", "pivot", note="seed 1"),
+    *of(f"{STAR}/seed-3", "pivot", note="seed 3"),
+    *of(f"{STAR}/seed-3", "poor-dual", "poor", note="seed 3"),
+]
+STAR_GAINS = [
+    *over(STAR, "dual/vanilla-longer", "dual/back-translation", "multi-step/dual-longer", "auto/dual-longer"),
+    *over(STAR, "auto/dual-longer-filtered", "dual-longer-filtered/dual-longer", "auto/multi-step"),
+    *over(f"{STAR}/scores-1-3", "auto/pivot", "pivot/dual-longer-filtered", note="seeds 1 and 3"),
+    *over(f"{STAR}/seed-3", "poor/poor-dual", note="seed 3"),
+]
+DIRECT = [*over(STAR, "auto/pivot-decoding"), *over(f"{STAR}/seed-3", "poor/pivot-decoding", note="seed 3")]
+NONE_STAGES = [
+    *of(NONE, "vanilla", "vanilla-longer", "dual", "dual-longer", "dual-longer-filtered", "pivot", "multi-step", "auto"),
+    *of(NONE, "poor-pivot", "poor"),
+    *of(f"{NONE}/seed-2", "vanilla", "dual", "poor-pivot", "poor", note="seed 2"),
+]
+NONE_GAINS = [
+    *over(NONE, "poor/pivot-decoding"),
+    *over(f"{NONE}/seed-2", "poor/pivot-decoding", note="seed 2"),
+    *over(NONE, "poor/poor-pivot"),
+    *over(f"{NONE}/seed-2", "poor/poor-pivot", note="seed 2"),
+    *over(NONE, "multi-step/pivot", "poor-pivot/pivot-decoding"),
+    *over(f"{NONE}/seed-2", "poor-pivot/pivot-decoding", note="seed 2"),
+    *over(NONE, "auto/pivot-decoding"),
+]
+SHARED_GAINS = {
+    "star": over(SHARED["star"], "dual/vanilla-longer", "dual/pivot-decoding", "multi-step/dual-longer"),
+    "no pair": over(SHARED["no pair"], "dual/vanilla-longer", "dual/pivot-decoding", "multi-step/dual-longer"),
+}
+TABLES: dict[str, Table] = {
+    "star-stages": lambda: stages([updates(), seconds(), mean("test"), *_both("test")], STAR_STAGES),
+    "star-other-sets": lambda: stages([mean(test) for test in SETS], STAR_STAGES),
+    "star-gains": lambda: gains([gain_of("mean of six", "test"), *poor_gains("test")], STAR_GAINS),
+    "star-direct": lambda: gains([gain_of(f"{test}: {hop}", test, hop) for test in SETS for hop in POOR], DIRECT),
+    "star-direct-chrf": lambda: gains(
+        [gain_of(f"{test}: {hop}", test, hop, "chrf") for test in SETS for hop in POOR], DIRECT[1:]
+    ),
+    "star-none-stages": lambda: stages([updates(), seconds(), _with_english(), *_both("test")], NONE_STAGES),
+    "star-none-other-sets": lambda: stages(
+        [direction(f"{test}: {hop}", test, hop) for test in SETS[1:] for hop in POOR],
+        [one for one in NONE_STAGES if one.name in ("pivot", "multi-step", "auto", "poor-pivot", "poor")],
+    ),
+    "star-none-gains": lambda: gains(poor_gains("test"), NONE_GAINS),
+    "star-none-gains-elsewhere": lambda: gains(poor_gains(*SETS[1:]), NONE_GAINS),
+    "shared-star-stages": _shared,
+    "shared-star-gains": lambda: gains(
+        poor_gains("test"),
+        [*SHARED_GAINS["star"], *over(SHARED["star"], "auto/dual-longer-filtered")],
+    ),
+    "shared-none-gains": lambda: gains(poor_gains("test"), SHARED_GAINS["no pair"]),
+    "shared-star-elsewhere": lambda: gains(
+        poor_gains(*SETS[1:]), [*SHARED_GAINS["star"], *over(SHARED["star"], "auto/dual-longer-filtered")]
+    ),
+    "shared-none-elsewhere": lambda: gains(poor_gains(*SETS[1:]), SHARED_GAINS["no pair"]),
+}
