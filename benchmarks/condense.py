@@ -17,7 +17,7 @@ _PLAN = ("experiment", "seed", "stage", "set", "sentences", "beam", "rule", "thr
 
 def scorecard(card: Json) -> Json:
     """A scorecard as `loopmt evaluate` writes it, without what follows from the rest."""
-    head = {name: card[name] for name in ("experiment", "regime", "languages", "seeds", "beam") if name in card}
+    head: Json = {name: card[name] for name in ("experiment", "regime", "languages", "seeds", "beam") if name in card}
     return {
         **head,
         **({"signatures": card["signatures"]} if "signatures" in card else {}),

@@ -1,4 +1,4 @@
-"""The built-in languages: the demo, regimes of data, a pair without bitext. Their judge knows which translations are right."""
+"""The built-in languages, whose judge is exact: the demo, regimes of data, a pair without bitext."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from statistics import fmean, stdev
 from benchmarks.pages.blocks import Table
 from benchmarks.pages.cells import NOTHING, grid, interval, points
 from benchmarks.pages.raw import RESULTS, Gain, Json, card, content
-from benchmarks.pages.scores import POOR, over
+from benchmarks.pages.scores import POOR
 from benchmarks.regime import REGIMES
 from benchmarks.table import wrapped
 
 STAGES = ("vanilla", "vanilla-longer", "dual", "dual-longer", "uniform", "hand", "auto")
-PAIRS = ("dual/vanilla-longer", "uniform/dual-longer", "hand/dual-longer", "auto/dual-longer", "auto/uniform", "auto/hand")
+PAIRS = (
+    "dual/vanilla-longer",
+    "uniform/dual-longer",
+    "hand/dual-longer",
+    "auto/dual-longer",
+    "auto/uniform",
+    "auto/hand",
+)
 LETTER = (
     *("letter/letter-control", "letter-half/dual-longer", "uniform/letter-half"),
     *("auto/letter-half", "uniform/letter", "auto/letter"),
@@ -141,7 +148,9 @@ def demo(folder: Path | None = None) -> str:
     hops = dict.fromkeys(hop for one in cards.values() for hop in _directions(one, "loops"))
     names = [name for name in DEMO if all(name in one["stages"] for one in cards.values())]
     rows = [
-        [seed, hop, *(f"{_right(one, name, hop):.1%}" for name in names), ""] for seed, one in cards.items() for hop in hops
+        [seed, hop, *(f"{_right(one, name, hop):.1%}" for name in names), ""]
+        for seed, one in cards.items()
+        for hop in hops
     ]
     rows += [[seed, "seconds", *(f"{_seconds(one, name):,.0f}" for name in names), ""] for seed, one in cards.items()]
     rows += [["mean", hop, *_means(list(cards.values()), names, hop)] for hop in hops]

@@ -11,20 +11,32 @@ from loopmt.planning.paper import printed
 
 SIZES = {5_000: "europarl-5000", 20_000: "europarl-20000", 48_000: "europarl-48k", 100_000: "europarl-100k"}
 CONTROLLED = ("dual", "vanilla-longer")
-REGISTERED = {  # what was registered: where it is, and in which direction (None: the mean of six)
+REGISTERED: dict[
+    str, tuple[str, str, str, str | None]
+] = {  # what was registered: where it is, and in which direction (None: the mean of six)
     "1. 48,000 pairs, dual over vanilla-longer": ("europarl-48k", *CONTROLLED, None),
     "2. 48,000 pairs, auto over dual-longer": ("europarl-48k", "auto", "dual-longer", None),
     "3. star, auto over dual-longer, fr>es": ("europarl-star", "auto", "dual-longer", "fr>es"),
     "3. star, auto over dual-longer, es>fr": ("europarl-star", "auto", "dual-longer", "es>fr"),
 }
 METRICS = {"multi-bleu": "multi_bleu", "sacreBLEU": "sacrebleu", "chrF": "chrf"}
-LOSSES = ("dual/vanilla-longer", "back-translation/vanilla-longer", "dual/back-translation")
+BASICS = ("dual/vanilla-longer", "back-translation/vanilla-longer", "dual/back-translation")
+
+NINE = (
+    *("vanilla", "vanilla-longer", "back-translation", "dual", "dual-longer", "dual-longer-two"),
+    *("dual-longer-filtered", "multi-step", "auto"),
+)
+EIGHT = (
+    *BASICS,
+    *("multi-step/dual-longer", "multi-step/dual-longer-two"),
+    *("auto/dual-longer", "auto/dual-longer-filtered", "auto/multi-step"),
+)
 
 
 def _registered() -> str:
     rows = [
-        [f"{label}: {name}", *(interval(gain(*pair, test, path, metric)) for test in SETS)]
-        for label, (*pair, path) in REGISTERED.items()
+        [f"{label}: {name}", *(interval(gain(file, of, against, test, path, metric)) for test in SETS)]
+        for label, (file, of, against, path) in REGISTERED.items()
         for name, metric in METRICS.items()
     ]
     return grid(["gain", *SETS], rows)
@@ -33,7 +45,11 @@ def _registered() -> str:
 def _curve() -> str:
     stages = ("vanilla", "vanilla-longer", "dual")
     rows = [
-        [f"{size:,}", *(points(score(name, stage, "test")) for stage in stages), interval(gain(name, *CONTROLLED, "test"))]
+        [
+            f"{size:,}",
+            *(points(score(name, stage, "test")) for stage in stages),
+            interval(gain(name, *CONTROLLED, "test")),
+        ]
         for size, name in SIZES.items()
     ]
     return grid(["pairs", *stages, "dual over vanilla-longer"], rows)
@@ -49,7 +65,11 @@ def _beside_the_paper() -> str:
     paper = printed()["multiun_0.2M"]
     names = ("vanilla", "dual", "auto")
     rows = [
-        [hop, *(points(score("europarl-48k", name, "test", hop)) for name in names), *(points(one) for one in paper[hop])]
+        [
+            hop,
+            *(points(score("europarl-48k", name, "test", hop)) for name in names),
+            *(points(one) for one in paper[hop]),
+        ]
         for hop in card("europarl-48k")["stages"]["dual"]["sets"]["test"]["directions"]
     ]
     ours = [score("europarl-48k", name, "test") or 0.0 for name in names]
@@ -80,7 +100,10 @@ def _looks(size: int) -> list[list[dict[str, float]]]:
     if size == 8_000:
         return [stages[name]["validation"] for name in ("vanilla", "dual")]
     found = [lines(f"explore/vocabulary/{size}-{name}") for name in ("vanilla", "dual")]
-    return [[{"update": one["update"], "bleu": one["mean_bleu"]} for one in stage if one["kind"] == "valid"] for stage in found]
+    return [
+        [{"update": one["update"], "bleu": one["mean_bleu"]} for one in stage if one["kind"] == "valid"]
+        for stage in found
+    ]
 
 
 TABLES: dict[str, Table] = {
@@ -95,13 +118,15 @@ TABLES: dict[str, Table] = {
     "48k-gains": lambda: gains(gain_means(), over("europarl-48k", "dual/vanilla-longer", "auto/dual-longer")),
     "48k-uniform": lambda: stages(
         [updates(), seconds(), *means()],
-        of("europarl-48k-uniform", "vanilla", "vanilla-longer", "back-translation", "dual", "dual-longer", "multi-step"),
+        of(
+            "europarl-48k-uniform", "vanilla", "vanilla-longer", "back-translation", "dual", "dual-longer", "multi-step"
+        ),
     ),
     "48k-more-gains": lambda: gains(
         gain_means(),
         [
-            *over("europarl-48k-uniform", *LOSSES, "multi-step/dual-longer", note="seeds 1 and 3"),
-            *over("europarl-48k/seed-2", *LOSSES[1:], "multi-step/dual-longer", "auto/multi-step", note="seed 2"),
+            *over("europarl-48k-uniform", *BASICS, "multi-step/dual-longer", note="seeds 1 and 3"),
+            *over("europarl-48k/seed-2", *BASICS[1:], "multi-step/dual-longer", "auto/multi-step", note="seed 2"),
         ],
     ),
     "48k-paper": _beside_the_paper,
@@ -127,7 +152,7 @@ TABLES: dict[str, Table] = {
     "100k-gains": lambda: gains(
         gain_means(),
         [
-            *over("europarl-100k", *LOSSES, "auto/dual-longer", "auto/dual-longer-filtered"),
+            *over("europarl-100k", *BASICS, "auto/dual-longer", "auto/dual-longer-filtered"),
             *over("europarl-100k", "dual-longer-filtered/dual-longer"),
             *over("europarl-100k-uniform", "multi-step/dual-longer", note="later session"),
         ],
@@ -137,12 +162,3 @@ TABLES: dict[str, Table] = {
     "shared-stages": lambda: stages([updates(), seconds(), *means()], of("europarl-shared", *NINE)),
     "shared-gains": lambda: gains(gain_means(), over("europarl-shared", *EIGHT)),
 }
-NINE = (
-    *("vanilla", "vanilla-longer", "back-translation", "dual", "dual-longer", "dual-longer-two"),
-    *("dual-longer-filtered", "multi-step", "auto"),
-)
-EIGHT = (
-    *LOSSES,
-    *("multi-step/dual-longer", "multi-step/dual-longer-two"),
-    *("auto/dual-longer", "auto/dual-longer-filtered", "auto/multi-step"),
-)

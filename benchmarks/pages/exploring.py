@@ -24,7 +24,10 @@ def _second() -> str:
     first = content("europarl-48k-first/seed-1")["stages"]
     known = [
         (max(one["bleu"] for one in first[stage]["validation"]), [f"first recipe: {stage}", mix, "7,000"])
-        for stage, mix in (("dual", "dropout 0.3, rate 3e-4, half bitext"), ("vanilla-longer", "dropout 0.3, rate 3e-4"))
+        for stage, mix in (
+            ("dual", "dropout 0.3, rate 3e-4, half bitext"),
+            ("vanilla-longer", "dropout 0.3, rate 3e-4"),
+        )
     ]
     return _ranked([*known, *map(_variant, _variants("europarl-48k-1-second").values())])
 
@@ -36,7 +39,9 @@ def _variant(one: Json) -> tuple[float, list[str]]:
 
 def _ranked(rows: list[tuple[float, list[str]]]) -> str:
     ranked = sorted(rows, key=lambda row: -row[0])
-    return grid(["variant", "mix and settings", "updates", "validation BLEU"], [[*row, points(best)] for best, row in ranked])
+    return grid(
+        ["variant", "mix and settings", "updates", "validation BLEU"], [[*row, points(best)] for best, row in ranked]
+    )
 
 
 def _star() -> str:
@@ -76,7 +81,8 @@ def _dropout() -> str:
     """The demo's languages: loops with the default dropout and with that of the model."""
     runs = content("explore/dropout-of-loops")["runs"]
     rows = [
-        [str(one["seed"]), str(one["dropout of stage dual"]), points(one["dual, best validation BLEU"], 1)] for one in runs
+        [str(one["seed"]), str(one["dropout of stage dual"]), points(one["dual, best validation BLEU"], 1)]
+        for one in runs
     ]
     return grid(["seed", "dropout of stage dual", "validation BLEU"], rows)
 

@@ -23,7 +23,7 @@ from benchmarks.pages.scores import (
 
 from loopmt.planning.paper import printed
 
-FLICKR = "test_2016_flickr"
+FLICKR, EN_DE = "test_2016_flickr", ("en>de", "de>en")
 M30K = ("vanilla", "vanilla-longer", "back-translation", "dual")
 TATOEBA = (
     *("vanilla", "vanilla-longer", "back-translation", "dual"),
@@ -68,7 +68,8 @@ def _en_de() -> str:
 
 def _tatoeba_stages() -> str:
     rows = [
-        [name, points(score("tatoeba/star", name, "tatoeba")), *_poor(name), points(_symmetric(name))] for name in TATOEBA
+        [name, points(score("tatoeba/star", name, "tatoeba")), *_poor(name), points(_symmetric(name))]
+        for name in TATOEBA
     ]
     return grid(["stage", "star", *(f"star: {hop}" for hop in POOR), "symmetric"], rows)
 
@@ -84,12 +85,11 @@ def _symmetric(name: str) -> float | None:
 TABLES: dict[str, Table] = {
     "multi30k-en-de": _en_de,
     "multi30k-stages": lambda: stages(
-        [updates(), seconds(), _by_seed("en>de"), _by_seed("de>en"), direction("mean", FLICKR, "en>de", "de>en")]
-        + [_paper("en>de"), _paper("de>en")],
+        [updates(), seconds(), *map(_by_seed, EN_DE), direction("mean", FLICKR, *EN_DE), *map(_paper, EN_DE)],
         of("multi30k-dual", *M30K),
     ),
     "multi30k-gains": lambda: gains(
-        [gain_of("en>de", FLICKR, "en>de"), gain_of("de>en", FLICKR, "de>en"), gain_of("mean", FLICKR)],
+        [*(gain_of(hop, FLICKR, hop) for hop in EN_DE), gain_of("mean", FLICKR)],
         over(
             "multi30k-dual",
             *("dual/vanilla-longer", "back-translation/vanilla-longer", "dual/back-translation"),

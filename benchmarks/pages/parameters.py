@@ -54,7 +54,10 @@ def _short(value: float, plus: bool = False, digits: int = 3) -> str:
 
 def _sets() -> str:
     rows = [
-        [f"{test}, {threshold}", *map(_with_difference, (found[name] for name in ("p_d", "alpha", "beta", "gamma", "eta")))]
+        [
+            f"{test}, {threshold}",
+            *map(_with_difference, (found[name] for name in ("p_d", "alpha", "beta", "gamma", "eta"))),
+        ]
         for test in SETS
         for threshold in (10, 20)
         for found in [_row("europarl-48k", test, threshold)["values"]]

@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from benchmarks.pages.equal_bitext import SIZES
 from benchmarks.pages.predictions import OUTCOMES, in_bleu, of_kind
 from benchmarks.pages.raw import gain, score
 from benchmarks.pages.scores import POOR
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from loopmt.planning.forecast import VERDICTS
 
 BLUE, ORANGE, GREEN, INK = "#2f81c7", "#d5662a", "#1a9a75", "#7d7d7d"
 STYLE: dict[Any, Any] = {
-    **{"font.size": 9, "svg.hashsalt": "loopmt", "svg.fonttype": "none", "savefig.transparent": True},
-    **{name: INK for name in ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")},
+    "font.size": 9,
+    "svg.hashsalt": "loopmt",
+    "svg.fonttype": "none",
+    "savefig.transparent": True,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 STAR = {  # the label of a bar: its scorecard and stage
     "bitext alone": ("europarl-star", "vanilla-longer"),

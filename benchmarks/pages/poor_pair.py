@@ -71,7 +71,9 @@ STAR_GAINS = [
 ]
 DIRECT = [*over(STAR, "auto/pivot-decoding"), *over(f"{STAR}/seed-3", "poor/pivot-decoding", note="seed 3")]
 NONE_STAGES = [
-    *of(NONE, "vanilla", "vanilla-longer", "dual", "dual-longer", "dual-longer-filtered", "pivot", "multi-step", "auto"),
+    *of(
+        NONE, "vanilla", "vanilla-longer", "dual", "dual-longer", "dual-longer-filtered", "pivot", "multi-step", "auto"
+    ),
     *of(NONE, "poor-pivot", "poor"),
     *of(f"{NONE}/seed-2", "vanilla", "dual", "poor-pivot", "poor", note="seed 2"),
 ]
@@ -88,7 +90,25 @@ SHARED_GAINS = {
     "star": over(SHARED["star"], "dual/vanilla-longer", "dual/pivot-decoding", "multi-step/dual-longer"),
     "no pair": over(SHARED["no pair"], "dual/vanilla-longer", "dual/pivot-decoding", "multi-step/dual-longer"),
 }
+
+
+def _no_bitext() -> str:
+    """As docs/pair-without-bitext.md has it."""
+    label = "Europarl, 100,000 pairs with English, "
+    found = (
+        (f"{label}a network for each direction", NONE, "poor", "experiments/poor-pair.md"),
+        (f"{label}one shared network, dual loops alone", SHARED["no pair"], "dual", "experiments/shared-network.md"),
+    )
+    rows = [
+        [data, *(cell(one) for _, cell in _both("test")), f"[results]({page})"]
+        for data, folder, stage, page in found
+        for one in of(folder, stage)
+    ]
+    return grid(["data; test BLEU", *POOR, *WAYS, "details"], rows)
+
+
 TABLES: dict[str, Table] = {
+    "no-bitext": _no_bitext,
     "star-stages": lambda: stages([updates(), seconds(), mean("test"), *_both("test")], STAR_STAGES),
     "star-other-sets": lambda: stages([mean(test) for test in SETS], STAR_STAGES),
     "star-gains": lambda: gains([gain_of("mean of six", "test"), *poor_gains("test")], STAR_GAINS),

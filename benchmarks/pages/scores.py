@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pair:
-    """A comparison of a scorecard; against `pivot`: its direct translators over decoding through English."""
+    """A comparison of a scorecard; against `pivot-decoding`: direct translators over decoding through English."""
 
     card: str
     of: str
@@ -66,7 +66,7 @@ def of(name: str, *stages: str, note: str = "") -> list[Stage]:
 
 def over(name: str, *pairs: str, note: str = "") -> list[Pair]:
     """Pairs written `of/against`."""
-    return [Pair(name, *pair.split("/"), note=note) for pair in pairs]
+    return [Pair(name, of, against, note) for of, _, against in (pair.partition("/") for pair in pairs)]
 
 
 def updates() -> StageColumn:

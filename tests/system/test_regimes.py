@@ -1,4 +1,4 @@
-"""The benchmark of loops over regimes: fair experiments, honest tables. A whole regime runs under `make stress`."""
+"""The benchmark of loops over regimes: fair experiments, condensed records. A whole regime runs under `make stress`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_the_letter_updates_one_pair_and_its_half_has_the_shares_of_the_others(t
 def recorded(seed: int, gain: float) -> Json:
     """A run with two stages, as regime_job leaves it."""
     score = {"accuracy": 0.5, "multi_bleu": 20.0}
-    difference = {"accuracy": {"difference": gain, "low": gain - 0.01, "high": gain + 0.01}}
+    ends = {"low": gain - 0.01, "high": gain + 0.01, "samples": 1000, "level": 0.95}
+    difference = {"accuracy": {"difference": gain, **ends}}
     stages = {name: {"mean": score, "directions": {"en>fr": score}} for name in ("dual-longer", "auto")}
     compared = {"of": "auto", "against": "dual-longer", "joint": difference, "directions": {"en>fr": difference}}
     machine = {"device": "a machine", "cores": 2, "python": "3.11", "versions": {"torch": "2"}}
@@ -51,20 +52,18 @@ def recorded(seed: int, gain: float) -> Json:
         "stages": stages,
         "comparisons": [compared],
         "predicted": [],
+        "choices": [{"update": 0, "stage": "auto", "worth": {"en>fr>en": {"share": 1.0, "quality": 0.7}}}],
     }
 
 
-@pytest.mark.parametrize(
-    ("gain", "word"),
-    [(0.05, "better than dual-longer"), (-0.05, "worse than dual-longer"), (0.001, "no difference")],
-)
-def test_the_table_says_where_auto_loses(gain: float, word: str, tmp_path: Path) -> None:
-    (tmp_path / "star-1.json").write_text(json.dumps(recorded(1, gain)), encoding="utf-8")
+def test_runs_are_condensed_for_the_documentation(tmp_path: Path) -> None:
+    (tmp_path / "star-1.json").write_text(json.dumps(recorded(1, 0.05)), encoding="utf-8")
     regimes_table.main([str(tmp_path), "--docs", str(tmp_path / "docs")])
-    page = (tmp_path / "docs" / "regimes" / "table.md").read_text(encoding="utf-8")
-    assert f"| star | {gain:+.3f} ({gain - 0.01:+.3f} to {gain + 0.01:+.3f}) | - | - | {word} |" in page
+    found = json.loads((tmp_path / "docs" / "regimes" / "star-1.json").read_text(encoding="utf-8"))
+    assert (found["seed"], found["what"]) == (1, "few pairs")
+    assert found["comparisons"][0]["directions"]["en>fr"]["accuracy"] == pytest.approx([0.05, 0.04, 0.06])
+    assert found["choices"] == [{"update": 0, "stage": "auto", "shares": {"en>fr>en": 1.0}}]
     assert json.loads((tmp_path / "docs" / "plans" / "star-1.json").read_text())["rows"] == []
-    assert json.loads((tmp_path / "docs" / "regimes" / "star-1.json").read_text())["seed"] == 1
 
 
 def test_figures_are_rounded_and_nothing_else() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.paths import DOCS
 from helpers.toy import EXPERIMENT
 from loopmt.config import loads
 from loopmt.planning.forecast import VERDICTS
@@ -95,29 +92,3 @@ against = "dual"
     gains = [{**seen, "values": {"gain": [-0.1, -0.15, -0.05]}}]
     (row,) = predicted_rows(experiment, planned, {"beyond_placebo": gains})
     assert (row["verdict"], row["outcome"], row["hit"]) == ("likely harmful", "lost", True)
-
-
-def test_recorded_predictions_become_a_page_and_a_picture(tmp_path: Path) -> None:
-    script = runpy.run_path(str(DOCS / "predicted.py"))
-    head = {"run": "demo", "of": "dual", "against": "longer", "set": "test", "direction": "en>fr", "loop": "en>fr>en"}
-    row = {"verdict": "helps", "outcome": "gained", "hit": True, "predicted_by": "pilot"}
-    gains = {"predicted": [0.05, 0.01, 0.09], "observed": [0.04, 0.02, 0.06]}
-    plan_of = {"planned_on": "vanilla", "pilot_updates": 8}
-    rows = [
-        {**head, **plan_of, **row, **gains},
-        {**head, **plan_of, "pilot_updates": None, **row, "verdict": "may help", "hit": None, **gains},
-    ]
-    page = script["page"](rows)
-    assert "| vanilla, a pilot of 8 updates | 1 | 0 | 1 | 1.000" in page and "| vanilla | 1 | 1 | 0 | -" in page
-    assert "+0.050 (+0.010 to +0.090) | pilot" in page and "| helps | 1 | 1 | 0 | 0 |" in page
-    script["draw"](rows, tmp_path / "predicted.svg")
-    assert (tmp_path / "predicted.svg").read_text().startswith("<?xml")
-
-
-def test_what_became_of_a_recorded_prediction_in_bleu() -> None:
-    script = runpy.run_path(str(DOCS / "predicted.py"))
-    row = {"run": "europarl-star-1", "of": "auto", "against": "dual-longer", "set": "test", "verdict": "helps"}
-    planned = {"planned_on": "vanilla", "pilot_updates": None}
-    others = [{"direction": "es>en"}, {"of": "nothing"}, {"run": "no-such-run-1"}]
-    rows = [{**planned, **row, "direction": "fr>es", **other} for other in [{}, *others]]
-    assert [one["outcome"] for one in script["by_bleu"](rows, "vanilla")] == ["gained", "no difference"]
