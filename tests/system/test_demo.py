@@ -42,7 +42,10 @@ def test_demo_runs_to_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[st
     _print(outcome)
     printed = capsys.readouterr().out
     assert all(stage in printed for stage in STAGES) and "fr>es" in printed
-    assert re.search(r"French and Spanish, .*\d+% .*\d+% .*\d+% and \d+%\. .*\d+% with loops and \d+% without", printed.replace("\n", " "))
+    assert re.search(
+        r"French and Spanish, .*\d+% .*\d+% .*\d+% and \d+%\. .*\d+% with loops and \d+% without",
+        printed.replace("\n", " "),
+    )
     assert max(map(len, printed.splitlines()[:12])) <= 80
     assert f" serve {outcome.run}\n" in printed and printed.endswith(f" plan {outcome.run}\n")
 

@@ -78,6 +78,7 @@ STAGES = {  # the mix of each, and what else it says
     "pivot": '["X>Y", "X>Z>Y"]',
     "agreement": '["X>Y", "X>Z<Y"]',
     "keep": '["X>Y", { path = "X>Y>X", keep = 0.7 }]',
+    "candidates": '["X>Y", { path = "X>Y>X", candidates = 3, choose = "consensus", noise = {} }]',
     "samples": '["X>Y", { path = "X>Y>X", samples = 3, combine = "logmeanexp" }]',
     "ema": '["X>Y", { path = "X>Y>X", generate = { by = "ema" } }]',
     "frozen": '["X>Y", { path = "X>Y>X", generate = { by = "frozen" } }]',

@@ -139,8 +139,9 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     check_taught(experiment, stage, taught)
     for entry, expansion in pairs:
         if stage.mix != "auto":  # which filters where it can
-            _check_filter(stage, entry, expansion, trained | taught)
+            _check_utilities(stage, entry, expansion, trained | taught)
         _check_entry(stage, entry, expansion, trained | generators)
+        _check_generated(stage, entry, expansion)
         _check_own(stage, entry, expansion, trained | taught)
     return pairs
 
@@ -211,17 +212,36 @@ def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: f
         )
 
 
-def _check_filter(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
-    if entry.keep == 1:
-        return
-    if not expansion.paths[0].generating:
-        raise ConfigError(f'stage "{stage.name}", path {entry.path} generates nothing to keep a share of.')
-    for path in expansion.paths:
-        if path.taught.reverse not in own:
-            raise ConfigError(
-                f'stage "{stage.name}", path {path}: keep = {entry.keep} asks the opinion of {path.taught.reverse}, '
-                "which nothing trains. Leave keep out, or teach that direction, too."
-            )
+def _check_utilities(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
+    """A utility that asks the translator of the way back needs one."""
+    chosen = {
+        "candidates": entry.choose if entry.candidates > 1 else "",
+        "keep": entry.keep_by if entry.keep < 1 else "",
+    }
+    for key, name in chosen.items():
+        if name and not expansion.paths[0].generating:
+            raise ConfigError(f'stage "{stage.name}", path {entry.path} generates nothing, so `{key}` cannot be set.')
+        for path in expansion.paths if name in ("dual", "round-trip") else ():
+            needed = [path.taught.reverse] if name == "dual" or path.backward else []
+            if any(hop not in own for hop in needed):
+                raise ConfigError(
+                    f'stage "{stage.name}", path {path}: `{key}` with the utility "{name}" needs a translator '
+                    f"{needed[0]}, which nothing trains. Leave `{key}` out, teach that direction, too, or choose "
+                    "another utility."
+                )
+
+
+def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> None:
+    """Settings about generated sentences, on a path that has none of the kind."""
+    path, where = expansion.paths[0], f'stage "{stage.name}", path {entry.path}'
+    if entry.noise is not None and (path.backward or not path.generating):
+        raise ConfigError(f"{where}: noise is put on generated sources, and here the sources are real. Leave it out.")
+    settings = entry.hop_settings(len(path.generating))
+    if entry.candidates > 1 and all(setting.how != "sample" for setting in settings):
+        raise ConfigError(
+            f"{where}: candidates = {entry.candidates} would all be the same, since no hop samples. Set "
+            'generate = { how = "sample" }, or leave candidates out.'
+        )
 
 
 def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:

@@ -33,6 +33,10 @@ ADDED: dict[str, Any] = {
     "model.lora": None,
     "stage.adapt": None,
     "stage.lora": None,
+    "stage.mix.candidates": 1,
+    "stage.mix.choose": "consensus",
+    "stage.mix.keep_by": "dual",
+    "stage.mix.noise": None,
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

@@ -299,6 +299,14 @@ class Generate(Section):
         return " ".join(f"{name}={value}" for name, value in sorted(self.model_dump(exclude_defaults=True).items()))
 
 
+class Noise(Section):
+    """Noise on generated sources, word by word."""
+
+    drop: float = Field(0.1, ge=0, lt=1, description="share of the words that are dropped")
+    blank: float = Field(0.1, ge=0, le=1, description="share of the words that are replaced by the unknown word")
+    shuffle: int = Field(3, ge=0, description="how many places a word may move")
+
+
 class MixEntry(Section):
     """One path or pattern of a mix."""
 
@@ -309,10 +317,19 @@ class MixEntry(Section):
     generate: Generate | list[Generate] = Field(Generate(), description="for all generating hops, or one per hop")
     samples: int = Field(1, ge=1, description="generated sources per real sentence")
     combine: Literal["mean", "logmeanexp"] = Field("mean", description="how the samples' likelihoods combine")
+    candidates: int = Field(1, ge=1, description="generated for each sample, of which the best one is kept")
+    choose: str = Field(
+        "consensus",
+        description="the utility of candidates: `consensus` (chrF of each with the others), `round-trip` (chrF of the "
+        "real sentence and what comes back), `dual` (likelihood in both directions), `module:function` or "
+        "`command:PROGRAM ARGS...`",
+    )
+    noise: Noise | None = Field(None, description="noise on generated sources; `{}` takes its defaults")
     tag: bool = Field(False, description="mark rows with a generated side by a tag before their source")
     keep: float = Field(
-        1.0, gt=0, le=1, description="share of the generated rows to train on: the best by dual cross-entropy"
+        1.0, gt=0, le=1, description="share of the generated rows to train on: the best by `keep_by`"
     )
+    keep_by: str = Field("dual", description="the utility that `keep` ranks rows by; the names are those of `choose`")
     same_rows: bool = Field(
         False, description="share real sentences with such entries of the direction: several sources for each"
     )

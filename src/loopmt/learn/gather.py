@@ -23,15 +23,16 @@ from loopmt.learn.routes import Route, StageSetup, token_shares
 from loopmt.path import Hop
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Rows
+from loopmt.text.noise import WordNoise
 from loopmt.text.packing import interleave
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.subword_dropout import SubwordDropout
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats
-from loopmt.translate.scoring import dual_cross_entropy
+from loopmt.translate.protocol import Floats, Mask
 from loopmt.translate.sentences import Sentences
+from loopmt.translate.utility import UTILITIES, Candidates, best_of
 from loopmt.translate.walker import (
     HopRecord,
     Rollout,
@@ -81,6 +82,7 @@ class Gatherer:
         self.key = setup.key
         self.objectives = setup.objectives
         self.limits = DecodeLimits.on(self.networks.device, self.train.max_length)
+        self.noise = WordNoise(self.networks.vocab)
         self.loosened = SubwordDropout(self.networks.vocab, self.train.subword_dropout)
         self.reader = Reader(setup, store)
         self._names = self.reader.keys
@@ -170,17 +172,16 @@ class Gatherer:
     def _walk(self, texts: Mapping[int, RealText], number: int) -> tuple[dict[int, NewRows], GatheredRound]:
         """Generate from the text of each route; each process takes its share of the rows, then all have all."""
         rank, size = self.processes.rank, self.processes.size
-        mine = {route: np.arange(rank, len(text), size) for route, text in texts.items()}
+        mine = {
+            route: np.repeat(np.arange(rank, len(text), size), self.routes[route].entry.candidates)
+            for route, text in texts.items()
+        }
         rollouts = {
             route: Rollout(self.routes[route].path, self.routes[route].settings, self._start(route, text, mine[route]))
             for route, text in texts.items()
         }
         ends = {route: text.ends.take(mine[route]) for route, text in texts.items()}
-        cross_entropies, seconds = self._generate(rollouts, ends, number)
-        generated = {
-            route: (rollout.text.ids, rollout.keep, cross_entropies[route], rollout.scores)
-            for route, rollout in rollouts.items()
-        }
+        generated, seconds = self._generate(rollouts, ends, number)
         records = {route: rollout.records for route, rollout in rollouts.items()}
         everyone = self.processes.all_gather((generated, records, generated_tokens(list(rollouts.values()))))
         gathered = GatheredRound([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
@@ -201,36 +202,47 @@ class Gatherer:
 
     def _generate(
         self, rollouts: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
-    ) -> tuple[dict[int, Floats], float]:
-        """Take all rollouts to their last hop: the dual cross-entropy of what was generated, and the seconds."""
+    ) -> tuple[dict[int, Generated], float]:
+        """Take all rollouts to their last hop: what each sample of real text led to, and the seconds."""
         if not rollouts:
             return {}, 0.0
         synchronize(self.networks.device)  # updates under way hold generation up, and are not part of its time
         began = time.perf_counter()
         key = (*self.key, "generate", number, self.processes.rank)
         generate_along(self.translators, list(rollouts.values()), self.limits, key, observe=recorder(self.text_filter))
-        found = {
-            route: self._cross_entropies(self.routes[route], rollout, ends[route])
-            for route, rollout in rollouts.items()
-        }
+        found = {route: self._best(self.routes[route], rollout, ends[route]) for route, rollout in rollouts.items()}
         return found, time.perf_counter() - began
 
-    def _cross_entropies(self, route: Route, rollout: Rollout, ends: Ragged) -> Floats:
-        """Dual cross-entropy of each generated sentence and the real one at the end of its path."""
-        if route.entry.keep == 1:
-            return np.zeros(len(ends))
-        hop = Hop(*rollout.path.languages[-2:])
+    def _best(self, route: Route, rollout: Rollout, ends: Ragged) -> Generated:
+        """The best candidate of each sample, and how good it is for `keep`."""
+        entry, text, keep, scores = route.entry, rollout.text, rollout.keep, rollout.scores
+        if entry.candidates > 1:
+            values = self._utility(entry.choose, route, text, ends, entry.candidates)
+            chosen = best_of(values, entry.candidates, keep)
+            text, keep, scores, ends = text.take(chosen), keep[chosen], scores[chosen], ends.take(chosen)
+        values = self._utility(entry.keep_by, route, text, ends, 1) if entry.keep < 1 else np.zeros(len(ends))
+        return text.ids, keep, values, scores
+
+    def _utility(self, name: str, route: Route, text: Sentences, ends: Ragged, per_sentence: int) -> Floats:
+        hop = Hop(*route.path.languages[-2:])
         real = Sentences(self.networks.vocab, hop.target, ids=ends)
-        return dual_cross_entropy(self.networks, hop, rollout.text, real)
+        timeout = self.text_filter.context.guards.timeout
+        return UTILITIES.find(name)(Candidates(self.networks, hop, text, real, per_sentence, self.limits, timeout))
 
     def _kept_rows(self, route: Route, text: RealText, parts: Sequence[Generated], number: int) -> NewRows:
         """The rows of a route that generates, without those that filters drop."""
-        generated, keep, cross_entropies, scores = _dealt_back(parts, len(text))
-        kept = _least(cross_entropies, np.flatnonzero(keep), route.entry.keep)
+        generated, keep, values, scores = _dealt_back(parts, len(text))
+        kept = _highest(values, np.flatnonzero(keep), route.entry.keep)
         groups, generated = self._groups(route, text)[kept], generated.take(kept)
         targets = self._loosened_targets(route, text.ends.take(kept), groups, number)
-        sides = (targets, generated) if route.path.backward else (generated, targets)
+        sides = (targets, generated) if route.path.backward else (self._noisy(route, generated, number), targets)
         return self._learnable(route, PathRows(route.path, route.entry, *sides, groups, generated, scores[kept]))
+
+    def _noisy(self, route: Route, sources: Ragged, number: int) -> Ragged:
+        if route.entry.noise is None:
+            return sources
+        key = (*self.key, number, *self._names[route.number], "source")
+        return self.noise(sources, route.path.taught.source, route.entry.noise, *key)
 
     def _real_rows(self, route: Route, text: RealText, number: int) -> NewRows:
         key = (*self.key, number, *self._names[route.number], "source")
@@ -291,7 +303,7 @@ class Gatherer:
         return [interleave(*both) for both in zip(parts, shares, strict=True)]
 
 
-Generated = tuple[Ragged, Ints, Floats, Floats]  # text, rows to keep, dual cross-entropies, scores
+Generated = tuple[Ragged, Mask, Floats, Floats]  # text, rows to keep, utilities, scores
 
 
 def _added_up(records: Sequence[HopRecord]) -> HopRecord:
@@ -307,9 +319,9 @@ def _added_up(records: Sequence[HopRecord]) -> HopRecord:
     return HopRecord(hop=records[0].hop, dropped=dict(dropped), **sums)
 
 
-def _least(cross_entropies: Floats, numbers: Ints, share: float) -> Ints:
-    """The rows among `numbers` that are doubted least, in their order."""
-    ranked = np.argsort(cross_entropies[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
+def _highest(values: Floats, numbers: Ints, share: float) -> Ints:
+    """The rows among `numbers` of the highest values, in their order."""
+    ranked = np.argsort(-values[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
     return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
 
 

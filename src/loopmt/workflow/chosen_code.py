@@ -17,6 +17,7 @@ from loopmt.learn.alarms import ALARMS
 from loopmt.run import Run
 from loopmt.text.format import FORMATS
 from loopmt.translate.filters import FILTERS
+from loopmt.translate.utility import UTILITIES
 
 ALLOW = "LOOPMT_ALLOW_CODE"
 
@@ -31,6 +32,8 @@ def check_names(experiment: Experiment) -> None:
         ALARMS.check(name)
     for name in experiment.data.formats.values():
         FORMATS.check(name)
+    for name in _utilities(experiment):
+        UTILITIES.check(name)
 
 
 def import_for_training(experiment: Experiment) -> None:
@@ -43,12 +46,22 @@ def import_for_training(experiment: Experiment) -> None:
         ALARMS.find(name)
     for name in experiment.data.formats.values():
         FORMATS.find(name)
+    for name in _utilities(experiment):
+        UTILITIES.find(name)
 
 
 def training_code(experiment: Experiment) -> list[str]:
     """What training imports or runs."""
     formats = experiment.data.formats.values()
-    return [*experiment.guards.filters, *experiment.guards.alarms, *formats, *_selecting(experiment)]
+    chosen = [*experiment.guards.filters, *experiment.guards.alarms, *formats, *_utilities(experiment)]
+    return [*chosen, *_selecting(experiment)]
+
+
+def _utilities(experiment: Experiment) -> list[str]:
+    """What candidates are chosen and rows are kept by."""
+    entries = [entry for stage in experiment.stages for entry in stage.entries()]
+    choosing = [entry.choose for entry in entries if entry.candidates > 1]
+    return list(dict.fromkeys([*choosing, *(entry.keep_by for entry in entries if entry.keep < 1)]))
 
 
 def _selecting(experiment: Experiment) -> list[str]:

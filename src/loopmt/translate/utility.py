@@ -1,0 +1,151 @@
+"""Utilities of generated sentences: the numbers by which the best of several candidates, or a share of rows, is kept.
+
+A utility is a registered name, `"module:function"` or `"command:PROGRAM ARGS..."`; the larger, the better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from loopmt.config import Generate
+from loopmt.errors import ExternalError
+from loopmt.external import Command
+from loopmt.path import Hop
+from loopmt.registry import Registry
+from loopmt.text.ragged import Ints
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import Floats, HopInput, TranslationModel
+from loopmt.translate.scoring import dual_cross_entropy
+from loopmt.translate.sentences import Sentences
+
+_ORDERS = 6  # of character n-grams
+_RECALL = 4.0  # chrF2: recall counts beta squared times as much as precision
+_SHIFT = np.uint64(61)  # the order of an n-gram in the upper three bits of its hash
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Generated sentences, `per_sentence` in a row for each real sentence at the end of their path."""
+
+    model: TranslationModel
+    hop: Hop  # from the generated language to the real one
+    generated: Sentences
+    real: Sentences  # for every candidate, the sentence that it must lead to
+    per_sentence: int
+    limits: DecodeLimits
+    timeout: float = 600.0  # seconds that a program may take
+
+    def blocks(self) -> Iterator[slice]:
+        """The candidates of each real sentence."""
+        return (slice(*ends) for ends in pairwise(range(0, len(self.generated) + 1, self.per_sentence)))
+
+
+@dataclass(frozen=True)
+class Utility:
+    """A function that gives every candidate a number."""
+
+    name: str
+    function: Callable[[Candidates], Floats]
+
+    def __call__(self, candidates: Candidates) -> Floats:
+        found = np.asarray(self.function(candidates), dtype=np.float64)
+        if found.shape != (len(candidates.generated),):
+            raise ExternalError(
+                f'utility "{self.name}" returned an array of shape {found.shape} for {len(candidates.generated)} '
+                "candidates. Return one number for each."
+            )
+        return found
+
+
+def _from_command(command: Command) -> Callable[[Candidates], Floats]:
+    """A program reads the generated sentence and the real one, and prints the utility."""
+
+    def function(candidates: Candidates) -> Floats:
+        rows = list(zip(candidates.generated.texts, candidates.real.texts, strict=True))
+        hop = candidates.hop
+        return np.array(command.numbers(rows, candidates.timeout, (hop.source, hop.target)))
+
+    return function
+
+
+UTILITIES: Registry[Utility] = Registry("utility", Utility, _from_command)
+utility = UTILITIES.register
+
+
+def best_of(values: Floats, per_sentence: int, allowed: npt.NDArray[np.bool_]) -> Ints:
+    """The number of the best candidate of each sentence; one that is not allowed only if none is."""
+    table = np.where(allowed, values, -np.inf).reshape(-1, per_sentence)
+    return np.asarray(table.argmax(1) + np.arange(len(table)) * per_sentence)
+
+
+# -- utilities ---------------------------------------------------------------------------------------------------
+
+
+@utility("dual")
+def dual(candidates: Candidates) -> Floats:
+    """How likely the pair is in both directions, by dual cross-entropy (Junczys-Dowmunt 2018)."""
+    return -dual_cross_entropy(candidates.model, candidates.hop, candidates.generated, candidates.real)
+
+
+@utility("round-trip")
+def round_trip(candidates: Candidates) -> Floats:
+    """chrF of the real sentence and the greedy translation of the candidate into its language."""
+    inputs = [HopInput(candidates.hop, candidates.generated)]
+    (back,) = candidates.model.generate(inputs, Generate(how="greedy"), candidates.limits, ("round-trip",))
+    pairs = zip(back.sentences.texts, candidates.real.texts, strict=True)
+    return np.array([chrf_table([back, real])[0, 1] for back, real in pairs])
+
+
+@utility("consensus")
+def consensus(candidates: Candidates) -> Floats:
+    """Mean chrF against the other candidates of the sentence: minimum Bayes risk (Eikema and Aziz 2020)."""
+    texts = candidates.generated.texts
+    found = np.zeros(len(texts))
+    for block in candidates.blocks():
+        table = chrf_table(texts[block])
+        np.fill_diagonal(table, 0)
+        found[block] = table.sum(1) / max(1, candidates.per_sentence - 1)
+    return found
+
+
+def chrf_table(texts: Sequence[str]) -> Floats:
+    """chrF2 of each text as the hypothesis (row) against each as the reference (column), as sacrebleu counts it."""
+    counts, orders = _ngram_counts(texts)
+    totals = np.add.reduceat(counts, orders, axis=1)  # texts x orders
+    matches = np.add.reduceat(np.minimum(counts[:, None], counts[None]), orders, axis=2)
+    both = (totals[:, None] > 0) & (totals[None] > 0)
+    effective = np.maximum(both.sum(-1), 1)
+    precision = np.divide(matches, totals[:, None], where=both, out=np.zeros(both.shape)).sum(-1) / effective
+    recall = np.divide(matches, totals[None], where=both, out=np.zeros(both.shape)).sum(-1) / effective
+    below = _RECALL * precision + recall
+    return np.asarray(100 * (1 + _RECALL) * precision * recall / np.where(below > 0, below, 1))
+
+
+def _ngram_counts(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], Ints]:
+    """How often each text has each n-gram (spaces left out), and where the n-grams of each order begin.
+
+    Every order has a first column for no n-gram, which is 0.
+    """
+    hashes = [_ngrams(text) for text in texts]
+    owners = np.repeat(np.arange(len(texts)), [len(row) for row in hashes])
+    none = np.arange(1, _ORDERS + 1, dtype=np.uint64) << _SHIFT
+    distinct, places = np.unique(np.concatenate([none, *hashes]), return_inverse=True)
+    counts = np.zeros((len(texts), len(distinct)), dtype=np.int64)
+    np.add.at(counts, (owners, places[_ORDERS:]), 1)
+    return counts, np.searchsorted(distinct, none)
+
+
+def _ngrams(text: str) -> npt.NDArray[np.uint64]:
+    """A hash for each n-gram of each order; the lower bits of none are 0."""
+    letters = np.frombuffer("".join(text.split()).encode("utf-32-le"), dtype="<u4").astype(np.uint64) + np.uint64(1)
+    found, rolling = [], np.zeros(len(letters), dtype=np.uint64)
+    for order in range(1, min(_ORDERS, len(letters)) + 1):
+        rolling = rolling[: len(letters) - order + 1] * np.uint64(0x9E3779B97F4A7C15) + letters[order - 1 :]
+        low = (rolling >> np.uint64(3)) ^ (rolling & np.uint64(2**58 - 1))
+        found.append((np.uint64(order) << _SHIFT) | np.maximum(low, np.uint64(1)) & np.uint64(2**61 - 1))
+    return np.concatenate(found) if found else rolling
