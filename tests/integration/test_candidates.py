@@ -11,7 +11,9 @@ from helpers.stages import ASK, assembled, stage
 from loopmt.errors import ConfigError
 from loopmt.learn.gather import GatheredRound
 from loopmt.learn.trainer import Trainer
+from loopmt.text.ragged import Ints
 from loopmt.translate import utility
+from loopmt.translate.protocol import Floats, Mask
 from loopmt.translate.utility import Candidates
 
 OWN = f"{Path(__file__).stem}:shortest"
@@ -30,7 +32,7 @@ def test_the_best_candidate_is_learnt(ask_for: ASK, name: str, monkeypatch: pyte
     seen: list[tuple[float, float]] = []
     best_of = utility.best_of
 
-    def watched(values: np.ndarray, count: int, allowed: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def watched(values: Floats, count: int, allowed: Mask) -> Ints:
         chosen = best_of(values, count, allowed)
         assert count == 4 and len(chosen) * 4 == len(values)
         seen.append((float(values[chosen].mean()), float(values.mean())))
@@ -46,8 +48,8 @@ def test_rows_are_as_many_as_without_candidates(ask_for: ASK) -> None:
     assert rows[0] == pytest.approx(rows[1], rel=0.05)
 
 
-def shortest(candidates: Candidates) -> np.ndarray:  # type: ignore[type-arg]
-    return -candidates.generated.ids.lengths.astype(float)
+def shortest(candidates: Candidates) -> Floats:
+    return -candidates.generated.ids.lengths.astype(np.float64)
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ REFUSED = {
     "unknown key of an entry": (
         mixed('["X>Y", { path = "X>Y>X", wieght = 2 }]'),
         ": unknown key 'wieght' in stage.\"vanilla\".mix.\"X>Y>X\". Did you mean 'weight'? "
-        "Valid keys: path, weight, generate, samples, combine, candidates, choose, noise, tag, keep, keep_by, same_rows, from_update, "
-        "per_round.",
+        "Valid keys: path, weight, generate, samples, combine, candidates, choose, noise, tag, keep, "
+        "keep_by, same_rows, from_update, per_round.",
     ),
     "unknown key of a generator": (
         mixed('[{ path = "X>Y>X", generate = { hwo = "greedy" } }]'),

@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from loopmt.errors import ConfigError, ExternalError
 from loopmt.translate.utility import UTILITIES, best_of, chrf_table
 
-WORDS = "the cat sat on a mat with some dogs and tiny été ça ü 猫".split()
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "with", "some", "dogs", "and", "tiny", "été", "ça", "ü", "猫"]
 
 
 def test_chrf_is_that_of_sacrebleu() -> None:
@@ -29,7 +29,7 @@ def test_the_best_allowed_candidate_of_each_sentence() -> None:
 
 
 def test_unknown_names_and_wrong_answers() -> None:
-    with pytest.raises(ConfigError, match='no utility "consenus".*Did you mean "consensus"'):
+    with pytest.raises(ConfigError, match=r'no utility "consenus".*Did you mean "consensus"'):
         UTILITIES.check("consenus")
     with pytest.raises(ExternalError, match="builtins:len"):
         UTILITIES.find("builtins:len")(None)  # type: ignore[arg-type]

@@ -326,9 +326,7 @@ class MixEntry(Section):
     )
     noise: Noise | None = Field(None, description="noise on generated sources; `{}` takes its defaults")
     tag: bool = Field(False, description="mark rows with a generated side by a tag before their source")
-    keep: float = Field(
-        1.0, gt=0, le=1, description="share of the generated rows to train on: the best by `keep_by`"
-    )
+    keep: float = Field(1.0, gt=0, le=1, description="share of the generated rows to train on: the best by `keep_by`")
     keep_by: str = Field("dual", description="the utility that `keep` ranks rows by; the names are those of `choose`")
     same_rows: bool = Field(
         False, description="share real sentences with such entries of the direction: several sources for each"
