@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from benchmarks.pages.cells import grid, interval, points, span
-from benchmarks.pages.raw import card, gain, over_pivot, records, score
+from benchmarks.pages.raw import gain, over_pivot, records, score
 
 SETS = ("test", "test-long", "newstest2011", "flores-dev")
 POOR = ("fr>es", "es>fr")
@@ -116,11 +116,11 @@ def gain_means(*tests: str) -> list[PairColumn]:
     return [gain_of(test, test) for test in tests or SETS]
 
 
-def poor_gains(*tests: str) -> list[PairColumn]:
-    """Both directions of the poor pair, on each test set."""
-    several = len(tests) > 1
-    return [gain_of(f"{test}: {hop}" if several else hop, test, hop) for test in tests for hop in POOR]
-
-
-def seeds_of(name: str) -> str:
-    return ", ".join(map(str, card(name)["seeds"]))
+def poor_gains(rows: Sequence[Pair], metric: str = "multi_bleu") -> str:
+    """Comparisons in both directions of the poor pair, on every test set."""
+    lines = [
+        [row.label, hop, *(cell(row) for _, cell in (gain_of(test, test, hop, metric) for test in SETS))]
+        for row in rows
+        for hop in POOR
+    ]
+    return grid(["gain", "direction", *SETS], lines)
