@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from benchmarks.pages.blocks import Table
-from benchmarks.pages.cells import NOTHING, grid, interval, points
+from benchmarks.pages.cells import NOTHING, grid, interval, points, signed
 from benchmarks.pages.raw import RESULTS, Gain, Json, card, content
 from benchmarks.pages.scores import POOR
 from benchmarks.regime import REGIMES
@@ -143,18 +143,18 @@ def demo(folder: Path | None = None) -> str:
     """Exactly right after each stage, by seed and direction, and what loops gain in the mean of the seeds."""
     found = sorted((folder or RESULTS / "demo").glob("seed-*.json"))
     if not found:
-        return "The raw files of the present demo are not there yet."
+        return "Not measured yet: `docs/results/demo` has no raw files."
     cards = {file.stem.removeprefix("seed-"): card_of(file) for file in found}
     hops = dict.fromkeys(hop for one in cards.values() for hop in _directions(one, "loops"))
     names = [name for name in DEMO if all(name in one["stages"] for one in cards.values())]
-    rows = [
+    rows = [["mean", hop, *_means(list(cards.values()), names, hop)] for hop in hops]
+    rows += [
         [seed, hop, *(f"{_right(one, name, hop):.1%}" for name in names), ""]
         for seed, one in cards.items()
         for hop in hops
     ]
     rows += [[seed, "seconds", *(f"{_seconds(one, name):,.0f}" for name in names), ""] for seed, one in cards.items()]
-    rows += [["mean", hop, *_means(list(cards.values()), names, hop)] for hop in hops]
-    return grid(["seed", "direction", *names, "loops over longer"], rows)
+    return grid(["seed", "direction", *names, "loops over longer, points"], rows)
 
 
 def card_of(file: Path) -> Json:
@@ -185,11 +185,11 @@ def _means(cards: Sequence[Json], names: Sequence[str], hop: str) -> list[str]:
 
 def _spread(differences: Sequence[float]) -> str:
     """The mean difference of the seeds with Student's interval of 95%."""
-    centre = fmean(differences)
+    centre = 100 * fmean(differences)
     if len(differences) not in T_OF_95:
-        return f"{centre:+.1%}"
-    reach = T_OF_95[len(differences)] * stdev(differences) / len(differences) ** 0.5
-    return f"{centre:+.1%} ({centre - reach:+.1%} to {centre + reach:+.1%})"
+        return signed(centre, 1)
+    reach = 100 * T_OF_95[len(differences)] * stdev(differences) / len(differences) ** 0.5
+    return interval(Gain(centre, centre - reach, centre + reach), 1)
 
 
 TABLES: dict[str, Table] = {

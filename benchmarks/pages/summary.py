@@ -66,7 +66,7 @@ GAINED = [
     *poor(f"{NO_PAIR}, seed 1", *THROUGH, POOR, "poor", "pivot"),
     *poor(f"{NO_PAIR}, seed 2", *THROUGH[:2], f"{THROUGH[2]}/seed-2", POOR, "poor", "pivot"),
     *poor(f"{NO_PAIR}, shared", "dual loops", THROUGH[1], f"{THROUGH[2]}-shared", SHARED, "dual", "pivot"),
-    *(Line("Multi30k", *DUAL, "multi30k-dual", OTHER, *LONGER, FLICKR, path) for path in ("en>de", "de>en")),
+    Line("Multi30k", *DUAL, "multi30k-dual", OTHER, *LONGER, FLICKR, "de>en"),
     Line("Tatoeba, 4,000 pairs", *DUAL, "tatoeba/symmetric", OTHER, *LONGER, "tatoeba"),
 ]
 NOT = [
@@ -79,6 +79,7 @@ NOT = [
     *poor(f"{STAR}, one shared network", EVERY, LOOPS, "europarl-star-shared", SHARED, *UNIFORM),
     *poor(STAR, "loops through English, 3,500 updates of all", THROUGH[1], "europarl-star", POOR, "auto", "pivot"),
     Line("48,000 pairs", *BACK, "europarl-48k-uniform", EQUAL, "dual", BACK[1]),
+    Line("Multi30k", *DUAL, "multi30k-dual", OTHER, *LONGER, FLICKR, "en>de"),
     Line("Multi30k", *BACK, "multi30k-dual", OTHER, "dual", BACK[1], FLICKR),
 ]
 HEAD = ("data", "what", "against", "direction", "BLEU gain (95% interval)", "seeds")
