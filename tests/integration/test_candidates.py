@@ -6,15 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from helpers.stages import ASK, assembled, stage
+from loopmt import Generate, load
+from loopmt.cli import app
 from loopmt.errors import ConfigError
 from loopmt.learn.gather import GatheredRound
 from loopmt.learn.trainer import Trainer
 from loopmt.text.ragged import Ints
 from loopmt.translate import utility
 from loopmt.translate.protocol import Floats, Mask
-from loopmt.translate.utility import Candidates
+from loopmt.translate.utility import Candidates, chrf_table
 
 OWN = f"{Path(__file__).stem}:shortest"
 OPEN = "generate = { temperature = 1.5, top_k = 0 }"
@@ -32,9 +35,9 @@ def test_the_best_candidate_is_learnt(ask_for: ASK, name: str, monkeypatch: pyte
     seen: list[tuple[float, float]] = []
     best_of = utility.best_of
 
-    def watched(values: Floats, count: int, allowed: Mask) -> Ints:
-        chosen = best_of(values, count, allowed)
-        assert count == 4 and len(chosen) * 4 == len(values)
+    def watched(values: Floats, counts: Ints, allowed: Mask) -> Ints:
+        chosen = best_of(values, counts, allowed)
+        assert set(counts.tolist()) == {4} and len(chosen) * 4 == len(values)
         seen.append((float(values[chosen].mean()), float(values.mean())))
         return chosen
 
@@ -84,3 +87,49 @@ def test_what_makes_no_sense_is_refused(ask_for: ASK, entry: str, facts: list[st
     with pytest.raises(ConfigError) as error:
         assembled(ask_for(stage(f'["X>Y", {entry}]')))
     assert all(fact in str(error.value) for fact in facts), str(error.value)
+
+
+# -- at inference ------------------------------------------------------------------------------------------------
+
+
+def test_mbr_and_reranking_choose_among_what_was_generated(tiny_run: Path) -> None:
+    translator = load(tiny_run, "dual")
+    texts, how = ["A dog sleeps.", "The cat sees a bird.", ""], Generate(temperature=1.5, top_k=0)
+    drawn = translator.nbest(texts, "en>fr", 8, how=how)
+    for best, candidates in zip(translator.mbr(texts, "en>fr", 8, how), drawn, strict=True):
+        found = [one.text for one in candidates]
+        means = chrf_table(found).sum(1) - 100
+        assert best in found and means[found.index(best)] == pytest.approx(means.max())
+    beam = translator.nbest(texts, "en>fr", 4, beam=4)
+    for source, best, candidates in zip(texts, translator.rerank(texts, "en>fr", "dual", 4), beam, strict=True):
+        found = [one.text for one in candidates]
+        back = translator.score([(text, source) for text in found], "fr>en")
+        assert best in found and len(back) == len(found)
+    assert translator.rerank(texts, "en>fr", "round-trip", 4) != []
+
+
+def test_reranking_without_a_way_back(tiny_run: Path) -> None:
+    translator = load(tiny_run, "dual")
+    with pytest.raises(ConfigError, match="consensus"):
+        translator.rerank(["A dog."], "en>fr", "chrf")
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        (["--mbr", "4", "--rerank", "dual"], ["--mbr", "--rerank"]),
+        (["--mbr", "4", "--nbest", "2"], ["--mbr", "--nbest"]),
+        (["--rerank", "dual", "--sample"], ["--rerank", "--sample"]),
+        (["--mbr", "1"], ["--mbr"]),
+    ],
+)
+def test_options_that_exclude_each_other(tiny_run: Path, options: list[str], facts: list[str]) -> None:
+    found = CliRunner().invoke(app, ["translate", str(tiny_run), "en>fr", *options], input="A dog.\n")
+    shown = found.output + str(found.exception)
+    assert found.exit_code and all(fact in shown for fact in facts)
+
+
+def test_the_command_line_prints_one_line_for_each(tiny_run: Path) -> None:
+    for options in (["--mbr", "4", "--seed", "3"], ["--rerank", "dual"]):
+        found = CliRunner().invoke(app, ["translate", str(tiny_run), "en>fr", *options], input="A dog.\n\nA cat.\n")
+        assert found.exit_code == 0 and len(found.stdout.splitlines()) == 3

@@ -23,9 +23,10 @@ def test_chrf_is_that_of_sacrebleu() -> None:
 
 
 def test_the_best_allowed_candidate_of_each_sentence() -> None:
-    values, allowed = np.array([1.0, 3, 2, 5, 4, 6]), np.array([1, 0, 1, 0, 0, 0], dtype=np.bool_)
-    assert best_of(values, 3, np.ones(6, dtype=np.bool_)).tolist() == [1, 5]
-    assert best_of(values, 3, allowed).tolist() == [2, 3], "where none is allowed, any: the filter drops it"
+    values, counts = np.array([1.0, 3, 2, 5, 4, 6]), np.array([3, 1, 2])
+    allowed = np.array([1, 0, 1, 0, 0, 0], dtype=np.bool_)
+    assert best_of(values, counts, np.ones(6, dtype=np.bool_)).tolist() == [1, 3, 5]
+    assert best_of(values, counts, allowed).tolist() == [2, 3, 4], "where none is allowed, any: the filter drops it"
 
 
 def test_unknown_names_and_wrong_answers() -> None:

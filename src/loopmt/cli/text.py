@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,6 +59,18 @@ def translate(
     stage: StageOption = None,
     beam: Beam = None,
     nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to so many translations of each line.")] = 1,
+    mbr: Annotated[
+        int | None,
+        typer.Option("--mbr", min=2, help="Draw so many samples; print the one closest to the others (chrF)."),
+    ] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            "--rerank",
+            metavar="UTILITY",
+            help="Print the translation of the beam that is best by dual, round-trip, consensus or module:function.",
+        ),
+    ] = None,
     sample: Sample = False,
     temperature: Temperature = TEMPERATURE,
     top_k: TopK = TOP_K,
@@ -76,7 +88,8 @@ def translate(
 
     Quote the path: to a shell, > means something else. With --nbest N every line becomes up to N lines
     of number, log-probability and text, separated by tabs. With --route auto a direction is translated directly or
-    through another language, whichever the last evaluation of the stage found better.
+    through another language, whichever the last evaluation of the stage found better. --mbr N and --rerank UTILITY
+    choose among several translations, which costs several times the time.
 
     Example: echo "The cat sleeps." | loopmt translate loopmt-demo "en>fr"
     """
@@ -87,6 +100,8 @@ def translate(
     from loopmt.workflow.stage_choice import stage_line
     from loopmt.workflow.translate import checked_path, growing_chunks
 
+    _check_choice(nbest, mbr, rerank, sample)
+    sample = sample or mbr is not None
     _check_decoding(context, sample, beam)
     if route is Route.auto:
         path = str(choose_route(run, stage, path))
@@ -111,11 +126,25 @@ def translate(
         if typed:
             typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
         for chunk in growing_chunks(texts, first, most):
-            found = translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done))
-            stdout.writelines(line.encode() for line in _lines(found, done, nbest > 1))
+            lines: Iterable[str]
+            if mbr is not None:
+                lines = [f"{text}\n" for text in translator.mbr(chunk, path, mbr, how, keyed_seed(seed, done))]
+            elif rerank is not None:
+                lines = [f"{text}\n" for text in translator.rerank(chunk, path, rerank, beam, how)]
+            else:
+                lines = _lines(translator.nbest(chunk, path, nbest, beam, how, keyed_seed(seed, done)), done, nbest > 1)
+            stdout.writelines(line.encode() for line in lines)
             stdout.flush()
             done += len(chunk)
             advance(len(chunk))
+
+
+def _check_choice(nbest: int, mbr: int | None, rerank: str | None, sample: bool) -> None:
+    given = {"--nbest": nbest > 1, "--mbr": mbr is not None, "--rerank": rerank is not None}
+    if sum(given.values()) > 1:
+        raise ConfigError(f"{' and '.join(name for name in given if given[name])}: give one of them.")
+    if rerank is not None and sample:
+        raise ConfigError("--sample and --rerank: give one of them. Reranking chooses among the results of a beam.")
 
 
 def _check_decoding(context: typer.Context, sample: bool, beam: int | None) -> None:
@@ -151,7 +180,7 @@ def _watched() -> Progress:
     return Bars() if sys.stderr.isatty() and not sys.stdout.isatty() else Silent()
 
 
-def _lines(found: list[list[Candidate]], start: int, numbered: bool) -> Iterator[str]:
+def _lines(found: list[list[Candidate]], start: int, numbered: bool) -> Iterable[str]:
     for number, candidates in enumerate(found, start + 1):
         if numbered:
             yield from (f"{number}\t{one.score:z.4f}\t{one.text}\n" for one in candidates)

@@ -217,17 +217,18 @@ class Gatherer:
         """The best candidate of each sample, and how good it is for `keep`."""
         entry, text, keep, scores = route.entry, rollout.text, rollout.keep, rollout.scores
         if entry.candidates > 1:
-            values = self._utility(entry.choose, route, text, ends, entry.candidates)
-            chosen = best_of(values, entry.candidates, keep)
+            counts = np.full(len(ends) // entry.candidates, entry.candidates)
+            chosen = best_of(self._utility(entry.choose, route, text, ends, counts), counts, keep)
             text, keep, scores, ends = text.take(chosen), keep[chosen], scores[chosen], ends.take(chosen)
-        values = self._utility(entry.keep_by, route, text, ends, 1) if entry.keep < 1 else np.zeros(len(ends))
+        values = self._utility(entry.keep_by, route, text, ends) if entry.keep < 1 else np.zeros(len(ends))
         return text.ids, keep, values, scores
 
-    def _utility(self, name: str, route: Route, text: Sentences, ends: Ragged, per_sentence: int) -> Floats:
+    def _utility(self, name: str, route: Route, text: Sentences, ends: Ragged, counts: Ints | None = None) -> Floats:
         hop = Hop(*route.path.languages[-2:])
         real = Sentences(self.networks.vocab, hop.target, ids=ends)
         timeout = self.text_filter.context.guards.timeout
-        return UTILITIES.find(name)(Candidates(self.networks, hop, text, real, per_sentence, self.limits, timeout))
+        counts = np.ones(len(ends), dtype=np.int64) if counts is None else counts
+        return UTILITIES.find(name)(Candidates(self.networks, hop, text, real, counts, self.limits, timeout))
 
     def _kept_rows(self, route: Route, text: RealText, parts: Sequence[Generated], number: int) -> NewRows:
         """The rows of a route that generates, without those that filters drop."""

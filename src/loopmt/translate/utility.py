@@ -19,7 +19,7 @@ from loopmt.path import Hop
 from loopmt.registry import Registry
 from loopmt.text.ragged import Ints
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, TranslationModel
+from loopmt.translate.protocol import Floats, HopInput, Mask, TranslationModel
 from loopmt.translate.scoring import dual_cross_entropy
 from loopmt.translate.sentences import Sentences
 
@@ -30,19 +30,19 @@ _SHIFT = np.uint64(61)  # the order of an n-gram in the upper three bits of its 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Generated sentences, `per_sentence` in a row for each real sentence at the end of their path."""
+    """Generated sentences: one or more in a row for each real sentence."""
 
     model: TranslationModel
     hop: Hop  # from the generated language to the real one
     generated: Sentences
     real: Sentences  # for every candidate, the sentence that it must lead to
-    per_sentence: int
+    counts: Ints  # candidates of each real sentence
     limits: DecodeLimits
     timeout: float = 600.0  # seconds that a program may take
 
     def blocks(self) -> Iterator[slice]:
         """The candidates of each real sentence."""
-        return (slice(*ends) for ends in pairwise(range(0, len(self.generated) + 1, self.per_sentence)))
+        return (slice(*ends) for ends in pairwise([0, *np.cumsum(self.counts).tolist()]))
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,11 @@ UTILITIES: Registry[Utility] = Registry("utility", Utility, _from_command)
 utility = UTILITIES.register
 
 
-def best_of(values: Floats, per_sentence: int, allowed: npt.NDArray[np.bool_]) -> Ints:
+def best_of(values: Floats, counts: Ints, allowed: Mask) -> Ints:
     """The number of the best candidate of each sentence; one that is not allowed only if none is."""
-    table = np.where(allowed, values, -np.inf).reshape(-1, per_sentence)
-    return np.asarray(table.argmax(1) + np.arange(len(table)) * per_sentence)
+    owners = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((-np.where(allowed, values, -np.inf), owners))
+    return np.asarray(order[np.cumsum(counts) - counts])
 
 
 # -- utilities ---------------------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ def consensus(candidates: Candidates) -> Floats:
     for block in candidates.blocks():
         table = chrf_table(texts[block])
         np.fill_diagonal(table, 0)
-        found[block] = table.sum(1) / max(1, candidates.per_sentence - 1)
+        found[block] = table.sum(1) / max(1, len(table) - 1)
     return found
 
 

@@ -9,6 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from pydantic import model_validator
 
@@ -22,6 +23,7 @@ from loopmt.run import Run
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import TrainableModel, TranslationModel
 from loopmt.translate.sentences import Sentences
+from loopmt.translate.utility import UTILITIES, Candidates, best_of
 from loopmt.translate.walker import Rollout, Translators, generate_along
 from loopmt.workflow.models import for_text, result_of, text_limits
 from loopmt.workflow.stage_choice import choose_stage
@@ -101,6 +103,39 @@ class Translator:
             [Candidate(text, start + score) for text, score in candidates]
             for candidates, start in zip(last.by_source(), before, strict=True)
         ]
+
+    def mbr(
+        self, texts: Iterable[str], path: str, n: int = 16, how: config.Generate | None = None, seed: int = 1
+    ) -> list[str]:
+        """Return, of `n` samples of each text, the one closest to the others (minimum Bayes risk by chrF)."""
+        rollout = self._walk(texts, path, n, config.Generate() if how is None else how, seed)
+        return self._chosen(rollout, "consensus")
+
+    def rerank(
+        self, texts: Iterable[str], path: str, by: str = "dual", n: int = 8, how: config.Generate | None = None
+    ) -> list[str]:
+        """Return the best of `n` translations of a beam by a utility: `dual`, `round-trip`, `consensus` or your own."""
+        self._check_reverse(path, by)
+        return self._chosen(self._walk(texts, path, n, search(n) if how is None else how, 1), by)
+
+    def _chosen(self, rollout: Rollout, by: str) -> list[str]:
+        """The best hypothesis of the last hop by a utility, given what the hop was to translate."""
+        found = rollout.trace[-1]
+        before = rollout.trace[-2].best().sentences if len(rollout.trace) > 1 else rollout.start
+        real = before.take(np.repeat(np.arange(len(before)), found.counts))
+        hop = rollout.hops[-1].reverse
+        values = UTILITIES.find(by)(Candidates(self._model, hop, found.sentences, real, found.counts, self._limits))
+        allowed = np.ones(len(values), dtype=np.bool_)
+        return found.sentences.take(best_of(values, found.counts, allowed)).texts
+
+    def _check_reverse(self, path: str, by: str) -> None:
+        UTILITIES.check(by)
+        hop = checked_path(self, path).hops[-1].reverse
+        if by in ("dual", "round-trip") and hop not in self._model.hops:
+            raise PathError(
+                f'the utility "{by}" needs a translator {hop}; there are: {", ".join(self.directions)}. '
+                'Choose "consensus", or a stage that translates the way back.'
+            )
 
     def trace(
         self, texts: Iterable[str], path: str, beam: int = 4, how: config.Generate | None = None, seed: int = 1
