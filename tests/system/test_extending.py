@@ -105,7 +105,7 @@ def test_a_metric(folder: Path) -> None:
 
 def test_a_metric_of_an_experiment(folder: Path, ask_for: ASK) -> None:
     request = train(folder, ask_for, *blocks("toml", "A metric"))
-    printed = run(folder, f"loopmt evaluate {request.run} --beam 1 --samples 20", LOOPMT_ALLOW_CODE="1")
+    printed = run(folder, f"loopmt evaluate {request.run} --verbose --beam 1 --samples 20", LOOPMT_ALLOW_CODE="1")
     assert "length error ↓" in printed and "p (chrF2)" not in printed, "there is no comparison here"
     assert request.run is not None
     card = json.loads((request.run / "scorecard.json").read_text(encoding="utf-8"))
