@@ -19,7 +19,7 @@ from loopmt.model.weights import Layout
 
 Json = dict[str, Any]
 
-RESULTS = Path("docs/results")
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAIRS, MONO = 4_500_000, 40_000_000  # rows of the bitext; monolingual rows of each language
 UPDATES = {"vanilla": 100_000, "vanilla-longer": 30_000, "back-translation": 30_000, "dual": 30_000}
 _SURPLUS = 1.08  # rows that a round draws beyond its need
@@ -50,7 +50,8 @@ def _measured_speed() -> dict[str, Rate]:
     found: dict[str, Rate] = {}
     for file in sorted((RESULTS / "bench").glob("*.json")):
         content = json.loads(file.read_text(encoding="utf-8"))
-        for one in content["measurements"] if content["machine"]["cuda"] else ():
+        cuda = content.get("machine", {}).get("cuda")
+        for one in content.get("measurements", ()) if cuda else ():
             rate = one["systems"].get("loopmt", {}).get("rate")
             name = {"training": "training_base"}.get(one["name"])
             name = "sampling_base" if one["name"].startswith("sampling, ") else name
@@ -145,11 +146,11 @@ def report(cost: Cost) -> list[str]:
         *lines,
         "",
         f"- 30,000 updates with loops read each language's 40M sentences {cost.epochs(30_000):.1f} times.",
-        f"- Memory of a GPU, two networks of {parameters / 1e6:.0f}M weights: {weights / 1e9:.1f} GB that belong to "
-        f"weights and {activations / 1e9:.1f} GB of activations.",
+        f"- Memory of a GPU, two networks of {parameters / 1e6:.0f}M weights: {weights / 1e9:.1f} GB for weights "
+        f"and\n  moments, and {activations / 1e9:.1f} GB of activations.",
         f"- Store: {rows / 1e6:.0f}M rows, {size / 1e9:.1f} GB.",
         f"- Preparing: {rows / found['lines_per_cpu_second'].value / 3600:.1f} CPU-hours before Moses tokenisation.",
-        f"- Resume point: {point / 1e9:.2f} GB a network, written in {seconds:.0f} s; two in {2 * seconds:.0f} s.",
+        f"- Checkpoint: {point / 1e9:.2f} GB a network, written in {seconds:.0f} s; two in {2 * seconds:.0f} s.",
     ]
 
 
@@ -161,7 +162,7 @@ def main() -> None:
     overrides = {name: float(value) for name, _, value in (one.partition("=") for one in options.set)}
     if unknown := sorted(overrides.keys() - STATED.keys()):
         parser.error(f"there is no rate {unknown[0]}; there are {', '.join(STATED)}.")
-    experiment = load("examples/paper-wmt14.toml")
+    experiment = load(RESULTS.parents[1] / "examples" / "paper-wmt14.toml")
     print("\n".join(report(Cost(experiment, rates(overrides), options.gpus))))
 
 

@@ -83,8 +83,34 @@ def _counts(ended: list[Any]) -> list[str]:
     return [str(len(ended)), *(f"{ended.count(one)} ({ended.count(one) / len(ended):.0%})" for one in OUTCOMES)]
 
 
+def _decided() -> str:
+    """How often the plan was right where it decided, beside fixed answers."""
+    keys = ("hits", "always_no_signal", "always_helps")
+    rates = {name: hit_rate(of_kind(name)) for name in kinds()}
+    rows = [[name, *(f"{rate[key][0]:.0%}" for key in keys)] for name, rate in rates.items()]
+    return grid(["plan on", "right", "fixed answer `no signal`", "fixed answer `helps`"], rows)
+
+
+def _selected() -> str:
+    """How the loops ended that a plan without a pilot lets pass, and those that it does not."""
+    lines = []
+    for name in ("vanilla", "dual"):
+        found = of_kind(name)
+        ended = {"all predictions": [row["outcome"] for row in found]}
+        for verdict in ("may help", "no signal"):
+            ended[f"`{verdict}`"] = [row["outcome"] for row in found if row["verdict"] == verdict]
+        lines += [[name, label, *_gained_and_lost(outcomes)] for label, outcomes in ended.items()]
+    return grid(["plan on", "loops", "gained", "lost"], lines)
+
+
+def _gained_and_lost(ended: list[Any]) -> list[str]:
+    return [f"{ended.count(one) / len(ended):.0%}" for one in ("gained", "lost")]
+
+
 TABLES: dict[str, Table] = {
     "predictions": _rates,
     "predictions-accuracy": lambda: outcomes({name: of_kind(name) for name in kinds()}),
+    "plan-decided": _decided,
+    "plan-selected": _selected,
     "predictions-bleu": lambda: outcomes({name: in_bleu(of_kind(name)) for name in kinds()}),
 }

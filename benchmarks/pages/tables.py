@@ -10,10 +10,11 @@ from benchmarks.pages import (
     parameters,
     poor_pair,
     predictions,
+    scale,
     speed,
     summary,
 )
 from benchmarks.pages.blocks import Table
 
-_MODULES = (summary, equal_bitext, poor_pair, other_corpora, built_in, parameters, predictions, exploring, speed)
+_MODULES = (summary, equal_bitext, poor_pair, other_corpora, built_in, parameters, predictions, exploring, speed, scale)
 TABLES: dict[str, Table] = {name: made for module in _MODULES for name, made in module.TABLES.items()}

@@ -42,6 +42,8 @@ def test_costs_follow_the_rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     measured = {"name": "training", "systems": {"loopmt": {"rate": 1e6}}}
     content = {"machine": {"cuda": "12", "device": "a GPU"}, "measurements": [measured]}
     (tmp_path / "bench" / "gpu.json").write_text(json.dumps(content), encoding="utf-8")
+    for name, other in {"agreement": {"machine": {"cuda": "12"}, "rows": []}, "kernels": {"rows": []}}.items():
+        (tmp_path / "bench" / f"{name}.json").write_text(json.dumps(other), encoding="utf-8")
     monkeypatch.setattr(scale_paper, "RESULTS", tmp_path)
     rates = scale_paper.rates({"sampling_base": 2e6})
     assert rates["training_base"] == scale_paper.Rate(1e6, "bench/gpu.json, a GPU")
