@@ -7,6 +7,7 @@ import hashlib
 import lzma
 import os
 import re
+import subprocess
 import sys
 import tracemalloc
 import unicodedata
@@ -382,3 +383,12 @@ def test_duplicates_are_all_but_the_first(
         partitions.add(hashes[start : start + cut])
     found = sorted(int(row) for rows in partitions.repeats() for row in rows)
     assert found == [row for row, value in enumerate(values) if value in values[:row]]
+
+
+def test_a_file_that_cannot_be_read_ends_in_its_error_only(tmp_path: Path) -> None:
+    """Python 3.13 reports errors of finalizers; versions before do so only in their development mode."""
+    code = "import pathlib, sys; from loopmt.text.files import HashedFile; HashedFile(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-X", "dev", "-c", code, str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "none cannot be read" in done.stderr
+    assert "Exception ignored" not in done.stderr and "AttributeError" not in done.stderr

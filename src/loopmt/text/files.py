@@ -55,7 +55,7 @@ class HashedFile(io.RawIOBase):
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        if not self.closed:
+        if not self.closed and hasattr(self, "_file"):  # __init__ may have failed
             self._file.close()
         super().close()
 
