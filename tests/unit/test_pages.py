@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks import condense
-from benchmarks.pages import built_in, cells, predictions, raw, scores
+from benchmarks.pages import built_in, cells, predictions, raw, scores, summary
 from benchmarks.pages.blocks import fill, filled, names
 from benchmarks.pages.raw import Gain
 
@@ -157,3 +157,10 @@ def test_what_became_of_a_prediction_in_bleu(other: dict[str, str], outcome: str
 def test_plans_with_pilots_are_kinds_of_their_own() -> None:
     assert predictions.kind({"planned_on": "vanilla", "pilot_updates": 1000}) == "vanilla, a pilot of 1,000 updates"
     assert predictions.kind({"planned_on": "dual", "pilot_updates": None}) == "dual"
+
+
+def test_a_line_of_the_front_page_has_each_of_its_directions() -> None:
+    star = summary.poor("star", "loops", "dual loops", "europarl-star", "poor-pair.md", "auto", "dual-longer")
+    data, what, gained, seeds = star.cells()
+    assert data == "[star](experiments/poor-pair.md)" and (what, seeds) == ("loops over dual loops", "3")
+    assert [part.split()[:2] for part in gained.split("; ")] == [["fr>es", "+3.78"], ["es>fr", "+4.19"]]
