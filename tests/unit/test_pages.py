@@ -164,3 +164,20 @@ def test_a_line_of_the_front_page_has_each_of_its_directions() -> None:
     data, what, gained, seeds = star.cells()
     assert data == "[star](experiments/poor-pair.md)" and (what, seeds) == ("loops over dual loops", "3")
     assert [part.split()[:2] for part in gained.split("; ")] == [["fr>es", "+3.78"], ["es>fr", "+4.19"]]
+
+
+def test_a_condensed_plan_keeps_verdicts_values_and_pilots() -> None:
+    loop = {
+        "loop": "en>fr>en",
+        "verdict": "helps",
+        "values": {"M": [0.5, 0.4, 0.6]},
+        "pilot": None,
+        "curves": {"H": []},
+    }
+    head = dict.fromkeys(("experiment", "stage", "set", "sentences", "beam", "rule", "threshold", "pilot_updates"), 1)
+    outlook = {"verdict": "helps", "best": "en>fr>en", "loops": [loop], "pivots": [loop]}
+    grid = {"en>fr>en": [{"rule": "BLEU > 10", "p": [0.7, 0.6, 0.8], "verdict": "helps"}]}
+    found = condense.plan({**head, "seed": 1, "directions": {"en>fr": outlook}, "grid": grid, "zero_resource": {}})
+    kept = {name: loop[name] for name in ("loop", "verdict", "values")}
+    assert found["directions"]["en>fr"] == {"verdict": "helps", "best": "en>fr>en", "loops": [kept]}
+    assert found["right"] == {"en>fr>en": {"BLEU > 10": 0.7}} and "zero_resource" not in found
