@@ -167,7 +167,7 @@ def test_a_line_of_the_front_page_has_each_of_its_directions() -> None:
 
 
 def test_a_condensed_plan_keeps_verdicts_values_and_pilots() -> None:
-    loop = {
+    loop: dict[str, Any] = {
         "loop": "en>fr>en",
         "verdict": "helps",
         "values": {"M": [0.5, 0.4, 0.6]},
