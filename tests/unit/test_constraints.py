@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 from helpers.paths import ROOT
 from helpers.requirements import PROJECT, closure
+from loopmt.workflow.doctor import EXTRAS
 
 CONSTRAINTS = ROOT / "constraints.txt"
 HASHED = ROOT / "requirements-hashed.txt"
@@ -70,6 +71,15 @@ def test_all_that_is_installed_is_pinned() -> None:
     assert {"torch", "pytest", "peft", "sympy"} <= needed, "the closure reaches packages that pyproject does not name"
     missing = {name for name in needed - names(CONSTRAINTS) if not BUILD_SPECIFIC.match(name)}
     assert not missing, f"run `make constraints`: {sorted(missing)} have no version"
+
+
+def test_the_extra_all_holds_every_feature() -> None:
+    """It is what the page on installation and `loopmt doctor` list, too."""
+    features = PROJECT["optional-dependencies"].keys() - {"dev", "docs", "all"}
+    assert closure(["all"]) == closure(features)
+    table = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == {*features, "all"}
+    assert EXTRAS.keys() == features
 
 
 def test_all_that_a_deployment_needs_has_a_checksum() -> None:

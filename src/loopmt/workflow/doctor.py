@@ -19,6 +19,7 @@ EXTRAS = {  # by extra: what it is for, and the modules it brings
     "report": ("report pages and pictures", ("matplotlib", "jinja2")),
     "serve": ("the translation server", ("fastapi", "uvicorn", "jinja2")),
     "export": ("CTranslate2 and Hugging Face", ("ctranslate2", "transformers")),
+    "lora": ("adapters of pretrained checkpoints", ("peft",)),
     "tensorboard": ("TensorBoard logs", ("tensorboard",)),
     "zstd": (".zst files", ("zstandard",)),
     "parquet": (".parquet files", ("pyarrow",)),
