@@ -100,6 +100,11 @@ def test_monolingual_text_may_be_called_text(tmp_path: Path, format: str) -> Non
     assert f"mono.{format}" in message and '"en"' in message and "its keys are: text" in message
 
 
+def test_numbers_beside_the_text_may_be_anything(tmp_path: Path) -> None:
+    (tmp_path / "mono.jsonl").write_text(f'{{"en": "fine", "score": NaN, "id": {"1" * 5000}}}\n')
+    assert read(tmp_path, "mono.jsonl", "en") == [("fine",)]
+
+
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_jsonl_may_be_compressed_and_has_empty_lines(tmp_path: Path, ending: str) -> None:
     content = b'\xef\xbb\xbf{"en": "one\\u2028", "fr": "un"}\r\n\n{"en": "two", "fr": "deux"}'
@@ -122,7 +127,8 @@ JSONL: list[tuple[bytes, list[str]]] = [
     (b'{"en": "on', ["not JSON", "cut off"]),
     (b"caf\xe9", ["not UTF-8", "0xe9"]),
     (b'{"en": ' + b"[" * 200_000, ["nested more than 100 deep"]),
-    (b'{"en": ' + b"1" * 5000 + b"}", ["not JSON"]),
+    (b'{"en": ' + b"1" * 5000 + b"}", ['"en"', "number", "string"]),
+    (b'{"en": 1e999}', ['"en"', "number", "string"]),
     (b'{"' + b"k" * 10_000 + b'": 1}', ["kkk..."]),
 ]
 

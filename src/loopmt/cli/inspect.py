@@ -51,6 +51,8 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         line = f"{one['of']} less {one['against']}: {number}, mean of {one['directions']} directions"
         out.print(plain(line), highlight=False)
     print_setbacks(found["setbacks"], first.label)
+    for finding in found["findings"]:
+        typer.echo(visible_message(f"warning: {finding}"))
     typer.echo(visible_message(_now(found) if found["process"] else f"next: {found['next']}"))
 
 

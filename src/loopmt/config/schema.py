@@ -85,6 +85,9 @@ class Data(Section):
         'text, tsv, tmx, jsonl, parquet or "module:function"',
     )
     clean: Clean = Field(Clean(), description="cleaning rules")
+    strict: bool = Field(
+        False, description="refuse text that looks wrong (language, swapped sides, alignment) instead of warning"
+    )
     pretokenize: bool = Field(False, description="Moses tokenisation before subwords; output is detokenised")
     lowercase: bool = Field(False, description="lower-case all text")
 

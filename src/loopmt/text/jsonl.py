@@ -33,7 +33,7 @@ def _text(columns: dict[str, Any], where: str, language: str, names: Sequence[st
 
 def _columns(line: str, where: str) -> dict[str, Any]:
     try:
-        found = parse_json(line)
+        found = parse_json(line, not_finite=float)  # in columns that are not read
     except json.JSONDecodeError as error:
         raise DataError(
             f"{where} is not JSON: {error.msg} at column {error.colno}. Write one object a line; is the file cut off?"

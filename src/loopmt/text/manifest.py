@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -64,6 +64,16 @@ class VocabRecord(_Record):
     sha256: dict[str, str]
 
 
+class Finding(_Record):
+    """Text that looks wrong, and why."""
+
+    kind: Literal["language", "swapped", "shifted", "unrelated"]
+    corpus: str
+    files: list[str]
+    message: str
+    figures: dict[str, float]
+
+
 class Manifest(_Record):
     settings: dict[str, Any]
     versions: dict[str, str]
@@ -71,6 +81,7 @@ class Manifest(_Record):
     corpora: list[CorpusRecord]
     sets: list[SetRecord]
     vocab: VocabRecord
+    findings: list[Finding] = []
 
     def bitext(self, source: str, target: str) -> CorpusRecord | None:
         return self._corpus("bitext", {f"{source}-{target}", f"{target}-{source}"})

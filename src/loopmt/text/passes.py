@@ -15,6 +15,7 @@ from loopmt.progress import Advance
 from loopmt.text.clean import Cleaned, Cleaner, Partitions
 from loopmt.text.corpus import CorpusReader, LineBlock, Source, blocks, grouped
 from loopmt.text.format import Row
+from loopmt.text.line_sample import LineSample
 from loopmt.text.parallel import ordered_map
 from loopmt.text.store import Lengths, StoreWriter, Tokens, joined
 from loopmt.text.vocab import Vocab
@@ -100,22 +101,25 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 @dataclass
 class Raw:
-    """The blocks of corpora, one after another; iterated once, it knows the hash of each file."""
+    """The blocks of corpora, one after another; iterated once, it knows the hash of each file, and a sample."""
 
     corpora: Sequence[Corpus]
     advance: Advance
     sha256: dict[Path, str] = field(default_factory=dict)
+    samples: list[LineSample] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[LineBlock]:
         for number, corpus in enumerate(self.corpora):
             for source in corpus.sources:
                 with CorpusReader(source) as reading:
+                    self.samples.append(LineSample(corpus.kind, corpus.name, source))
                     yield from self._blocks(reading, number)
                     self.sha256 |= reading.hashes()
 
     def _blocks(self, reading: CorpusReader, number: int) -> Iterator[LineBlock]:
         done = 0
         for block in blocks(reading, number):
+            self.samples[-1].add(block)
             yield block
             self.advance(reading.consumed - done)
             done = reading.consumed

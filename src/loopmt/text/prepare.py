@@ -17,12 +17,14 @@ from loopmt.config import Data
 from loopmt.config import Vocab as VocabConfig
 from loopmt.errors import DamagedError, DataError, RunError, listed
 from loopmt.progress import Progress, Silent
+from loopmt.text.checks import check_texts, refuse_findings
 from loopmt.text.clean import Cleaner, Form, text_hash
 from loopmt.text.corpus import CorpusReader, Source, blocks
 from loopmt.text.files import HashedFile
 from loopmt.text.format import FORMATS
 from loopmt.text.inputs import Inputs, as_files, draw
-from loopmt.text.manifest import CorpusRecord, FileRecord, Manifest, SetRecord, VocabRecord
+from loopmt.text.line_sample import LineSample
+from loopmt.text.manifest import CorpusRecord, FileRecord, Finding, Manifest, SetRecord, VocabRecord
 from loopmt.text.parallel import default_jobs
 from loopmt.text.passes import CleanText, PassCounts, Raw, clean, encode
 from loopmt.text.store import Store, StoreWriter
@@ -48,6 +50,8 @@ def prepare(
     root = run_folder / "corpora" if data.world else experiment_folder / (data.root or "")
     progress = progress or Silent()
     if manifest := prepared(run_folder, settings, files, root, languages, progress.say):
+        if data.strict:
+            refuse_findings(manifest.findings)
         return manifest
     with scratch_folder(run_folder) as scratch:
         if data.world:
@@ -90,6 +94,7 @@ class _Work:
     progress: Progress
     jobs: int
     sha256: dict[Path, str] = field(default_factory=dict)
+    samples: list[LineSample] = field(default_factory=list)
 
     @property
     def form(self) -> Form:
@@ -99,6 +104,7 @@ class _Work:
         store = StoreWriter(self.scratch / "store")
         sets, held = self._read_sets(store)
         texts = self._clean(held)
+        findings = self._check()
         vocab = self._learn(texts)
         tallies = self._encode(texts, vocab, store)
         store.close()
@@ -109,6 +115,7 @@ class _Work:
             corpora=[_corpus_record(text, sides) for text, sides in zip(texts, tallies, strict=True)],
             sets=sets,
             vocab=_vocab_record(vocab, self.vocab),
+            findings=findings,
         )
         manifest.save(self.scratch / "manifest.json")
         return manifest
@@ -119,7 +126,7 @@ class _Work:
         records = []
         held: dict[str, set[int]] = {language: set() for language in self.languages}
         for name, pair, source in self.inputs.sets:
-            texts = self._read_set(source)
+            texts = self._read_set(name, source)
             store.add_set(name, pair, texts)
             for language, lines in texts.items():
                 held[language].update(text_hash(text) for line in lines if (text := form.normalise(line)))
@@ -127,11 +134,14 @@ class _Work:
             records.append(SetRecord(name=name, pair=pair, languages=[*texts], reference=source.reference, rows=rows))
         return records, {language: frozenset(hashes) for language, hashes in held.items()}
 
-    def _read_set(self, source: Source) -> dict[str, list[str]]:
+    def _read_set(self, name: str, source: Source) -> dict[str, list[str]]:
         normalise = self.form.cased().normalise
         texts: dict[str, list[str]] = {language: [] for language in source.languages}
         with CorpusReader(source) as reading:
+            sample = LineSample("valid" if name == "valid" else "test", name, source)
+            self.samples.append(sample)
             for block in blocks(reading, 0):
+                sample.add(block)
                 for language, lines in zip(source.languages, block.texts(), strict=True):
                     texts[language] += [normalise(line.removesuffix("\r")) for line in lines]
             self.sha256.update(reading.hashes())
@@ -149,7 +159,15 @@ class _Work:
                     raise DataError(f"{_sentence(text)}: nothing to train on. Look at the rules in data.clean.")
                 texts.append(text)
         self.sha256.update(raw.sha256)
+        self.samples[:0] = raw.samples
         return texts
+
+    def _check(self) -> list[Finding]:
+        with self.progress.track("checking languages and alignment"):
+            findings = check_texts(self.samples)
+        if self.data.strict:
+            refuse_findings(findings)
+        return findings
 
     def _learn(self, texts: Sequence[CleanText]) -> Vocab:
         by_language = {language: _Lines(texts, language) for language in self.languages}
@@ -225,7 +243,7 @@ def settings_of(data: Data, vocab: VocabConfig, languages: Sequence[str], seed: 
         "format": _FORMAT,
         "languages": list(languages),
         "seed": seed,
-        "data": data.model_dump(mode="json", exclude_defaults=True),
+        "data": data.model_dump(mode="json", exclude_defaults=True, exclude={"strict"}),
         "vocab": vocab.model_dump(mode="json", exclude_defaults=True),
     }
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, spoken_hops, taught_hops
+from loopmt.errors import DamagedError
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import validated
 from loopmt.files.checksums import content_of
 from loopmt.files.regular import has_file
 from loopmt.planning.round_trips import loops_of
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu
+from loopmt.text.manifest import Finding, Manifest
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.scorecard import setbacks, tested
 from loopmt.workflow.stage_choice import default_stage
@@ -45,6 +47,7 @@ def _overview(run: Run, experiment: Experiment, stages: Sequence[Json], card: Js
         "experiment": experiment.name,
         "languages": experiment.languages,
         "prepared": has_file(run.folder / "manifest.json"),
+        "findings": [finding.message for finding in _findings(run)],
         "stages": stages,
         "metrics": [asdict(metric) for metric in facts_of(card)] or [asdict(first_metric(card))],
         "comparisons": [
@@ -60,6 +63,14 @@ def _overview(run: Run, experiment: Experiment, stages: Sequence[Json], card: Js
         "process": run.owner(),
         "next": _next(run, experiment, left, all(stage["scores"] is not None for stage in stages), below),
     }
+
+
+def _findings(run: Run) -> Sequence[Finding]:
+    """Text that looked wrong when it was prepared."""
+    try:
+        return Manifest.load(run.folder / "manifest.json").findings
+    except DamagedError:
+        return []  # missing, or damaged, which verbs that need it say
 
 
 def _scorecard(folder: Path) -> Json:

@@ -72,6 +72,8 @@ def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: 
     verify_once(experiment, run, progress)
     for lack in lacks(manifest.sets, experiment.languages):
         progress.say(lack)
+    for finding in manifest.findings:
+        progress.say(f"warning: {finding.message}")
     for notice in refuse_changes(experiment, run, manifest):
         progress.say(notice)
     origin = {"file": str(request.file), "set": list(request.overrides)}
