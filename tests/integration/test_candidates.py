@@ -121,6 +121,9 @@ def test_reranking_without_a_way_back(tiny_run: Path) -> None:
         (["--mbr", "4", "--nbest", "2"], ["--mbr", "--nbest"]),
         (["--rerank", "dual", "--sample"], ["--rerank", "--sample"]),
         (["--mbr", "1"], ["--mbr"]),
+        (["--ensemble", "dual"], ["--ensemble", "two"]),
+        (["--ensemble", "dual,vanilla", "--stage", "dual"], ["--ensemble", "--stage"]),
+        (["--ensemble", "dual,nowhere"], ["nowhere", "vanilla", "dual"]),
     ],
 )
 def test_options_that_exclude_each_other(tiny_run: Path, options: list[str], facts: list[str]) -> None:
@@ -130,6 +133,6 @@ def test_options_that_exclude_each_other(tiny_run: Path, options: list[str], fac
 
 
 def test_the_command_line_prints_one_line_for_each(tiny_run: Path) -> None:
-    for options in (["--mbr", "4", "--seed", "3"], ["--rerank", "dual"]):
+    for options in (["--mbr", "4", "--seed", "3"], ["--rerank", "dual"], ["--ensemble", "vanilla,dual"]):
         found = CliRunner().invoke(app, ["translate", str(tiny_run), "en>fr", *options], input="A dog.\n\nA cat.\n")
         assert found.exit_code == 0 and len(found.stdout.splitlines()) == 3

@@ -59,6 +59,10 @@ def translate(
     stage: StageOption = None,
     beam: Beam = None,
     nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to so many translations of each line.")] = 1,
+    ensemble: Annotated[
+        str | None,
+        typer.Option("--ensemble", metavar="STAGE,STAGE", help="Stages that choose every token together."),
+    ] = None,
     mbr: Annotated[
         int | None,
         typer.Option("--mbr", min=2, help="Draw so many samples; print the one closest to the others (chrF)."),
@@ -120,9 +124,11 @@ def translate(
     typed = not files and stdin.isatty()
     first, most = (1, 1) if typed else (32, 8192)
     done = 0
-    with _translator(run, stage, backend, kind) as translator, _watched().track("translating") as advance:
+    stages = _ensemble(ensemble, stage, backend)
+    with _translator(run, stage, stages, backend, kind) as translator, _watched().track("translating") as advance:
         checked_path(translator, path)
-        typer.echo(visible_message(f"loopmt: {stage_line(run, stage)}"), err=True)
+        line = f"the ensemble of {' and '.join(stages)}" if stages else stage_line(run, stage)
+        typer.echo(visible_message(f"loopmt: {line}"), err=True)
         if typed:
             typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
         for chunk in growing_chunks(texts, first, most):
@@ -137,6 +143,16 @@ def translate(
             stdout.flush()
             done += len(chunk)
             advance(len(chunk))
+
+
+def _ensemble(names: str | None, stage: str | None, backend: BackendOption) -> list[str]:
+    """The stages of an ensemble; none where it is not asked for."""
+    stages = [name.strip() for name in names.split(",")] if names is not None else []
+    if stages and len(set(stages)) < 2:
+        raise ConfigError(f"--ensemble {names}: name two different stages or more, separated by commas.")
+    if stages and (stage is not None or backend is not BackendOption.loopmt):
+        raise ConfigError("--ensemble goes with neither --stage nor --backend ctranslate2. Leave those out.")
+    return stages
 
 
 def _check_choice(nbest: int, mbr: int | None, rerank: str | None, sample: bool) -> None:
@@ -161,10 +177,15 @@ def _given(context: typer.Context, *names: str) -> str:
 
 
 @contextmanager
-def _translator(run: Path, stage: str | None, backend: BackendOption, kind: Numbers) -> Iterator[Translator]:
+def _translator(
+    run: Path, stage: str | None, ensemble: list[str], backend: BackendOption, kind: Numbers
+) -> Iterator[Translator]:
     from loopmt.workflow.serve import ServeOptions, load_engine
-    from loopmt.workflow.translate import load
+    from loopmt.workflow.translate import load, load_ensemble
 
+    if ensemble:
+        yield load_ensemble(run, ensemble)
+        return
     order = ServeOptions(run, stage, backend=backend.value, kind=kind.value)
     if order.backend == "loopmt":
         yield load(run, stage)

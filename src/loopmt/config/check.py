@@ -143,6 +143,7 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
         _check_entry(stage, entry, expansion, trained | generators)
         _check_generated(stage, entry, expansion)
         _check_own(stage, entry, expansion, trained | taught)
+        _check_stages(experiment, stage, entry, expansion)
     return pairs
 
 
@@ -196,9 +197,9 @@ def _spoken(experiment: Experiment, taught: frozenset[Hop]) -> frozenset[Hop]:
 
 def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
     settings = entry.hop_settings(len(expansion.paths[0].generating))
-    for path in expansion.paths if any(setting.by == "frozen" for setting in settings) else ():
+    for path in expansion.paths if any("frozen" in setting.generators for setting in settings) else ():
         for hop, setting in zip(path.generating, settings, strict=True):
-            if setting.by == "frozen" and hop not in trained:
+            if "frozen" in setting.generators and hop not in trained:
                 raise ConfigError(
                     f'stage "{stage.name}": path {path} asks for a frozen {hop}, but no stage before trains {hop}. '
                     f'Start the stage `from` one that does, or use by = "live".'
@@ -244,13 +245,33 @@ def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> Non
         )
 
 
+def _check_stages(experiment: Experiment, stage: Stage, entry: MixEntry, expansion: Expansion) -> None:
+    """A stage whose result generates is trained before this one, and translates the hops."""
+    names = [one.name for one in experiment.stages]
+    before = names[: names.index(stage.name)]
+    settings = entry.hop_settings(len(expansion.paths[0].generating))
+    for path in expansion.paths:
+        for hop, setting in zip(path.generating, settings, strict=True):
+            for name in (one.partition(":")[2] for one in setting.generators if one.startswith("stage:")):
+                if name not in before:
+                    raise ConfigError(
+                        f'stage "{stage.name}", path {entry.path}: by = "stage:{name}" names no stage before this one. '
+                        f"Stages before it: {', '.join(before) or 'none'}."
+                    )
+                if hop not in (known := spoken_hops(experiment, name)):
+                    raise ConfigError(
+                        f'stage "{stage.name}": path {path} asks stage "{name}" for {hop}, which it does not '
+                        f"translate. It translates {', '.join(map(str, sorted(known)))}."
+                    )
+
+
 def _check_own(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
     """A direction that is only imported has no weights of its own to generate with."""
     settings = entry.hop_settings(len(expansion.paths[0].generating))
     strange = {hop for path in expansion.paths for hop in path.generating} - own
     for path in expansion.paths if strange else ():
         for hop, setting in zip(path.generating, settings, strict=True):
-            if setting.by != "frozen" and hop in strange:
+            if {"live", "ema"} & set(setting.generators) and hop in strange:
                 raise ConfigError(
                     f'stage "{stage.name}": path {path} generates {hop} by = "{setting.by}", but nothing trains {hop}: '
                     'it is an imported generator. Set by = "frozen" on that hop.'

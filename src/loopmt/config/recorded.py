@@ -37,6 +37,8 @@ ADDED: dict[str, Any] = {
     "stage.mix.choose": "consensus",
     "stage.mix.keep_by": "dual",
     "stage.mix.noise": None,
+    "stage.mix.generate.ensemble": "rows",
+    "stage.auto.generate.ensemble": "rows",
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

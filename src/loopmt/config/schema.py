@@ -284,11 +284,21 @@ class Train(Schedule):
     log_every: int = Field(50, ge=1, description="updates between lines of the log")
 
 
-class Generate(Section):
-    """The weights that generate on a hop, and the decoding."""
+GENERATORS = r"live|frozen|ema|stage:[^:]+|run:.+"  # whose weights may generate
 
-    by: Literal["live", "frozen", "ema"] = Field(
-        "live", description="weights that generate: current, from the start of the stage, or a moving average"
+
+class Generate(Section):
+    """Who generates on a hop, and how."""
+
+    by: str | list[str] = Field(
+        "live",
+        description="weights: `live` (now), `frozen` (at the start), `ema` (averaged), `stage:NAME` (the result of an "
+        "earlier stage), `run:FOLDER` or `run:FOLDER#STAGE` (of another run); or a list of several",
+    )
+    ensemble: Literal["rows", "mean", "max"] = Field(
+        "rows",
+        description="with several in `by`: each generates its share of the rows, or all choose every token by the mean "
+        "or the maximum of their probabilities",
     )
     how: Literal["sample", "greedy", "beam"] = Field("sample", description="decoding")
     temperature: float = Field(0.7, gt=0, description="temperature of sampling; below 1 prefers likely subwords")
@@ -296,6 +306,21 @@ class Generate(Section):
     top_p: float = Field(1.0, gt=0, le=1, description="sample among the likeliest that have this probability together")
     beam: int = Field(4, ge=1, description="beam width")
     length_penalty: float = Field(1.0, ge=0, description="beam scores are divided by length to this power")
+
+    @property
+    def generators(self) -> list[str]:
+        return self.by if isinstance(self.by, list) else [self.by]
+
+    @field_validator("by")
+    @classmethod
+    def _known(cls, by: str | list[str]) -> str | list[str]:
+        names = by if isinstance(by, list) else [by]
+        for name in names:
+            if not re.fullmatch(GENERATORS, name):
+                raise ValueError(f'"{name}" is none of live, frozen, ema, stage:NAME and run:FOLDER')
+        if not names or len(set(names)) < len(names):
+            raise ValueError("name one generator or several different ones")
+        return by
 
     def draw_key(self) -> str:
         """Names the random draws by the settings that are not defaults: a new setting moves no draw of an old one."""

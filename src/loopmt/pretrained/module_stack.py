@@ -25,7 +25,7 @@ from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.decoder import batches
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import By, Floats, HopInput, Key, Translations
+from loopmt.translate.protocol import By, Floats, HopInput, Key, Translations, own_weights
 from loopmt.translate.sentences import Sentences
 
 UNMODIFIED = "checkpoint/digest"
@@ -147,7 +147,7 @@ class ModuleStack:
             return [made[start : start + n] for start in range(0, len(made), n)]
 
         with (
-            network.using(self._weights(one.hop, how.by)),
+            network.using(self._weights(one.hop, own_weights(how))),
             drawing(self.device, *key, str(one.hop), how.draw_key()),
         ):
             for rows in batches(lengths_of(sources), limits, max(how.beam if how.how == "beam" else 1, n)):

@@ -91,7 +91,9 @@ def regime(experiment: Experiment, stage: Stage) -> str:
         return "vanilla" if stage.from_ is None else "vanilla, longer"
     if max(len(path.hops) for _, path in loops) > 2:
         return "multi-step"
-    makers = {one.by for entry, path in loops for one in entry.hop_settings(len(path.generating))}
+    makers = {
+        name for entry, path in loops for one in entry.hop_settings(len(path.generating)) for name in one.generators
+    }
     return "back-translation" if makers == {"frozen"} else "dual"
 
 

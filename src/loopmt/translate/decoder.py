@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,15 @@ class Decoder:
     logit_mask: Tensor  # (V,), -inf at ids that are no text, 0 elsewhere
     precision: torch.dtype
     captured: CapturedDecoder | None = None
+    others: tuple[Decoder, ...] = ()  # of the same ids, which choose every token together with this one
+    combine: Literal["mean", "max"] = "mean"  # of their probabilities
+
+    @property
+    def stepper(self) -> EagerDecoder | CapturedDecoder:
+        if self.captured is not None and not self.others:
+            self.captured.load(self.flat, self.logit_mask)
+            return self.captured
+        return EagerDecoder([_Network(one) for one in (self, *self.others)], self.combine)
 
 
 def generate_each(
@@ -123,8 +132,7 @@ def _searches(
     advance: Callable[[int], None] | None,
 ) -> Iterator[tuple[Ints, Found]]:
     """What is collected of searches that have ended, with the numbers of their sentences."""
-    stepper = EagerDecoder(decoder) if decoder.captured is None else decoder.captured
-    stepper.load(decoder.flat, decoder.logit_mask)
+    stepper = decoder.stepper
     width = how.beam if how.how == "beam" else 1
 
     def work(rows: Ints) -> list[tuple[Ints, Found]]:
@@ -160,17 +168,35 @@ def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
     return torch.from_numpy(table).to(device)
 
 
-class EagerDecoder:
-    """Step by step; sentences that are done leave the batch."""
+class _Network:
+    """One network at its sentences: what it read of them, and what it has generated so far."""
+
+    memory: Memory
+    cache: Cache
 
     def __init__(self, decoder: Decoder) -> None:
         self.transformer = decoder.transformer
-        self.layout = decoder.layout
-        self.precision = decoder.precision
+        self.weights = decoder.layout.unpack(decoder.flat.detach().to(decoder.precision))
+        self.weights["output_bias"] = self.weights["output_bias"] + decoder.logit_mask.to(decoder.precision)
 
-    def load(self, flat: Tensor, logit_mask: Tensor) -> None:
-        self.weights = self.layout.unpack(flat.detach().to(self.precision))
-        self.weights["output_bias"] = self.weights["output_bias"] + logit_mask.to(self.precision)
+    def read(self, source_BS: Tensor, width: int, longest: int) -> None:
+        states = self.transformer.encode(self.weights, source_BS[None])
+        self.memory = self.transformer.memory(self.weights, states, source_BS[None])
+        if width > 1:
+            rows = torch.arange(source_BS.shape[0], device=source_BS.device).repeat_interleave(width)
+            select(self.memory, Cache([], []), rows)
+        self.cache = self.transformer.new_cache(self.memory.mask.shape[0], longest, self.memory.keys[0].new_zeros)
+
+    def step(self, tokens: Tensor, number: int) -> Tensor:
+        return self.transformer.step(self.weights, self.memory, self.cache, tokens[None], number)[0]
+
+
+@dataclass(frozen=True)
+class EagerDecoder:
+    """Step by step; sentences that are done leave the batch. Several networks choose every token together."""
+
+    networks: Sequence[_Network]
+    combine: Literal["mean", "max"] = "mean"
 
     def decode(
         self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
@@ -178,14 +204,14 @@ class EagerDecoder:
         """Searches that have ended, as they end."""
         limit = limits.lengths(lengths_B)
         hypotheses = beam_search.start_search(limit, how, source_BS.device)
-        memory = self._read(source_BS, hypotheses.width)
-        cache = self.transformer.new_cache(memory.mask.shape[0], max(limit), memory.keys[0].new_zeros)
+        for network in self.networks:
+            network.read(source_BS, hypotheses.width, max(limit))
         for number in range(max(limit)):
             position = torch.tensor(number, device=source_BS.device)
-            logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], number)[0]
+            logits = self._combined([network.step(hypotheses.tokens, number) for network in self.networks])
             parents = hypotheses.advance(logits, position, generator)
             if parents is not None:
-                reorder(cache, parents.flatten(), number + 1)
+                self._reorder(parents.flatten(), number + 1)
             if (number + 1) % _CHECK_EVERY == 0 or number + 1 == max(limit):
                 done = hypotheses.done(position)
                 if done.any():
@@ -196,15 +222,22 @@ class EagerDecoder:
                 if keep.numel() < len(hypotheses.rows):
                     hypotheses.select(keep)
                     width = torch.arange(hypotheses.width, device=keep.device)
-                    select(memory, cache, (keep[:, None] * hypotheses.width + width).flatten())
+                    self._select((keep[:, None] * hypotheses.width + width).flatten())
 
-    def _read(self, source_BS: Tensor, width: int) -> Memory:
-        states = self.transformer.encode(self.weights, source_BS[None])
-        memory = self.transformer.memory(self.weights, states, source_BS[None])
-        if width > 1:
-            rows = torch.arange(source_BS.shape[0], device=source_BS.device).repeat_interleave(width)
-            select(memory, Cache([], []), rows)
-        return memory
+    def _combined(self, logits: Sequence[Tensor]) -> Tensor:
+        """Of one network its logits; of several the logarithm of the mean or of the maximum of their probabilities."""
+        if len(logits) == 1:
+            return logits[0]
+        logprobs = torch.stack([one.float().log_softmax(-1) for one in logits])
+        return logprobs.logsumexp(0) if self.combine == "mean" else logprobs.amax(0)
+
+    def _reorder(self, parents: Tensor, length: int) -> None:
+        for network in self.networks:
+            reorder(network.cache, parents, length)
+
+    def _select(self, rows: Tensor) -> None:
+        for network in self.networks:
+            select(network.memory, network.cache, rows)
 
 
 def select(memory: Memory, cache: Cache, rows: Tensor) -> None:

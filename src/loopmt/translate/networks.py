@@ -24,7 +24,7 @@ from loopmt.translate.beam_search import Hypotheses
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_up_to
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import By, Floats, HopInput, Key, TrainableModel, Translations
+from loopmt.translate.protocol import By, Floats, HopInput, Key, TranslationModel, Translations, own_weights
 from loopmt.translate.scoring import losses_with, negative_log_likelihood
 from loopmt.translate.sentences import Sentences
 
@@ -132,7 +132,7 @@ class NetworkStack:
         for row, numbers in self._by_network(inputs).items():
             together = [inputs[number] for number in numbers]
             generator = torch_generator(self.device, *key, self.names()[row], how.draw_key())
-            decoder = self.decoder(together[0].hop, how.by)
+            decoder = self.decoder(together[0].hop, own_weights(how))
             found |= zip(numbers, self._decode(decoder, together, how, limits, generator, n), strict=True)
         return [found[number] for number in range(len(inputs))]
 
@@ -234,7 +234,7 @@ def tagged(vocab: Vocab, shared: bool, sources: Ragged, hop: Hop, synthetic: boo
     return sources.prefixed(vocab.tag(hop.target)) if shared else sources
 
 
-def stack_of(model: TrainableModel) -> NetworkStack:
+def stack_of(model: TranslationModel) -> NetworkStack:
     """A model as the stack of networks that it is known to be."""
     assert isinstance(model, NetworkStack), f"not a stack of networks but {type(model).__name__}"
     return model

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,12 @@ By = Literal["live", "frozen", "ema"]
 Key = tuple[str | int, ...]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+
+def own_weights(how: Generate) -> By:
+    """Which of a model's own weights generate."""
+    assert how.by in ("live", "frozen", "ema"), f"{how.by} is not of one model"
+    return cast(By, how.by)
 
 
 @dataclass(frozen=True)

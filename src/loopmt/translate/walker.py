@@ -16,9 +16,11 @@ import numpy as np
 from loopmt.config import Generate
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.ragged import Ragged
+from loopmt.translate.ensemble import EnsembleModel, by_turns
 from loopmt.translate.filters import NOTHING_FOUND, SyntheticTextFilter
 from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Key, Mask, TranslationModel, Translations
+from loopmt.translate.networks import stack_of
+from loopmt.translate.protocol import Floats, HopInput, Key, Mask, TranslationModel, Translations, own_weights
 from loopmt.translate.sentences import Sentences
 
 
@@ -121,26 +123,47 @@ class Walker:
 
 @dataclass(frozen=True)
 class Translators:
-    """Who translates each direction: the model of a stage, and others where a hop asks for frozen weights."""
+    """Who translates each direction: the model of a stage, and others where a hop asks for them."""
 
     own: TranslationModel
-    imported: Mapping[Hop, TranslationModel] = field(default_factory=dict)
+    imported: Mapping[Hop, TranslationModel] = field(default_factory=dict)  # generate as frozen
+    others: Mapping[str, TranslationModel] = field(default_factory=dict)  # by the name that `by` gives them
 
-    def of(self, hop: Hop, how: Generate) -> TranslationModel:
-        return self.imported[hop] if how.by == "frozen" and hop in self.imported else self.own
+    def members(self, hop: Hop, how: Generate) -> list[tuple[TranslationModel, Generate]]:
+        """The models that generate on a hop, and how each does."""
+        return [self._member(hop, how, name) for name in how.generators]
+
+    def _member(self, hop: Hop, how: Generate, name: str) -> tuple[TranslationModel, Generate]:
+        own = name in ("live", "frozen", "ema")
+        alone = how.model_copy(update={"by": name if own else "live"}) if len(how.generators) > 1 or not own else how
+        model = self.imported.get(hop, self.own) if name == "frozen" else self.own
+        return (model, alone) if own else (self.others[name], alone)
 
     def answer(self, requests: Sequence[HopRequest], limits: DecodeLimits, key: Key) -> list[Translations]:
         """Hops that one model takes in the same way go to it together."""
-        together: dict[tuple[int, str, int], list[int]] = {}
-        models = [self.of(request.input.hop, request.how) for request in requests]
-        for number, (request, model) in enumerate(zip(requests, models, strict=True)):
-            together.setdefault((id(model), request.how.model_dump_json(), request.n), []).append(number)
         found: dict[int, Translations] = {}
+        together: dict[tuple[int, str, int], list[int]] = {}
+        members = [self.members(request.input.hop, request.how) for request in requests]
+        for number, (request, own) in enumerate(zip(requests, members, strict=True)):
+            if len(own) > 1:
+                found[number] = _by_several(own, request, limits, key)
+            else:
+                together.setdefault((id(own[0][0]), request.how.model_dump_json(), request.n), []).append(number)
         for numbers in together.values():
-            first, inputs = requests[numbers[0]], [requests[number].input for number in numbers]
-            answers = models[numbers[0]].generate(inputs, first.how, limits, key, first.n)
+            (model, how), inputs = members[numbers[0]][0], [requests[number].input for number in numbers]
+            answers = model.generate(inputs, how, limits, key, requests[numbers[0]].n)
             found |= zip(numbers, answers, strict=True)
         return [found[number] for number in range(len(requests))]
+
+
+def _by_several(
+    members: Sequence[tuple[TranslationModel, Generate]], request: HopRequest, limits: DecodeLimits, key: Key
+) -> Translations:
+    how = request.how
+    if how.ensemble == "rows":
+        return by_turns(members, request.input, limits, key, request.n)
+    stacks = [(stack_of(model), own_weights(one)) for model, one in members]
+    return EnsembleModel(stacks, how.ensemble).generate([request.input], how, limits, key, request.n)[0]
 
 
 def generate_along(

@@ -291,8 +291,7 @@ class StagePlan:
         # A dry run is one process, and one alone spreads no network.
         train = setup.train.model_copy(update={"round": _TIMED_UPDATES, "shard": False})
         setup = replace(setup, train=train)
-        for by in {setting.by for route in setup.routes for setting in route.settings} - {"live"}:
-            networks.copy(by)
+        stages.keep_copies(networks, setup.routes)
         gathered, gathering = self._gather(context, networks, setup)
         batches = pack(gathered.networks, setup.shapes, _TIMED_UPDATES, *setup.key).batches
         if not batches:
@@ -310,7 +309,10 @@ class StagePlan:
 
         A part says nothing about a GPU, whose steps cost the same for more rows, and the first of them much more.
         """
-        translators, text_filter = context.translators(networks), stages.text_filter_of(context, setup.train)
+        translators, text_filter = (
+            context.translators(networks, setup.routes),
+            stages.text_filter_of(context, setup.train),
+        )
         weights = {route.number: route.entry.weight for route in setup.routes}
         gatherer = Gatherer(setup, context.store, translators, text_filter)
         for part in (1 / _PART, 1.0) if context.device.type == "cpu" else (1.0,):
@@ -370,12 +372,13 @@ def _generators(entry: MixEntry, expansion: Expansion) -> str:
 
 
 def _how(setting: Generate) -> str:
+    by = " and ".join(setting.generators) + f" ({setting.ensemble})" * (len(setting.generators) > 1)
     if setting.how == "beam":
-        return f"{setting.by} beam {setting.beam}"
+        return f"{by} beam {setting.beam}"
     if setting.how == "greedy":
-        return f"{setting.by} greedy"
+        return f"{by} greedy"
     limits = [f"top-k {setting.top_k}"] * bool(setting.top_k) + [f"top-p {setting.top_p:g}"] * (setting.top_p < 1)
-    return " ".join([setting.by, "sampling", *limits, f"temperature {setting.temperature:g}"])
+    return " ".join([by, "sampling", *limits, f"temperature {setting.temperature:g}"])
 
 
 def _activations(networks: TrainableModel, shapes: Sequence[BatchShape], train: Train) -> float:

@@ -10,6 +10,7 @@ from loopmt.config.recorded import VERSION, refuse
 from loopmt.rng import DRAWS
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.manifest import Manifest
+from loopmt.workflow.generators import generator_digests
 from loopmt.workflow.importing import import_digests
 
 FILTERING = {"filters", "ratio", "slack", "margin", "fewest_subwords", "repetition"}  # of [guards]
@@ -31,6 +32,7 @@ def stage_settings(experiment: Experiment, run: Run, fingerprint: str, stage: St
         "data": fingerprint,
         "parent": parent.result_digest() if parent and parent.finished else None,
         **import_digests(experiment, run),
+        **generator_digests(run, stage),
     }
 
 

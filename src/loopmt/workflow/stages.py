@@ -37,9 +37,10 @@ from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import FilterContext, LanguageFrequencies, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, stored_size
-from loopmt.translate.protocol import TrainableModel
+from loopmt.translate.protocol import By, TrainableModel
 from loopmt.translate.repetition import RepetitionLimits
 from loopmt.translate.walker import Translators
+from loopmt.workflow.generators import check_generators, other_generators
 from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_networks
 from loopmt.workflow.settings import fingerprint_of, notice_of_draws, stage_settings
@@ -74,9 +75,14 @@ class TrainingContext:
         """The networks of a stage without any weights yet."""
         return build_networks(self.run, self.experiment, stage, self.vocab, self.device, self._begun_size(stage))
 
-    def translators(self, networks: TrainableModel) -> Translators:
-        """Networks in training, and the imported models that generate beside them."""
-        return Translators(networks, generators(self.experiment, self.run, self.device, self.vocab))
+    def translators(self, networks: TrainableModel, routes: Sequence[Route] = ()) -> Translators:
+        """Networks in training, and the models that generate beside them: imported ones, other stages, other runs."""
+        imported = generators(self.experiment, self.run, self.device, self.vocab)
+        names = {name for route in routes for setting in route.settings for name in setting.generators}
+        others = other_generators(self.run, self.device, self.vocab, names)
+        for route in routes:
+            check_generators(route.path, route.settings, others)
+        return Translators(networks, imported, others)
 
     def _begun_size(self, stage: Stage) -> int | None:
         """The tables of a stage keep the size that it was begun with; one vocabulary for all has but one."""
@@ -135,11 +141,8 @@ def assemble(
 ) -> Trainer:
     networks = starting_point(context, stage)
     setup = setup_of(context, stage, networks)
-    generating = [setting for route in one_by_entry(setup.routes) for setting in route.settings]
-    for by in ("frozen", "ema"):
-        if any(setting.by == by for setting in generating):
-            networks.copy("frozen" if by == "frozen" else "ema")
-    translators = context.translators(networks)
+    keep_copies(networks, setup.routes)
+    translators = context.translators(networks, setup.routes)
     text_filter = text_filter_of(context, setup.train)
     gatherer = Gatherer(setup, context.store, translators, text_filter)
     learner = learner_of(context, stage, networks, setup)
@@ -147,6 +150,15 @@ def assemble(
     validate = validator(context, stage, networks, setup.train)
     hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
     return Trainer(setup, gatherer, learner, folder, hooks)
+
+
+def keep_copies(networks: TrainableModel, routes: Sequence[Route]) -> None:
+    """Keep the weights of now that a path asks for later: frozen, or as the start of the average."""
+    used = {name for route in one_by_entry(routes) for setting in route.settings for name in setting.generators}
+    copies: tuple[By, ...] = ("frozen", "ema")
+    for by in copies:
+        if by in used:
+            networks.copy(by)
 
 
 def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -> StageSetup:

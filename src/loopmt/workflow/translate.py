@@ -20,7 +20,10 @@ from loopmt.errors import ConfigError, DataError, PathError
 from loopmt.languages import meant_language
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
+from loopmt.text.vocab import Vocab
+from loopmt.translate.ensemble import EnsembleModel
 from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel, TranslationModel
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.utility import UTILITIES, Candidates, best_of
@@ -210,7 +213,7 @@ def _check(how: config.Generate, n: int) -> None:
     """What Python would accept and nobody means."""
     if not isinstance(how, config.Generate):
         raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
-    if how.by != "live":
+    if how.generators != ["live"]:
         raise ConfigError(
             f'how.by = "{how.by}": a finished stage has one set of weights, so there is nobody else to ask. Leave `by` '
             "out, and name the stage whose weights you want in `loopmt.load`."
@@ -270,10 +273,26 @@ def load(folder: Path, stage: str | None = None, device: str | None = None) -> T
     return text_translator(result_of(run, experiment, chosen, _device(device)), experiment.training(chosen).max_length)
 
 
+def load_ensemble(folder: Path, stages: Sequence[str], device: str | None = None) -> Translator:
+    """The results of several stages of a run, which choose every token by the mean of their probabilities."""
+    run = Run.open(folder)
+    experiment = run.experiment()
+    chosen = [choose_stage(run, experiment, stage) for stage in stages]
+    networks = [result_of(run, experiment, stage, _device(device)) for stage in chosen]
+    if not all(isinstance(one, NetworkStack) for one in networks):
+        raise ConfigError("an ensemble needs networks trained by loopmt; this run trains pretrained checkpoints.")
+    ensemble = EnsembleModel([(stack_of(one), "live") for one in networks])
+    longest = max(experiment.training(stage).max_length for stage in chosen)
+    return _over_text(ensemble, networks[0].vocab, longest)
+
+
 def text_translator(networks: TrainableModel, longest: int) -> Translator:
     """Networks that were trained on rows of at most `longest` subwords."""
-    model, limits = for_text(networks, networks.vocab, longest), text_limits(networks.device, longest)
-    return Translator(model, networks.vocab.languages, limits)
+    return _over_text(networks, networks.vocab, longest)
+
+
+def _over_text(model: TranslationModel, vocab: Vocab, longest: int) -> Translator:
+    return Translator(for_text(model, vocab, longest), vocab.languages, text_limits(model.device, longest))
 
 
 def _device(name: str | None) -> torch.device:

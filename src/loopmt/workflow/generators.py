@@ -1,0 +1,125 @@
+"""Generators that a path names besides the networks in training: results of earlier stages and of other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from loopmt.config import Experiment, Generate, Stage
+from loopmt.errors import ConfigError
+from loopmt.path import Hop, LanguagePath
+from loopmt.run import Json, Run
+from loopmt.text.ragged import Ints
+from loopmt.text.vocab import Vocab
+from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import Floats, HopInput, Key, TrainableModel, TranslationModel, Translations
+from loopmt.translate.sentences import Sentences
+from loopmt.workflow.models import result_of
+from loopmt.workflow.stage_choice import choose_stage
+
+
+@dataclass(frozen=True)
+class OtherStage:
+    """A stage of this run or of another one."""
+
+    run: Run
+    stage: str | None  # None: the stage that other verbs use by default
+
+    @classmethod
+    def parse(cls, name: str, run: Run) -> OtherStage:
+        kind, _, rest = name.partition(":")
+        if kind == "stage":
+            return cls(run, rest)
+        folder, _, stage = rest.partition("#")
+        return cls(Run.open(Path(folder)), stage or None)
+
+    def chosen(self) -> tuple[Experiment, Stage]:
+        experiment = self.run.experiment()
+        return experiment, choose_stage(self.run, experiment, self.stage)
+
+    def digest(self) -> str:
+        _, stage = self.chosen()
+        return self.run.stage(stage.name).result_digest()
+
+    def model(self, device: torch.device) -> TrainableModel:
+        experiment, stage = self.chosen()
+        return result_of(self.run, experiment, stage, device)
+
+
+def other_generators(run: Run, device: torch.device, vocab: Vocab, names: Iterable[str]) -> dict[str, TranslationModel]:
+    """The models behind `stage:NAME` and `run:FOLDER`, each with the subwords of this run."""
+    return {name: _with_vocab(OtherStage.parse(name, run).model(device), vocab) for name in sorted(_others(names))}
+
+
+def generator_digests(run: Run, stage: Stage) -> Json:
+    """What a stage remembers of them: it may not go on with others."""
+    names = _others(name for entry in stage.entries() for how in _settings(entry.generate) for name in how.generators)
+    return {"generators": {name: OtherStage.parse(name, run).digest() for name in sorted(names)}} if names else {}
+
+
+def check_generators(path: LanguagePath, settings: Sequence[Generate], others: Mapping[str, TranslationModel]) -> None:
+    """Refuse a hop that a named model does not translate, and members that cannot choose tokens together."""
+    for hop, how in zip(path.generating, settings, strict=True):
+        named = {name: others[name] for name in how.generators if name in others}
+        for name, model in named.items():
+            if hop not in model.hops:
+                known = ", ".join(map(str, model.hops))
+                raise ConfigError(f'path {path}: by = "{name}" does not translate {hop}. It translates {known}.')
+            if how.ensemble != "rows" and not isinstance(model, NetworkStack):
+                raise ConfigError(
+                    f'path {path}: ensemble = "{how.ensemble}" needs networks of one vocabulary, and "{name}" has '
+                    'another one. Set ensemble = "rows".'
+                )
+
+
+def _settings(generate: Generate | list[Generate]) -> list[Generate]:
+    return generate if isinstance(generate, list) else [generate]
+
+
+def _others(names: Iterable[str]) -> set[str]:
+    return {name for name in names if ":" in name}
+
+
+def _with_vocab(model: TrainableModel, vocab: Vocab) -> TranslationModel:
+    if isinstance(model, NetworkStack) and model.vocab.sha256 == vocab.sha256:
+        model.vocab = vocab
+        return model
+    return ThroughText(model, vocab)
+
+
+@dataclass(frozen=True)
+class ThroughText:
+    """A model of another vocabulary: text goes in and comes out."""
+
+    model: TrainableModel
+    codec: Vocab
+
+    @property
+    def hops(self) -> Sequence[Hop]:
+        return self.model.hops
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def generate(
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
+    ) -> list[Translations]:
+        read = [HopInput(one.hop, self._read(one.sources)) for one in inputs]
+        return [self._written(found) for found in self.model.generate(read, how, limits, key, n)]
+
+    def score(
+        self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
+    ) -> tuple[Floats, Ints]:
+        return self.model.score(hop, self._read(sources), self._read(targets), as_generated)
+
+    def _read(self, sentences: Sentences) -> Sentences:
+        return Sentences(self.model.vocab, sentences.language, texts=sentences.texts)
+
+    def _written(self, found: Translations) -> Translations:
+        sentences = Sentences(self.codec, found.sentences.language, texts=found.sentences.texts)
+        return Translations(sentences, found.scores, found.ended, found.counts)
