@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from helpers.commands import Cli, contents
 from helpers.facts import lacks
 from helpers.kept import kept_files, replace_translations
+from loopmt import progress
 from loopmt.__main__ import main as command
-from loopmt.cli import inspect, text
+from loopmt.cli import app, inspect, text
 from loopmt.config import Generate
 from loopmt.rng import keyed_seed
 from loopmt.run import Run
@@ -67,6 +69,16 @@ def test_translate_files(cli: Cli, tiny_run: Path, tmp_path: Path) -> None:
     done = cli("translate", tiny_run, "en>fr>es", tmp_path / "one", tmp_path / "two.gz", "--stage", "vanilla")
     first, second, third = done.out.splitlines()
     assert done.code == 0 and first == third and first and not second
+
+
+def test_translate_shows_how_far_it_is(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where standard output is no terminal: translations that are seen need no bar."""
+    text = tmp_path / "text.en"
+    text.write_text("The cat sees the dog.\n" * 50, encoding="utf-8")
+    monkeypatch.setattr(progress, "standard", lambda: progress.Lines(interval=0))
+    done = CliRunner().invoke(app, ["translate", str(tiny_run), "en>fr", str(text), "--beam", "1"])
+    assert done.exit_code == 0 and len(done.stdout.splitlines()) == 50
+    assert "translating: 64% after" in done.stderr and "translating: 100% after" in done.stderr
 
 
 def test_many_lines_come_out_one_for_one(cli: Cli, tiny_run: Path) -> None:
@@ -154,7 +166,7 @@ def refusals() -> Iterator[tuple[tuple[str, ...], bytes, str]]:
         ("paths", "X", "--languages", "en,fr"),
         ("import", "nowhere", "--run", "r", "--direction", "en"),
     ):
-        yield words, b"", "Did you forget the quotes? To a shell > is a redirection"
+        yield words, b"", 'write "en>fr"'
     yield ("translate", "RUN", "en>fr", "--sample", "--beam", "3"), b"x", "--sample and --beam 3: give one of them"
     yield ("translate", "RUN", "en>fr", "--top-k", "5", "--seed", "2"), b"x", "--top-k, --seed: only sampling"
     yield ("translate", "FILE", "en>fr"), b"x", "It is a file: name the folder of a run"

@@ -58,7 +58,8 @@ def _without_type(params: list[Any]) -> list[Any]:
 app = typer.Typer(
     cls=_Verbs,
     name="loopmt",
-    help="Train translators among K languages from little parallel and much monolingual text, by closing loops.",
+    help="Train translators among several languages from few sentence pairs and much monolingual text, with loops: "
+    "translate a sentence through other languages and back, and learn from the difference.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -117,7 +118,7 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
 
 
 def main() -> None:
-    """Run a verb; what the user can mend is a sentence on standard error, never a traceback."""
+    """Run a verb; mistakes of the user are a message on standard error, never a traceback."""
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -133,10 +134,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(141)
     except RecursionError:
-        print("loopmt: what is read is nested too deeply. Is a file damaged?", file=sys.stderr)
+        print("loopmt: a file is nested too deeply to be read. It may be damaged.", file=sys.stderr)
         sys.exit(LoopmtError.exit_code)
     except OSError as error:
-        hint = "Is there room on the disk, and may the folder be written?"
+        hint = "Check that the disk has room and that the folder can be written."
         print(visible_message(f"loopmt: {error}. {hint}"), file=sys.stderr)
         sys.exit(LoopmtError.exit_code)
 

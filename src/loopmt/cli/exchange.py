@@ -40,17 +40,19 @@ def export(
     stage: StageOption = None,
     kind: Annotated[Type, typer.Option("--type", help="How CTranslate2 stores numbers; for ct2 only.")] = Type.float32,
     sentences: Annotated[
-        int, typer.Option("--sentences", min=1, help="How many sentences each direction is checked on.")
+        int, typer.Option("--sentences", min=1, help="Sentences on which each direction is checked.")
     ] = 100,
     merge: Annotated[
         bool,
-        typer.Option("--merge", help="Write a checkpoint that was trained with LoRA whole, not its adapter alone."),
+        typer.Option(
+            "--merge", help="Of a checkpoint trained with LoRA, write the whole checkpoint instead of the adapter."
+        ),
     ] = False,
 ) -> None:
-    """Write every network of a stage for other programs, tokenizer included, and check that it says the same.
+    """Write every network of a stage for other programs, with its tokenizer, and check that it translates the same.
 
-    The folder appears only if the check passes: the same subwords, the same greedy translations and, for Hugging
-    Face, logits within 1e-4; of int8 the share of equal translations and the difference in BLEU are told.
+    The folder is written only if the check passes: the same subwords, the same greedy translations and, for Hugging
+    Face, logits within 1e-4. For int8 the share of equal translations and the difference in BLEU are printed.
 
     Example: loopmt export loopmt-demo --to hf --out exported
     """
@@ -75,20 +77,20 @@ def import_(
     run: Annotated[Path, typer.Option("--run", help="The run's folder; it need not exist yet.")],
     origin: Annotated[From, typer.Option("--from", help="What kind of checkpoint it is.")] = From.hf,
     prefix: Annotated[
-        str, typer.Option("--prefix", help='What every source begins with, such as ">>fra<<" or "<2fr>".')
+        str, typer.Option("--prefix", help='Text before every source, such as ">>fra<<" or "<2fr>".')
     ] = "",
     source_code: Annotated[
-        str | None, typer.Option("--source-code", help="The source language, as its tokenizer calls it: eng_Latn.")
+        str | None,
+        typer.Option("--source-code", help="Code of the source language in its tokenizer, such as eng_Latn."),
     ] = None,
     target_code: Annotated[
-        str | None, typer.Option("--target-code", help="The target language, likewise: fra_Latn.")
+        str | None, typer.Option("--target-code", help="Code of the target language, such as fra_Latn.")
     ] = None,
 ) -> None:
-    """Put a pretrained translator into a run, as a start for training or as a frozen generator.
+    """Put a pretrained translator into a run, to start training from or to generate text.
 
-    Marian and Pegasus checkpoints can be both, our own exports included, but for a network that all directions share;
-    any other model that translates can be a generator. Tensors (safetensors), JSON and subword models are read; a
-    pickle is refused.
+    Marian and Pegasus checkpoints, and exports of loopmt, can do both, unless all directions share one network. Any
+    other translation model can generate. Reads safetensors, JSON and subword models; refuses pickle files.
 
     Example: loopmt import opus-mt-en-fr --direction "en>fr" --run runs/mine
     """
@@ -107,8 +109,8 @@ def import_(
 
 
 def _print_parities(parities: list[Parity]) -> None:
-    columns = ("sentences", "same greedy", "logits apart", "BLEU", "difference")
-    table = number_table("the exported translators beside ours", "direction", *columns)
+    columns = ("sentences", "same greedy", "logits differ by", "BLEU", "difference")
+    table = number_table("exported translators compared with loopmt", "direction", *columns)
     for parity in parities:
         table.add_row(
             parity.direction,

@@ -21,15 +21,13 @@ def fetch(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="The recipe; without one, all are listed.", metavar="NAME", autocompletion=_complete_recipe
+            help="The corpus; without a name, all are listed.", metavar="NAME", autocompletion=_complete_recipe
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the text; default: corpora/ and the recipe's.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the text; default: corpora/NAME.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling of rows.")] = 1,
     scale: Annotated[
-        float, typer.Option("--scale", min=1e-9, max=1.0, help="Times the numbers of rows that the recipe samples.")
+        float, typer.Option("--scale", min=1e-9, max=1.0, help="Factor for the number of rows that are sampled.")
     ] = 1.0,
     mirror: Annotated[
         str | None,

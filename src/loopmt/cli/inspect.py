@@ -29,7 +29,7 @@ class How(StrEnum):
 
 
 def show(run: RunFolder, as_json: JsonOption = False) -> None:
-    """Say where a run stands: its stages, their scores, and the next command.
+    """Show the stages of a run, their scores, and the next command.
 
     Example: loopmt show loopmt-demo
     """
@@ -111,7 +111,7 @@ def _shown(value: float | None, digits: int = 2) -> str:
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this machine has, what works on it, and what is missing.
+    """Check this machine: what works, and what is missing.
 
     Example: loopmt doctor
     """
@@ -142,7 +142,7 @@ def doctor(as_json: JsonOption = False) -> None:
 
 
 def _busy(cores: int | None) -> str:
-    return "not known how many are busy" if cores is None else f"{cores} busy with other programs"
+    return "busy cores unknown" if cores is None else f"{cores} busy with other programs"
 
 
 def generate(
@@ -156,7 +156,7 @@ def generate(
     top_p: TopP = 1.0,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
     length_penalty: LengthPenalty = 1.0,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Take so many real rows; default: all.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Number of real rows; default: all.")] = None,
     shard: Annotated[str, typer.Option("--shard", metavar="I/N", help="This process's share of the work.")] = "1/1",
     chunk: Annotated[int, typer.Option("--chunk", min=1, help="Number of real rows in a chunk.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of sampling.")] = 1,
@@ -164,10 +164,10 @@ def generate(
 ) -> None:
     """Write the synthetic pairs of a path: generated sources, real targets.
 
-    A closed path starts from the run's monolingual text, an open one from its bitext. Writes OUT/synthetic.LANG for
-    the two sides and OUT/synthetic.scores.tsv with path and log-probability; rows that are empty, copied, runaway
-    or in another language are left out and counted. Chunks that are there are not made again; with --shard, or
-    under torchrun, several processes share the work.
+    A path that returns (en>fr>en) starts from the monolingual text of the run, any other path from its bitext. Writes
+    OUT/synthetic.LANG for both sides, and OUT/synthetic.scores.tsv with path and log-probability. Rows that are
+    empty, copied, far too long or in the wrong language are dropped and counted. The same command resumes; with
+    --shard, or under torchrun, several processes share the work.
 
     Example: loopmt generate loopmt-demo "en>fr>en" --out synthetic --how beam --limit 10000
     """

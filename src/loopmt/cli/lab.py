@@ -30,7 +30,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "theorem2": (
-        "The triangle on top of dual learning: Theorem 2 against the truth",
+        "The triangle after dual learning: Theorem 2 and the truth",
         {
             "dependence": "dependence", "q12": "q12", "q23": "q23", "q31": "q31", "lambda1": "lambda1",
             "lambda2": "lambda2", "delta": "delta", "alpha": "alpha'", "kappa": "kappa'", "q_m": "after",
@@ -38,7 +38,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "triangle": (
-        "Which loop: gains from the same start, by the accuracy of the pivots",
+        "Which loop: gains from the same start, by accuracy of the pivots",
         {
             "dependence": "dependence", "pivots": "pivots", "dual": "dual", "dual_longer": "dual, longer",
             "instead": "instead", "together": "together", "on_top": "on top", "r": "r", "q23_q31": "q23 q31",
@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "verdicts": (
-        "How often the theory's condition says what happened",
+        "How often the condition of the theory agrees with the outcome",
         {
             "condition": "condition", "says better": "says better", "is better": "is better", "agrees": "agrees",
             "decided": "worlds decided",
@@ -73,10 +73,10 @@ def lab(
 ) -> None:
     """Test the theory of loops in small languages where the truth is exact.
 
-    Tabular translators start at chosen accuracies, with errors that are
-    independent or shared, and are trained by Algorithms 1 and 2. The tables
-    show where Theorems 1 and 2 and hypothesis H are off, what half of the
-    sentences predicts about the other, and which loop wins. Seconds on a CPU.
+    Tabular translators start at chosen accuracies, with independent or
+    shared errors, and are trained by Algorithms 1 and 2. The tables compare
+    Theorems 1 and 2 and hypothesis H with what is measured, and loops with
+    each other. Takes seconds on a CPU.
 
     Example: loopmt lab --out loopmt-lab --seed 1
     """

@@ -57,7 +57,7 @@ def quoted(text: str) -> str:
     """A path as the shell handed it over: of en>fr without quotes only en is left."""
     if re.fullmatch(r"[A-Za-z]\w*", text):
         raise PathError(
-            f"path {text!r} has no hop. Did you forget the quotes? To a shell > is a redirection: "
+            f"path {text!r} has no hop. Are the quotes missing? A shell reads > as a redirection: "
             'write "en>fr", with the quotes.'
         )
     return text
@@ -71,12 +71,15 @@ ExperimentFile = Annotated[Path, typer.Argument(help="The experiment file (TOML)
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 RunOption = Annotated[Path | None, typer.Option("--run", help="The run's folder; default: runs/<experiment's name>.")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Override a key: section.key=value; may be repeated.")
+    list[str] | None,
+    typer.Option("--set", help="Override a key of the experiment file: section.key=value; may be repeated."),
 ]
 StageOption = Annotated[
     str | None,
     typer.Option(
-        "--stage", help="The stage; default: the last finished that is no control.", autocompletion=complete_stage
+        "--stage",
+        help="The stage; default: the last finished one that is not a control.",
+        autocompletion=complete_stage,
     ),
 ]
 MetricOption = Annotated[
@@ -84,7 +87,7 @@ MetricOption = Annotated[
     typer.Option(
         "--metric",
         metavar="METRIC",
-        help='Also this metric: a registered name, "module:function" or "command:PROGRAM ARGS..."; may be repeated.',
+        help='Another metric: a built-in name, "module:function" or "command:PROGRAM ARGS..."; may be repeated.',
     ),
 ]
 CometOption = Annotated[

@@ -20,9 +20,10 @@ def paths(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the paths that a pattern stands for.
+    """List the paths that a pattern stands for, and the direction that each trains.
 
-    With --bitext (as in en-fr,en-es) also what such data cannot feed, and why.
+    A path lists the languages that a sentence passes. Its first and last text is real; the text between is generated.
+    With --bitext (as in en-fr,en-es), also list the paths that such data cannot train, and why.
 
     Example: loopmt paths "X>Y>Z>X" --languages en,fr,es
     """
@@ -38,9 +39,7 @@ def paths(
         typer.echo(json.dumps({"pattern": pattern, "paths": rows, "left_out": left}))
         return
     for path in expansion.paths:
-        typer.echo(
-            f"{path}   teaches {path.taught}, needs {'monolingual ' + path.ends[1] if path.closed else 'bitext'}"
-        )
+        typer.echo(f"{path}   trains {path.taught}, needs {'monolingual ' + path.ends[1] if path.closed else 'bitext'}")
     for out in expansion.left_out:
         typer.echo(f"left out: {out.path} {out.why}")
 

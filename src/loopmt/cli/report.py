@@ -19,14 +19,17 @@ def report(
         Path | None, typer.Option("--out", help="The file; default: RUN/report.html, of several runs report.html.")
     ] = None,
     sentences: Annotated[
-        int, typer.Option("--sentences", min=0, help="Test sentences sent round each loop; 0: decode nothing.")
+        int, typer.Option("--sentences", min=0, help="Test sentences translated along each loop, as examples; 0: none.")
     ] = 24,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width on every hop; 1: greedy.")] = 4,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Also the tables of the paper, its values beside those of the runs.")
+    ] = False,
 ) -> None:
-    """Write one page about runs, finished or in training: data, loops, scores, curves, theory, sentences.
+    """Write a page about one run or several: scores, comparisons, curves, data, loops, example sentences.
 
-    The page is a single HTML file that needs nothing else. What was not measured yet is named with the command that
-    measures it. Prints the paper's tables, with the paper's values beside those of the runs.
+    The page is a single HTML file that needs nothing else. Runs may still be training. For everything that was not
+    measured yet, the page names the command that measures it. Prints the comparisons of the experiment.
 
     Example: loopmt report loopmt-demo
     """
@@ -34,9 +37,24 @@ def report(
     from loopmt.workflow.report import ReportOptions
     from loopmt.workflow.report import report as run_report
 
-    written, found = run_report(runs, ReportOptions(out, sentences, beam), standard())
-    _print_paper([table for run in found for table in run["paper"]])
+    written, found = run_report(runs, ReportOptions(out, sentences, beam, paper), standard())
+    for run in found:
+        _print_comparisons(run)
+    if paper:
+        _print_paper([table for run in found for table in run["paper"]])
     typer.echo(visible_message(f"written to {written}; next: open it in a browser, or loopmt serve {runs[0]}"))
+
+
+def _print_comparisons(run: dict[str, Any]) -> None:
+    """What the stages gained over their controls."""
+    from loopmt.cli.tables import console, plain
+    from loopmt.evaluation.choice import first_metric
+
+    first = first_metric(run["scores"] or {})
+    for one in run["scores"]["comparisons"] if run["scores"] else []:
+        hops = {hop for found in one["sets"].values() for hop in found["directions"]}
+        difference = f"{first.interval(one['joint'][first.name])} {first.label}, mean of {len(hops)} directions"
+        console().print(plain(f"{run['name']}: {one['of']} less {one['against']}: {difference}"), highlight=False)
 
 
 def _print_paper(tables: list[dict[str, Any]]) -> None:

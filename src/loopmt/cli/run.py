@@ -42,17 +42,19 @@ def train(
         ),
     ] = None,
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="How many stages are trained side by side, in processes.")
-    ] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of stages that are trained at the same time.")] = 1,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard curves to RUN/tensorboard.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained on what, and stop.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what would be trained, on which text, and how long it takes; then stop."),
+    ] = False,
 ) -> None:
     """Train the stages of an experiment; the same command resumes.
 
-    Prepares the text if that was not done. Under torchrun it trains on many GPUs.
+    Prepares the text first if necessary. Under torchrun it uses several GPUs. To train a finished stage longer, add a
+    stage with from = "NAME".
 
     Example: loopmt train examples/multi30k.toml --set train.tokens=2048 --stop-after 9m
     """

@@ -40,10 +40,10 @@ def score(
 ) -> None:
     """Score translations: BLEU as multi-bleu.perl and as sacreBLEU compute it, and chrF, with signatures.
 
-    Files are UTF-8, plain, .gz, .xz or .zst. multi-bleu takes the text as it is, cut at white space; with
-    --against every metric gets the difference HYP minus OTHER_HYP with a paired bootstrap interval.
+    Files are UTF-8, plain, .gz, .xz or .zst. multi-bleu splits the text at white space. With --against, every metric
+    also gets the difference HYP minus OTHER_HYP with its interval (paired bootstrap).
 
-    More metrics are added by --metric: a registered name, "module:function" or "command:PROGRAM ARGS...".
+    --metric adds metrics: a built-in name, "module:function" or "command:PROGRAM ARGS...".
 
     Example: loopmt score dual.fr test.fr.xz --against vanilla.fr --language fr --json
     """

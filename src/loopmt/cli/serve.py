@@ -1,4 +1,4 @@
-"""The verb that serves: one page and one JSON endpoint."""
+"""The verb that serves a page and a JSON endpoint."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ def serve(
     run: RunFolder,
     stage: StageOption = None,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; 0.0.0.0: other machines can ask, too.")
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 lets other machines connect.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free.")
-    ] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8000,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam width.")] = 4,
     backend: Annotated[
-        BackendOption, typer.Option("--backend", help="What decodes; auto: CTranslate2 if it is installed, on a CPU.")
+        BackendOption, typer.Option("--backend", help="Decoder; auto: CTranslate2 on a CPU if it is installed.")
     ] = BackendOption.auto,
     kind: NumbersOption = Numbers.int8,
-    characters: Annotated[int, typer.Option("--max-length", min=1, help="Most characters of a text.")] = 2000,
-    texts: Annotated[int, typer.Option("--max-texts", min=1, help="Most texts of a request.")] = 64,
+    characters: Annotated[int, typer.Option("--max-length", min=1, help="Limit: characters of a text.")] = 2000,
+    texts: Annotated[int, typer.Option("--max-texts", min=1, help="Limit: texts of a request.")] = 64,
     queue: Annotated[
-        int, typer.Option("--max-queue", min=1, help="Most texts, times hops, waiting or under way.")
+        int, typer.Option("--max-queue", min=1, help="Limit: texts times hops, waiting or in work.")
     ] = 2048,
-    seconds: Annotated[float, typer.Option("--time-limit", min=0.1, help="Most seconds for an answer.")] = 60,
+    seconds: Annotated[float, typer.Option("--time-limit", min=0.1, help="Limit: seconds for an answer.")] = 60,
     subwords: Annotated[
-        int, typer.Option("--max-subwords", min=1, help="Most subwords, times hops, waiting or under way (estimated).")
+        int, typer.Option("--max-subwords", min=1, help="Limit: subwords times hops, waiting or in work (estimated).")
     ] = 524_288,
-    connections: Annotated[int, typer.Option("--max-connections", min=1, help="Most open connections.")] = 512,
+    connections: Annotated[int, typer.Option("--max-connections", min=1, help="Limit: open connections.")] = 512,
     client_connections: Annotated[
-        int, typer.Option("--max-client-connections", min=1, help="Most open connections from one address.")
+        int, typer.Option("--max-client-connections", min=1, help="Limit: open connections from one address.")
     ] = 128,
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate", min=0, help="Most requests a second from one address; default: any on loopback, else 20."
+            "--rate", min=0, help="Limit: requests per second from one address; default: none on loopback, else 20."
         ),
     ] = None,
     name: Annotated[
@@ -69,9 +67,9 @@ def serve(
 ) -> None:
     """Serve a run's translators: a page to translate and to watch training, and POST /translate.
 
-    Nobody but this machine can ask unless --host says otherwise; docs/serving.md says how to let others ask safely.
-    The interface is described at /docs, the state at /health. A run without a finished stage can be watched; it
-    translates as soon as one is finished, and where that one cannot be loaded, /health says why.
+    Only this machine can connect, unless --host is set; docs/serving.md explains how to serve others safely. /docs
+    describes the interface, /health the state. A run without a finished stage can be watched; it translates as soon
+    as a stage is finished.
 
     Example: loopmt serve loopmt-demo --port 8000
     """

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from loopmt.workflow.translate import Candidate, Translator
 
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1: greedy; default: 4.")]
-Sample = Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")]
+Sample = Annotated[bool, typer.Option("--sample", help="Sample instead of beam search.")]
 Temperature = Annotated[float, typer.Option("--temperature", min=0.01, help="Temperature of sampling.")]
-TopK = Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest; 0: all.")]
+TopK = Annotated[int, typer.Option("--top-k", min=0, help="Sample among the k likeliest subwords; 0: all.")]
 TopP = Annotated[
     float,
-    typer.Option("--top-p", min=0.01, max=1, help="Sample among the likeliest that have this probability together."),
+    typer.Option("--top-p", min=0.01, max=1, help="Sample among the likeliest subwords with this total probability."),
 ]
 LengthPenalty = Annotated[
-    float, typer.Option("--length-penalty", min=0, help="Power of the length that beam scores are divided by.")
+    float, typer.Option("--length-penalty", min=0, help="Beam scores are divided by length to this power.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of sampling.")]
 TEMPERATURE, TOP_K = 0.7, 10  # as loops sample, and `loopmt.Generate` by default
@@ -58,14 +58,14 @@ def translate(
     ] = None,
     stage: StageOption = None,
     beam: Beam = None,
-    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to so many translations of each line.")] = 1,
+    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Up to this many translations of each line.")] = 1,
     ensemble: Annotated[
         str | None,
         typer.Option("--ensemble", metavar="STAGE,STAGE", help="Stages that choose every token together."),
     ] = None,
     mbr: Annotated[
         int | None,
-        typer.Option("--mbr", min=2, help="Draw so many samples; print the one closest to the others (chrF)."),
+        typer.Option("--mbr", min=2, help="Draw this many samples; print the one closest to the others (chrF)."),
     ] = None,
     rerank: Annotated[
         str | None,
@@ -83,7 +83,7 @@ def translate(
     seed: Seed = 1,
     backend: Annotated[
         BackendOption,
-        typer.Option("--backend", help="What decodes; ctranslate2: faster on a CPU, after some seconds of export."),
+        typer.Option("--backend", help="Decoder; ctranslate2 is faster on a CPU, after some seconds of export."),
     ] = BackendOption.loopmt,
     kind: NumbersOption = Numbers.int8,
     route: RouteOption = Route.given,
@@ -99,10 +99,10 @@ def translate(
     """
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
-    from loopmt.text.files import read_files, read_stream
+    from loopmt.text.files import count_lines, read_files, read_stream
     from loopmt.workflow.route_choice import choose_route
     from loopmt.workflow.stage_choice import stage_line
-    from loopmt.workflow.translate import checked_path, growing_chunks
+    from loopmt.workflow.translate import checked_path, growing_chunks, largest_chunk
 
     _check_choice(nbest, mbr, rerank, sample)
     sample = sample or mbr is not None
@@ -122,10 +122,13 @@ def translate(
     stdin, stdout = typer.get_binary_stream("stdin"), typer.get_binary_stream("stdout")
     texts = read_files(files) if files else read_stream(stdin)
     typed = not files and stdin.isatty()
-    first, most = (1, 1) if typed else (32, 8192)
-    done = 0
+    first, most = (1, 1) if typed else (32, largest_chunk())
+    total, done = count_lines(files or ()), 0
     stages = _ensemble(ensemble, stage, backend)
-    with _translator(run, stage, stages, backend, kind) as translator, _watched().track("translating") as advance:
+    with (
+        _translator(run, stage, stages, backend, kind) as translator,
+        _watched().track("translating", total) as advance,
+    ):
         checked_path(translator, path)
         line = f"the ensemble of {' and '.join(stages)}" if stages else stage_line(run, stage)
         typer.echo(visible_message(f"loopmt: {line}"), err=True)
@@ -167,7 +170,7 @@ def _check_decoding(context: typer.Context, sample: bool, beam: int | None) -> N
     if sample and beam is not None:
         raise ConfigError(f"--sample and --beam {beam}: give one of them. A sample is drawn, and a beam searches.")
     if not sample and (idle := _given(context, "temperature", "top_k", "top_p", "seed")):
-        raise ConfigError(f"{idle}: only sampling heeds that, and this searches. Add --sample, or leave it out.")
+        raise ConfigError(f"{idle}: only sampling uses that, and this is beam search. Add --sample, or leave it out.")
 
 
 def _given(context: typer.Context, *names: str) -> str:
@@ -195,10 +198,10 @@ def _translator(
 
 
 def _watched() -> Progress:
-    """A bar for a person who does not see the translations themselves."""
-    from loopmt.progress import Bars, Silent
+    """Progress, unless the translations themselves show it."""
+    from loopmt.progress import Silent, standard
 
-    return Bars() if sys.stderr.isatty() and not sys.stdout.isatty() else Silent()
+    return Silent() if sys.stdout.isatty() else standard()
 
 
 def _lines(found: list[list[Candidate]], start: int, numbered: bool) -> Iterable[str]:

@@ -40,23 +40,29 @@ Cases = Annotated[
     str | None,
     typer.Argument(metavar="CASES.json", help="A document of cases, or - for standard input.", show_default=False),
 ]
-P = Annotated[float | None, _option("--p", DUAL, "Accuracy of the way there.")]
-R = Annotated[float | None, _option("--r", DUAL, "Accuracy of the way back, on machine output.")]
-Lam = Annotated[float | None, _option("--lambda", DUAL, "Covariance of the two steps; 0.")]
+P = Annotated[float | None, _option("--p", DUAL, "Accuracy of the first translation.")]
+R = Annotated[float | None, _option("--r", DUAL, "Accuracy of the translation back, on machine output.")]
+Lam = Annotated[float | None, _option("--lambda", DUAL, "Covariance of the two steps; default 0.")]
 Q12 = Annotated[float | None, _option("--q12", TRIANGLE, "Accuracy of the first step.")]
 Q23 = Annotated[float | None, _option("--q23", TRIANGLE, "Accuracy of the second step.")]
-Q31 = Annotated[float | None, _option("--q31", TRIANGLE, "Accuracy of the way home.")]
-Lam1 = Annotated[float | None, _option("--lambda1", TRIANGLE, "Covariance of any two steps; 0.")]
-PAIRS = "Pr(all right) less the product; 0. Dependence in pairs alone: lambda1 (q12+q23+q31)."
+Q31 = Annotated[float | None, _option("--q31", TRIANGLE, "Accuracy of the last step.")]
+Lam1 = Annotated[float | None, _option("--lambda1", TRIANGLE, "Covariance of any two steps; default 0.")]
+PAIRS = "Pr(all right) less the product; default 0. With dependence in pairs only: lambda1 (q12+q23+q31)."
 Lam2 = Annotated[float | None, _option("--lambda2", TRIANGLE, PAIRS)]
 Q = Annotated[list[float] | None, _option("--q", LOOP, "Accuracy of each step in turn; repeat it.")]
-Delta = Annotated[float | None, _option("--delta", TRAINED, "Chance that two or more errors come home; 0.")]
-Alpha = Annotated[float | None, _option("--alpha", TRAINED, "Case 2 made right and reconstructed.")]
-Beta = Annotated[float | None, _option("--beta", TRAINED, "Case 2 made wrong and reconstructed.")]
-Gamma = Annotated[float | None, _option("--gamma", TRAINED, "Case 2 still not reconstructed; 0.")]
-Kappa = Annotated[float | None, _option("--kappa", TRAINED, "Case 2 made right, still not reconstructed; 0.")]
-U11 = Annotated[float | None, _option("--u11", TRAINED, "Case 1.1 turned wrong; 0.")]
-U12 = Annotated[float | None, _option("--u12", TRAINED, "Case 1.2 turned right; 0.")]
+Delta = Annotated[
+    float | None,
+    _option("--delta", TRAINED, "Probability that a sentence returns in spite of two or more errors; default 0."),
+]
+Alpha = Annotated[float | None, _option("--alpha", TRAINED, "Of case 2, share that becomes right and reconstructed.")]
+Beta = Annotated[float | None, _option("--beta", TRAINED, "Of case 2, share that becomes wrong and reconstructed.")]
+Gamma = Annotated[float | None, _option("--gamma", TRAINED, "Of case 2, share still not reconstructed; default 0.")]
+Kappa = Annotated[
+    float | None,
+    _option("--kappa", TRAINED, "Of case 2, share that becomes right, still not reconstructed; default 0."),
+]
+U11 = Annotated[float | None, _option("--u11", TRAINED, "Of case 1.1, share that becomes wrong; default 0.")]
+U12 = Annotated[float | None, _option("--u12", TRAINED, "Of case 1.2, share that becomes right; default 0.")]
 Json = Annotated[bool, typer.Option("--json", help="Print numbers as JSON instead of a table.")]
 
 
@@ -80,12 +86,12 @@ def theory(
     u12: U12 = None,
     as_json: Json = False,
 ) -> None:
-    """Say what the theory of loops says, corrected, next to what is printed.
+    """Compute the closed forms of the theory of loops, corrected, beside those of the paper.
 
     With a document of cases, print the same JSON with an "out" in every case.
 
-    With numbers, print one table: every quantity, which conditions hold, and
-    the paper's formula as printed beside the corrected one.
+    With numbers, print a table: every quantity, which conditions hold, and
+    the formula as printed in the paper beside the corrected one.
 
     Examples:
 

@@ -33,13 +33,13 @@ def world(
     test: Annotated[
         int, typer.Option("--test", min=1, help="Number of test sentences, the same in all languages.")
     ] = 500,
-    size: Annotated[Size, typer.Option("--size", help="How much lexicon and grammar the languages have.")] = Size.tiny,
+    size: Annotated[Size, typer.Option("--size", help="Size of the lexicon and the grammar.")] = Size.tiny,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 1,
 ) -> None:
     """Write text of the built-in languages: parallel, monolingual, validation and test files to practise on.
 
-    No meaning is in two places, so no monolingual sentence has its translation anywhere. Prints the [data] section of
-    an experiment file that reads them.
+    No meaning occurs in two files, so no monolingual sentence has a translation anywhere. Prints the [data] section
+    of an experiment file that reads the files.
 
     Example: loopmt world corpora --pair en-fr=900 --pair en-es=900 --mono 6000
     """
@@ -49,7 +49,7 @@ def world(
     names = [name.strip() for name in languages.split(",") if name.strip()]
     pairs = dict(map(_count, pair or [f"{names[0]}-{name}=500" for name in names[1:]]))
     if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):  # a killed draft is hidden
-        raise DataError(f"{folder} is there already, and nothing in it is overwritten: name a new folder.")
+        raise DataError(f"{folder} exists already, and nothing in it is overwritten. Name a new folder.")
     spoken = World(size.value, names)
     write_corpora(folder, spoken, seed, pairs, dict.fromkeys(names, mono), valid, test, standard())
     typer.echo(_section(folder, names, pairs, mono))

@@ -16,7 +16,7 @@ from loopmt.run import Json
 
 FATES = ("mended", "broken", "lost", "home though wrong", "home")
 """Most telling first."""
-_RIGHT = 20.0  # sentence BLEU above which a hop counts as right where there is no exact judge
+RIGHT = 20.0  # sentence BLEU above which a hop is right, without an exact judge, a plan and an analysis
 _TELLING = range(4, 25)  # words of a sentence worth showing
 _WORD = re.compile(r"[\w'’-]+\s*|[^\w\s]\s*")
 _CLOSING = re.compile(r"[.,;:!?…)\]»”。、，；！？؟।]")
@@ -47,11 +47,11 @@ class CheckedTest:
     bleu: list[list[float] | None]
 
     @classmethod
-    def of(cls, stage: str, round_trip: RoundTrip, agree: Agree | None) -> CheckedTest:
+    def of(cls, stage: str, round_trip: RoundTrip, agree: Agree | None, threshold: float = RIGHT) -> CheckedTest:
         scores = round_trip.scores(smooth=True)
         bleu = [None if one is None else one.tolist() for one in scores]
         if agree is None:
-            return cls(stage, round_trip, [None if one is None else one > _RIGHT for one in scores], bleu)
+            return cls(stage, round_trip, [None if one is None else one > threshold for one in scores], bleu)
         languages = round_trip.loop.languages
         right: list[Bools | None] = [
             np.array([agree(start, languages[0], text, languages[place]) for start, text in rows], dtype=np.bool_)

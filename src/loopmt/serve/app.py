@@ -190,7 +190,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
 def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/translate", responses=_TRANSLATING, response_model=messages.TranslateResponse)
     async def translate(request: messages.TranslateRequest, http: HttpRequest) -> Response:
-        """Translate texts along a path; with `loops`, also home by each loop and there by each other way."""
+        """Translate texts along a path; with `loops`, also back, and through other languages."""
         return _json(await service.translate(request, http.state.client))
 
     @app.get("/watch", responses=_WATCHING, response_model=dict[str, Any])

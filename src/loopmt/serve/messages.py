@@ -21,7 +21,7 @@ class TranslateRequest(BaseModel):
     path: Annotated[str, Field(max_length=200)] = Field(description="Languages joined by '>', as in en>fr>es.")
     texts: Annotated[list[Text], Field(min_length=1)] = Field(description="One sentence or short passage each.")
     nbest: Annotated[int, Field(ge=1, le=8)] = Field(1, description="How many translations of each text.")
-    loops: bool = Field(False, description="Also walk home by each loop, and there by each other way.")
+    loops: bool = Field(False, description="Also translate back, and through other languages, and compare.")
 
 
 class CandidateMessage(BaseModel):
@@ -44,7 +44,7 @@ class DifferenceMessage(BaseModel):
 
 
 class RoundTripMessage(BaseModel):
-    """Another walk: a way home compared with the text, or another way there compared with the translation."""
+    """A translation back, compared with the text, or one through other languages, compared with the translation."""
 
     path: str
     steps: list[StepMessage]
@@ -57,10 +57,12 @@ class TranslationMessage(BaseModel):
     score: float
     steps: list[StepMessage]
     nbest: list[CandidateMessage]
-    loops: list[RoundTripMessage] | None = Field(None, description="The ways home; asked for with `loops`.")
-    ways: list[RoundTripMessage] | None = Field(None, description="Direct and pivoted translations by other ways.")
+    loops: list[RoundTripMessage] | None = Field(
+        None, description="Translations back to the source language, if `loops` is set."
+    )
+    ways: list[RoundTripMessage] | None = Field(None, description="Translations to the same language by other paths.")
     confidence: float | None = Field(
-        None, description="Mean likeness of the translation to those by other ways: 0 to 1, no probability."
+        None, description="Mean likeness of the translation to those by other paths: 0 to 1; not a probability."
     )
 
 

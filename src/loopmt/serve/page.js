@@ -71,7 +71,7 @@ const canFollow = (language) =>
 
 function drawPath() {
   byId("path").replaceChildren(...path.map((language) => element("li", {}, element("span", {}, language))));
-  byId("ask").textContent = path.length ? "Go on to" : "Start from";
+  byId("ask").textContent = path.length ? "Continue to" : "Start from";
   for (const button of byId("languages").children) button.disabled = !canFollow(button.textContent);
   byId("back").disabled = byId("clear").disabled = path.length === 0;
   byId("go").disabled = path.length < 2;
@@ -125,12 +125,12 @@ function card(walk, note, line, steps, start) {
 
 function confidence(translation) {
   const share = translation.confidence;
-  if (share === null) return element("p", { className: "quiet" }, "No confidence: there is no other way to compare with.");
+  if (share === null) return element("p", { className: "quiet" }, "No confidence: no other path leads to this language.");
   const word = share >= 0.85 ? "high" : share >= 0.5 ? "fair" : "low";
   const meter = element("meter", { min: 0, max: 1, low: 0.5, high: 0.85, optimum: 1, value: share, id: "confidence" });
   meter.setAttribute("aria-label", "confidence");
   const count = translation.ways.length;
-  const drawn = `${percent(share)} of the words agree with ${count === 1 ? "the other way" : `${count} other ways`} there`;
+  const drawn = `${percent(share)} of the words agree with ${count === 1 ? "the other path" : `${count} other paths`}`;
   return element("p", {}, "Confidence: ", element("strong", {}, word), " ", meter, " ",
     element("span", { className: "quiet" }, drawn));
 }
@@ -153,14 +153,14 @@ function drawAnswer(answer, text, wanted) {
     parts.push(element("h2", {}, "Best translations"), element("ol", { className: "nbest" }, ...items));
   }
   if (translation.ways?.length) {
-    parts.push(element("h2", {}, "Other ways there"), ...translation.ways.map((way) =>
+    parts.push(element("h2", {}, "Through other languages"), ...translation.ways.map((way) =>
       card(way.path, `${percent(way.likeness)} alike`, marked(way.differences, languages.at(-1)), way.steps, start)));
   }
   if (translation.loops?.length) {
-    parts.push(element("h2", {}, "Ways home"), ...translation.loops.map((loop) =>
-      card(loop.path, `${percent(loop.likeness)} came home`, marked(loop.differences, languages[0]), loop.steps, start)));
-    parts.push(element("p", { className: "quiet" }, element("del", {}, "struck"), " words were lost, ",
-      element("ins", {}, "underlined"), " ones are new."));
+    parts.push(element("h2", {}, "Translated back"), ...translation.loops.map((loop) =>
+      card(loop.path, `${percent(loop.likeness)} of the words returned`, marked(loop.differences, languages[0]), loop.steps, start)));
+    parts.push(element("p", { className: "quiet" }, element("del", {}, "struck"), " words are missing, ",
+      element("ins", {}, "underlined"), " words were added."));
   }
   byId("result").replaceChildren(...parts);
 }
@@ -203,7 +203,7 @@ async function meet() {
   byId("token-form").hidden = Boolean(server.run);
   if (!server.run) throw new Error("This server needs a token.");
   byId("run").textContent = server.stage ? `${server.run} · ${server.stage}` : server.run;
-  const waiting = "No stage of the run is finished yet: watch it in the other tab.";
+  const waiting = "No stage of the run is finished yet. See the tab Watch training.";
   complain("problem", server.stage ? "" : server.problem ?? waiting);
   drawLanguages();
   if (!path.length && server.directions.length) path = server.directions[0].split(">");

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_LINE = 16 * 2**20
 _BUFFER = 2**18
+_COMPRESSED = (".gz", ".xz", ".zst")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks, with which no UTF-8 can begin
 
@@ -82,6 +83,17 @@ def read_files(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         with HashedFile(file) as raw:
             yield from decoded(lines(raw), str(file))
+
+
+def count_lines(files: Sequence[Path]) -> int | None:
+    """The lines of plain files; None for compressed ones, and for a pipe, which can be read only once."""
+    if not files or not all(file.is_file() and file.suffix not in _COMPRESSED for file in files):
+        return None
+    count = 0
+    for file in files:
+        with HashedFile(file) as raw:
+            count += sum(1 for _ in lines(raw))
+    return count
 
 
 def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:

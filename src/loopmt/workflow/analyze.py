@@ -98,7 +98,7 @@ class RunAnalysis:
         hops = all_hops(self.experiment.languages, spoken_hops(self.experiment, stage))
         starts = held_out_text(self.store, name, hops, self.options.sentences, self.experiment.data.lowercase)
         loops = loops_of(hops, self.options.longest)
-        round_trips = translator.round_trips(starts, loops, progress, f"loops of {stage} on {name}")
+        round_trips = translator.round_trips(starts, loops, progress, f"translating loops, {stage} on {name}")
         with progress.track(f"judging {stage} on {name}", len(round_trips)) as advance:
             for round_trip in round_trips:
                 yield from ((rule.judge(round_trip), rule.name) for rule in self.rules)

@@ -82,7 +82,7 @@ def plan(folder: Path, options: PlanOptions, progress: Progress) -> Json:
     if options.pilot:
         require_permission(inputs.run, training_code(inputs.experiment))
     translator = CachedTranslator.of(inputs.run, inputs.stage.name, options.beam)
-    walked = translator.round_trips(inputs.starts, inputs.paths, progress, f"loops of {inputs.stage.name}")
+    walked = translator.round_trips(inputs.starts, inputs.paths, progress, f"translating loops, {inputs.stage.name}")
     round_trips = [round_trip for round_trip in walked if round_trip.loop.closed]
     rule = _rule(inputs, round_trips)
     measured = [rule.judge(round_trip) for round_trip in round_trips]
@@ -375,5 +375,5 @@ def _train_pilot(
     with display.shown():
         train_stage(context, stage, StopSignal(), display.show)
     translator = CachedTranslator.of(context.run, stage.name, inputs.options.beam, keep=False)
-    round_trips = translator.round_trips(inputs.starts, inputs.loops, progress, f"loops of {stage.name}")
+    round_trips = translator.round_trips(inputs.starts, inputs.loops, progress, f"translating loops, {stage.name}")
     return {round_trip.loop: rule.judge(round_trip) for round_trip in round_trips}

@@ -17,7 +17,7 @@ from loopmt.files.checksums import content_of
 from loopmt.files.regular import has_file, reading
 from loopmt.planning.round_trips import held_out_text
 from loopmt.progress import Progress
-from loopmt.report.followed import CheckedTest, chosen_loops, show
+from loopmt.report.followed import RIGHT, CheckedTest, chosen_loops, show
 from loopmt.report.gather import gather
 from loopmt.report.page import page
 from loopmt.report.pictures import require_extra
@@ -42,6 +42,7 @@ class ReportOptions:
     out: Path | None = None
     sentences: int = 24  # of the first test set, tried on each loop; 0: none
     beam: int = 4
+    paper: bool = False  # also the paper's tables
 
 
 def report(folders: Sequence[Path], options: ReportOptions, progress: Progress) -> tuple[Path, list[Json]]:
@@ -60,10 +61,14 @@ def report(folders: Sequence[Path], options: ReportOptions, progress: Progress) 
         found = [collect(run) for run in runs]
         for first, tables in _over_seeds(runs, found):
             found[first]["paper"] = tables + found[first]["paper"]
-        text = page(found)
+        text = page(found if options.paper else list(map(_without_paper, found)))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
     return out, found
+
+
+def _without_paper(found: Json) -> Json:
+    return {**found, "paper": []}
 
 
 def _refuse_stranger(out: Path) -> None:
@@ -108,7 +113,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
     out = out or run_folder / "report.html"
     try:
         require_extra()
-        write_text(out, page([collect(Run.open(run_folder))]))
+        write_text(out, page([_without_paper(collect(Run.open(run_folder)))]))
     except Exception as error:
         warnings.warn(f"{out} was not written: {error}", stacklevel=2)
     return out
@@ -129,11 +134,12 @@ def follow(run: Run, options: ReportOptions, progress: Progress) -> None:
     steps = steps_to_show(experiment, run.finished())
     results = {stage: run.stage(stage).result_digest() for step in steps for stage in step}
     made_with = {"version": _VERSION, "results": results, "sentences": options.sentences, "beam": options.beam}
+    made_with["threshold"] = threshold = _threshold(run)
     kept = _kept(run)
     if not steps or (kept and {**kept, "followed": None} == {**made_with, "followed": None}):
         return
     run.check_writable(_READ_ONLY)
-    rows = [row for step in steps for row in _followed(run, experiment, step, options, progress)]
+    rows = [row for step in steps for row in _followed(run, experiment, step, options, threshold, progress)]
     write_json(run.folder / "report.json", {**made_with, "followed": rows})
 
 
@@ -148,7 +154,12 @@ def steps_to_show(experiment: Experiment, finished: Sequence[str]) -> list[tuple
 
 
 def _followed(
-    run: Run, experiment: Experiment, step: Sequence[str], options: ReportOptions, progress: Progress
+    run: Run,
+    experiment: Experiment,
+    step: Sequence[str],
+    options: ReportOptions,
+    threshold: float,
+    progress: Progress,
 ) -> list[Json]:
     store = Store.open(run.folder / "store")
     name = next(iter(store.tests), "valid")
@@ -161,9 +172,21 @@ def _followed(
     walked = []
     for stage in step:
         translator = CachedTranslator.of(run, stage, options.beam)
-        round_trips = translator.round_trips(starts, loops, progress, f"sentences round loops of {stage}")
-        walked.append([CheckedTest.of(stage, round_trip, agree) for round_trip in round_trips])
-    return [row for round_trips in zip(*walked, strict=True) for row in show(round_trips, name)]
+        round_trips = translator.round_trips(starts, loops, progress, f"sentences along loops, {stage}")
+        walked.append([CheckedTest.of(stage, round_trip, agree, threshold) for round_trip in round_trips])
+    rows = [row for round_trips in zip(*walked, strict=True) for row in show(round_trips, name)]
+    return [{**row, "threshold": threshold} for row in rows]
+
+
+def _threshold(run: Run) -> float:
+    """What counts as right in the run's plan, or in its analysis."""
+    for name, key in (("plan.json", "rule"), ("analysis.json", "right")):
+        file = run.folder / name
+        with content_of(file):
+            rule = str(read_json(file).get(key, "")) if has_file(file) else ""
+        if rule.startswith("BLEU > "):
+            return float(rule.removeprefix("BLEU > "))
+    return RIGHT
 
 
 def _kept(run: Run) -> Json | None:

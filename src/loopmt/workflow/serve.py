@@ -88,9 +88,13 @@ def serve(options: ServeOptions, progress: Progress) -> bool:
             Watcher(folder, Samples(folder)),
             replace(options.limits, rate=rate),
         )
-        what = "no stage is finished yet: watch it"
+        what = "no stage is finished yet: watch training"
         if engine:
             what = f"{told_stage(folder, experiment, engine.stage, options.stage)}, decoded by {engine.backend}"
+            if engine.backend == "CTranslate2 int8":
+                progress.say(
+                    "int8 numbers are faster and differ slightly; `loopmt evaluate` scored float32 (--type float32)"
+                )
         for line in engine.routes.lines() if engine and engine.routes else ():
             progress.say(line)
         for warning in access.warnings():

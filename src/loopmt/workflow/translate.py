@@ -308,6 +308,11 @@ def _device(name: str | None) -> torch.device:
     return device
 
 
+def largest_chunk() -> int:
+    """Lines that are translated together; on a CPU few, so that progress can be seen."""
+    return 8192 if torch.cuda.is_available() else 1024
+
+
 def growing_chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:
     """Few lines at first, so that output appears soon, then more and more, up to what memory is sure to hold."""
     stream, size = iter(texts), first
