@@ -74,7 +74,7 @@ def _module(name: str, what: str) -> ModuleType:
             f'{what}: there is no module "{name}". It is looked for in {here} and in the folders of PYTHONPATH.'
         ) from None
     except Exception as error:
-        raise ConfigError(f'{what}: module "{name}" cannot be imported: {_cause(error)}.') from error
+        raise ConfigError(f'{what}: module "{name}" cannot be imported: {cause(error)}.') from error
 
 
 def explained(function: Function, what: str) -> Function:
@@ -87,12 +87,12 @@ def explained(function: Function, what: str) -> Function:
         except LoopmtError:
             raise
         except Exception as error:
-            raise ExternalError(f"{what} failed: {_cause(error)}.") from error
+            raise ExternalError(f"{what} failed: {cause(error)}.") from error
 
     return call  # type: ignore[return-value]
 
 
-def _cause(error: Exception) -> str:
+def cause(error: Exception) -> str:
     """What happened and where: the innermost line."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

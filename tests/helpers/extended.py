@@ -16,7 +16,6 @@ PACKAGE = Path(loopmt.errors.__file__).parent
 ADDED = DATA / "objectives"
 SCHEMA, REGISTRY = "config/schema.py", "learn/objectives.py"
 KEYS = {  # the class of the schema that has the key, and the line that declares it
-    "r_drop": ("Train(Schedule)", "r_drop: float | None = None"),
     "confidence": ("Train(Schedule)", "confidence: float | None = None"),
     "length_reward": ("MixEntry(Section)", "length_reward: float | None = None"),
 }

@@ -20,10 +20,10 @@ def trained_with(package: Path, ask_for: ASK, train_: str = "", entry: str = "")
 
 def test_an_objective_is_added_by_a_module_and_two_lines(ask_for: ASK, tmp_path: Path) -> None:
     """And a stage that does not turn it on has the weights that it had without."""
-    package = extended(tmp_path / "package", "r_drop", "length_reward")
+    package = extended(tmp_path / "package", "confidence", "length_reward")
     assert changed(package) == {SCHEMA, REGISTRY}
     plain = trained_with(PACKAGE.parent, ask_for)
     assert trained_with(package, ask_for) == plain
-    consistent = trained_with(package, ask_for, train_=" r_drop = 1.0,")
+    consistent = trained_with(package, ask_for, train_=" confidence = 0.5,")
     rewarded = trained_with(package, ask_for, entry=", length_reward = 0.5")
     assert len({plain, consistent, rewarded}) == 3

@@ -11,13 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from helpers.extended import extended, train_with
 from helpers.facts import lacks
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError
@@ -192,8 +190,9 @@ def test_two_processes_in_parts_that_do_not_divide_a_batch_train_what_one_does(a
 
 
 def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> None:
-    """The least doubtful rows are those of all processes together."""
-    one, both, killed = ask_for(FILTERED), ask_for(FILTERED), ask_for(FILTERED)
+    """The least doubtful rows are those of all processes together. Also with R-Drop, which computes batches twice."""
+    stage = FILTERED.replace("train = {", "train = { rdrop = 1.0,")
+    one, both, killed = (ask_for(stage) for _ in range(3))
     assert train(one, Silent())
     finish(both)
     assert_close(one, both, "filtered")
@@ -247,15 +246,11 @@ def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK, norm: str) -> Non
         assert_close(whole, sharded, "shared")
 
 
-def test_a_sharded_network_has_the_same_objectives(
-    ask_for: ASK, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sharded_network_has_the_same_objectives(ask_for: ASK) -> None:
     """With a second pass and log-probabilities."""
-    package = extended(tmp_path / "package", "confidence")
-    stages = SHARED.replace("train = {", "train = { confidence = 0.1,")
-    monkeypatch.setenv("PYTHONPATH", str(package))
+    stages = SHARED.replace("train = {", "train = { rdrop = 1.0,")
     whole, sharded = (ask_for(stages, "model.sharing=all", *more, parent=False) for more in ([], ["train.shard=true"]))
-    train_with(package, whole)
+    assert train(whole, Silent())
     finish(sharded)
     assert_close(whole, sharded, "shared")
 

@@ -155,6 +155,21 @@ def test_an_alarm(folder: Path, ask_for: ASK) -> None:
     assert alarms and all("only 0% of the generated subwords are kept" in alarm["what"] for alarm in alarms)
 
 
+def test_an_objective(folder: Path, ask_for: ASK) -> None:
+    """It flattens the distributions that are learnt, unless its weight is 0."""
+    (table,) = blocks("toml", "An objective")
+    source = (folder / "my_objectives.py").read_text(encoding="utf-8")
+    (folder / "my_free_objectives.py").write_text(source.replace("(0.1)", "(0.0)"), encoding="utf-8")
+    found = []
+    for module in ("my_objectives", "my_free_objectives"):
+        key = table.removeprefix("[train]\n").strip().replace("my_objectives", module)
+        request: TrainOptions = ask_for(stage('["X>Y"]', tokens=128).replace("train = {", f"train = {{ {key},"))
+        run(folder, f"loopmt train {request.file} --run {request.run}")
+        found.append(records(request)[-1]["loss"])
+    penalised, free = found
+    assert penalised.keys() == free.keys() and penalised != free
+
+
 def test_a_corpus_format(folder: Path) -> None:
     rows = [("The cat sleeps.", "Le chat dort."), ("A dog, a bird.", "Un chien, un oiseau."), ("Yes.", "Oui.")]
     text = "fr,id,en\n" + "".join(f'"{fr}",{number},"{en}"\n' for number, (en, fr) in enumerate(rows))

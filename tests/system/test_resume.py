@@ -79,6 +79,21 @@ def test_killed_at_random_moments(ask_for: ASK, reference: TrainOptions) -> None
     assert not [entry for entry in folder.folder.iterdir() if entry.name.endswith((".draft", ".old"))]
 
 
+def test_two_passes_resume_exactly(ask_for: ASK) -> None:
+    """R-Drop draws the dropout of its second pass by key, too."""
+    stage = STAGE.replace("ema = 0.9", "ema = 0.9\nrdrop = 1.0")
+    whole, request = ask_for(stage), ask_for(stage)
+    assert train(whole, Silent())
+    folder = folder_of(request)
+    process = started(request)
+    wait_for(lambda: folder.begun and len(folder.records()) >= 3, process)
+    process.kill()
+    process.communicate()
+    assert not folder.finished
+    assert train(request, Silent())
+    assert_same(request, whole)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop(ask_for: ASK, reference: TrainOptions, number: signal.Signals) -> None:
     request = ask_for(STAGE)

@@ -9,16 +9,11 @@ import pytest
 from helpers.experiments import BASE, ONE, TREE, compare, stage
 from helpers.facts import lacks
 from loopmt.config import Experiment, load, loads
-from loopmt.config.schema import Generate
+from loopmt.config.schema import Generate, Train
 from loopmt.errors import ConfigError
 
 WORLD = 'languages = ["en", "fr"]\n'
-TRAIN_KEYS = (
-    "learning_rate, warmup, schedule, tokens, accumulate, max_length, shapes, round, adam, weight_decay, "
-    "subword_dropout, label_smoothing, dropout, clip, balance, ema, precision, compile, fuse, shard, continued, "
-    "validate_every, validate_sentences, validate_beam, select_by, patience, max_updates, average, on_collapse, "
-    "log_every"
-)
+TRAIN_KEYS = ", ".join(Train.model_fields)
 HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 

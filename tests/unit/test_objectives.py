@@ -14,15 +14,16 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from data.objectives.confidence import Confidence
-from data.objectives.r_drop import RDrop
 from helpers.learners import HOPS, batch, rows, translators
 from helpers.recorded import recorder
 from loopmt.config import MixEntry, Train
 from loopmt.distributed import Processes
+from loopmt.errors import ExternalError, LoopmtError
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner
 from loopmt.learn.logmeanexp import LogMeanExp
 from loopmt.learn.objectives import OBJECTIVES, Objective, StageSettings, objectives_of
+from loopmt.learn.rdrop import RDrop
 from loopmt.model.transformer import NO_DROPOUT, Dropout
 from loopmt.path import Hop
 from loopmt.text.batch import Batch, Rows
@@ -91,21 +92,26 @@ def test_packing_moves_factors_with_their_rows() -> None:
 
 
 def r_drop_by_hand(found: NetworkStack, weights: Tensor, given: Batch, alpha: float) -> Tensor:
-    """The gradient of the published loss."""
+    """The gradient of the published loss, each row's times its factor."""
     source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)
     views, transformer = found.layout.unpack(weights), found.transformer
     passes = [decoder_states(views, transformer, source, target, Dropout(0.3)) for _ in range(2)]
     one, other = (transformer.logits(views, states).log_softmax(-1) for states in passes)
     both = [F.kl_div(*pair, reduction="none", log_target=True) for pair in ((one, other), (other, one))]
     divergence = torch.stack(both).sum(-1)[:, target != PAD].sum() / 2
-    crossed = torch.stack([transformer.losses(views, states, target, 0.1).sum() for states in passes]).mean()
+    rows_2NB = torch.stack([transformer.losses(views, states, target, 0.1).sum(-1) for states in passes])
+    crossed = (rows_2NB.mean(0) * torch.from_numpy(given.factors_NB)).sum()
     (gradient,) = torch.autograd.grad(crossed + alpha * divergence, weights)
     return gradient
 
 
 @pytest.mark.parametrize("hops", [HOPS, HOPS[:1]])
-def test_r_drop_has_the_gradient_of_the_published_loss(vocab: Vocab, hops: tuple[Hop, ...]) -> None:
-    given = batch(*(rows(number) for number in range(len(hops))))
+@pytest.mark.parametrize("given_factors", [False, True])
+def test_r_drop_has_the_gradient_of_the_published_loss(
+    vocab: Vocab, hops: tuple[Hop, ...], given_factors: bool
+) -> None:
+    made = [weighted(rows(number)) if given_factors else rows(number) for number in range(len(hops))]
+    given = batch(*made)
     found = translators(vocab, hops)
     torch.manual_seed(1)
     expected = r_drop_by_hand(found, found.live.clone().requires_grad_(), given, 2.0)
@@ -160,3 +166,92 @@ def test_a_stage_has_the_objectives_that_it_turns_on(vocab: Vocab) -> None:
         found = objectives_of(StageSettings(Train(), entries, translators(vocab)))
         assert [type(one) for one in found] == expected
     assert [found[0].groups(entry) for entry in (loop, combined)] == [False, True]
+
+
+def test_r_drop_is_turned_on_by_its_key(vocab: Vocab) -> None:
+    (found,) = objectives_of(StageSettings(Train(rdrop=2.0), [], translators(vocab)))
+    assert isinstance(found, RDrop) and found.alpha == 2.0
+
+
+# -- of other modules ----------------------------------------------------------------------------------------------
+
+MODULE = """
+import torch
+from loopmt.learn.objectives import Objective, UpdateTerms
+
+class Given(Objective):
+    def __init__(self, update=None, factors=None):
+        self.update, self.factors = update, factors
+    def update_terms(self, forward):
+        return self.update(forward) if self.update else None
+    def round_factors(self, rows):
+        return self.factors
+
+def off(settings): return None
+def good(settings): return Given(lambda forward: UpdateTerms(terms_NB=forward.losses_NB))
+def number(settings): return 3
+def broken(settings): return settings.nothing
+def failing(settings): return Given(lambda forward: 1 / 0)
+def crooked(settings): return Given(lambda forward: UpdateTerms(terms_NB=forward.losses_NB[:, :1]))
+def odd(settings): return Given(lambda forward: forward.losses_NB)
+def full(settings): return Given(lambda forward: (_ for _ in ()).throw(torch.OutOfMemoryError("no room")))
+def short(settings): return Given(factors=[[1.0]])
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "their_objectives.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "their_objectives"
+
+
+def named(vocab: Vocab, *references: str) -> list[Objective]:
+    return objectives_of(StageSettings(Train(objectives=list(references)), [], translators(vocab)))
+
+
+def test_a_function_makes_an_objective(vocab: Vocab, module: str) -> None:
+    assert named(vocab, f"{module}:off") == []
+    plain, doubled = (
+        Learner(translators(vocab), Train(), 3, Processes(), 1, given) for given in ([], named(vocab, f"{module}:good"))
+    )
+    for one in (plain, doubled):
+        one.add(batch(rows(1), rows(2)))
+    torch.testing.assert_close(doubled.gradient, 2 * plain.gradient)
+
+
+@pytest.mark.parametrize(
+    ("function", "fact"), [("number", "Objective"), ("broken", "AttributeError"), ("missing", "off, good")]
+)
+def test_a_function_that_makes_no_objective_is_named(vocab: Vocab, module: str, function: str, fact: str) -> None:
+    with pytest.raises(LoopmtError) as error:
+        named(vocab, f"{module}:{function}")
+    assert f"{module}:{function}" in str(error.value) and fact in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "fact"), [("failing", "ZeroDivisionError"), ("crooked", "shape"), ("odd", "UpdateTerms")]
+)
+def test_an_objective_that_fails_is_named(vocab: Vocab, module: str, function: str, fact: str) -> None:
+    one = Learner(translators(vocab), Train(), 3, Processes(), 1, named(vocab, f"{module}:{function}"))
+    with pytest.raises(ExternalError) as error:
+        one.add(batch(rows(1), rows(2)))
+    assert f"{module}:{function}" in str(error.value) and fact in str(error.value)
+
+
+def test_memory_that_runs_out_in_an_objective_is_no_failure_of_it(vocab: Vocab, module: str) -> None:
+    one = Learner(translators(vocab), Train(), 3, Processes(), 1, named(vocab, f"{module}:full"))
+    with pytest.raises(torch.OutOfMemoryError):
+        one.add(batch(rows(1), rows(2)))
+
+
+def test_factors_of_a_round_are_counted(vocab: Vocab, module: str) -> None:
+    (one,) = named(vocab, f"{module}:short")
+    with pytest.raises(ExternalError, match="their_objectives:short"):
+        one.round_factors([])
+
+
+@pytest.mark.parametrize("name", ["rdrop", "command:awk", "a:", ":b", "a:b c"])
+def test_other_objectives_are_functions(name: str) -> None:
+    with pytest.raises(ValueError, match="module:function"):
+        Train(objectives=[name])

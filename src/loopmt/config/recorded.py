@@ -39,6 +39,8 @@ ADDED: dict[str, Any] = {
     "stage.mix.noise": None,
     "stage.mix.generate.ensemble": "rows",
     "stage.auto.generate.ensemble": "rows",
+    "train.rdrop": None,
+    "train.objectives": [],
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

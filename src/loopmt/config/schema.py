@@ -54,6 +54,11 @@ class WorldData(Section):
     seed: int | None = Field(None, description="seed of the draw; default: the experiment's seed")
 
 
+def is_function(name: str) -> bool:
+    """Is it written as `module:function`?"""
+    return re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", name) is not None and not name.startswith("command:")
+
+
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -253,6 +258,15 @@ class Train(Schedule):
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of the target mass spread over the vocabulary")
     dropout: float | None = Field(None, ge=0, lt=1, description="replaces the dropout of [model]")
+    rdrop: float | None = Field(
+        None,
+        gt=0,
+        description="R-Drop: weight of the divergence between two passes with different dropout; an update takes about "
+        "twice the compute",
+    )
+    objectives: list[str] = Field(
+        [], description='more objectives, each a "module:function" that makes it (docs/extending.md)'
+    )
     clip: float = Field(1.0, ge=0, description="largest gradient norm of each network; 0: no limit")
     balance: float = Field(
         0.0, ge=0, le=1, description="a direction's share of a shared network goes by pairs ** balance; 0: equal shares"
@@ -282,6 +296,14 @@ class Train(Schedule):
         "warn", description="what happens if an alarm finds a collapsed generator"
     )
     log_every: int = Field(50, ge=1, description="updates between lines of the log")
+
+    @field_validator("objectives")
+    @classmethod
+    def _functions(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if not is_function(name):
+                raise ValueError(f'{name!r} is no function: write "module:function"; R-Drop is turned on by `rdrop`')
+        return names
 
 
 GENERATORS = r"live|frozen|ema|stage:[^:]+|run:.+"  # whose weights may generate

@@ -1,7 +1,7 @@
 """Objectives: what a stage minimises beside the label-smoothed loss of its rows.
 
 The loss of an update is the sum over rows of `factor * loss + term`, divided by the number of target tokens. Without an
-objective every factor is 1 and there is no term. An objective gives factors and terms in two places, both optional:
+objective every factor is 1 and there is no term. An objective gives them in two places, both optional:
 
 - `round_factors`, once per round, sees the rows of every path, what was generated for them and how likely it was:
   the place for rewards;
@@ -11,8 +11,9 @@ objective every factor is 1 and there is no term. An objective gives factors and
 An objective keeps no state from one round to the next, so that a resumed run builds it anew and goes on exactly.
 Budgets, packing, logged losses and the division by tokens do not depend on factors.
 
-To add one, write a module with a function that makes it from a `StageSettings` (None where the stage does not turn it
-on), declare the key that turns it on in `config.schema`, with the default None (off), and name both in `OBJECTIVES`.
+A function makes an objective from a `StageSettings`. `train.objectives` names functions of other modules. For an
+objective of loopmt, write a module with a function that returns None where the stage does not turn it on, declare the
+key that turns it on in `config.schema`, with the default None (off), and name both in `OBJECTIVES`.
 
 Shapes: N networks, B rows.
 """
@@ -24,10 +25,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
+import numpy as np
 from torch import Tensor
 
 from loopmt.config import MixEntry, Train
+from loopmt.errors import ExternalError, LoopmtError
+from loopmt.external import cause, explained, imported
 from loopmt.learn.forward import BatchTensors, Computation, ForwardPass
+from loopmt.model.out_of_memory import is_out_of_memory
 from loopmt.path import LanguagePath
 from loopmt.text.batch import Factors
 from loopmt.text.ragged import Ints, Ragged
@@ -57,6 +62,7 @@ class UpdateTerms:
     """What an objective adds to an update; None changes nothing."""
 
     factors_NB: Tensor | None = None  # multiply the losses of the rows; gradients do not flow through them
+    losses_NB: Tensor | None = None  # added to the losses, with gradient, before factors multiply them
     terms_NB: Tensor | None = (
         None  # added to the losses, with gradient, whatever the factors; ignored where there is no row
     )
@@ -83,14 +89,16 @@ def total_loss(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What an update minimises, summed over rows; and the rows' own losses and tokens, for the log."""
     forward = ForwardPass.over(computation, batch)
-    factors, terms = batch.factors_NB, list[Tensor]()
+    losses, factors, terms = forward.losses_NB, batch.factors_NB, list[Tensor]()
     for objective in objectives:
         found = objective.update_terms(forward) or UpdateTerms()
         if found.factors_NB is not None:
             factors = factors * found.factors_NB.detach()
+        if found.losses_NB is not None:
+            losses = losses + found.losses_NB
         if found.terms_NB is not None:
             terms.append(found.terms_NB)
-    total = (forward.losses_NB * factors).sum()
+    total = (losses * factors).sum()
     for term in terms:
         total = total + term.masked_fill(forward.tokens_NB == 0, 0).sum()
     return total, forward.losses_NB.detach(), forward.tokens_NB
@@ -123,10 +131,63 @@ class Registered:
 
 OBJECTIVES: Mapping[str, Registered] = {
     "logmeanexp": Registered("mix.combine", "loopmt.learn.logmeanexp:from_settings"),
+    "rdrop": Registered("train.rdrop", "loopmt.learn.rdrop:from_settings"),
 }
 
 
 def objectives_of(settings: StageSettings) -> list[Objective]:
     """The objectives that a stage turns on."""
-    made = (registered.make(settings) for registered in OBJECTIVES.values())
-    return [objective for objective in made if objective is not None]
+    made = [registered.make(settings) for registered in OBJECTIVES.values()]
+    named = [named_objective(reference, settings) for reference in settings.train.objectives]
+    return [objective for objective in [*made, *named] if objective is not None]
+
+
+# -- of other modules ----------------------------------------------------------------------------------------
+
+
+def named_objective(reference: str, settings: StageSettings) -> Objective | None:
+    """What `module:function` makes for a stage; its errors name it."""
+    what = f'objective "{reference}"'
+    made = explained(imported(reference, "objective"), what)(settings)
+    if made is not None and not isinstance(made, Objective):
+        raise ExternalError(
+            f"{what}: the function returned {f'{made!r}'[:80]}. Return a loopmt.learn.objectives.Objective, or None."
+        )
+    return None if made is None else _NamedObjective(what, made)
+
+
+class _NamedObjective(Objective):
+    """An objective of another module, whose results are checked."""
+
+    def __init__(self, what: str, own: Objective) -> None:
+        self.what = what
+        self.own = own
+
+    def groups(self, entry: MixEntry) -> bool:
+        return bool(explained(self.own.groups, self.what)(entry))
+
+    def round_factors(self, rows: Sequence[PathRows]) -> Sequence[Factors] | None:
+        found = explained(self.own.round_factors, self.what)(rows)
+        wanted = [len(one.scores) for one in rows]
+        if found is not None and [np.shape(one) for one in found] != [(count,) for count in wanted]:
+            raise ExternalError(f"{self.what}: round_factors must return one factor for each row of each path.")
+        return found
+
+    def update_terms(self, forward: ForwardPass) -> UpdateTerms | None:
+        try:
+            found = self.own.update_terms(forward)
+        except Exception as error:
+            if isinstance(error, LoopmtError) or is_out_of_memory(error):
+                raise
+            raise ExternalError(f"{self.what} failed: {cause(error)}.") from error
+        if found is not None and not self._fits(found, forward.losses_NB):
+            shape = tuple(forward.losses_NB.shape)
+            raise ExternalError(f"{self.what}: update_terms must return UpdateTerms of tensors of the shape {shape}.")
+        return found
+
+    @staticmethod
+    def _fits(found: object, losses_NB: Tensor) -> bool:
+        if not isinstance(found, UpdateTerms):
+            return False
+        given = (found.factors_NB, found.losses_NB, found.terms_NB)
+        return all(one is None or (isinstance(one, Tensor) and one.shape == losses_NB.shape) for one in given)

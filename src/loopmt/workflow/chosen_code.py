@@ -12,7 +12,7 @@ from loopmt.config import Experiment
 from loopmt.errors import RunError
 from loopmt.evaluation.metrics import METRICS
 from loopmt.evaluation.validation import LOSS
-from loopmt.external import is_external
+from loopmt.external import imported, is_external
 from loopmt.learn.alarms import ALARMS
 from loopmt.run import Run
 from loopmt.text.format import FORMATS
@@ -48,13 +48,19 @@ def import_for_training(experiment: Experiment) -> None:
         FORMATS.find(name)
     for name in _utilities(experiment):
         UTILITIES.find(name)
+    for name in _objectives(experiment):
+        imported(name, "objective")
 
 
 def training_code(experiment: Experiment) -> list[str]:
     """What training imports or runs."""
-    formats = experiment.data.formats.values()
-    chosen = [*experiment.guards.filters, *experiment.guards.alarms, *formats, *_utilities(experiment)]
+    guards, formats = experiment.guards, experiment.data.formats.values()
+    chosen = [*guards.filters, *guards.alarms, *formats, *_utilities(experiment), *_objectives(experiment)]
     return [*chosen, *_selecting(experiment)]
+
+
+def _objectives(experiment: Experiment) -> list[str]:
+    return [name for stage in experiment.stages for name in experiment.training(stage).objectives]
 
 
 def _utilities(experiment: Experiment) -> list[str]:
