@@ -220,12 +220,20 @@ def main() -> None:
     seconds = sorted(row["seconds"] for row in rows)
     report = {
         "command": "python -m benchmarks.text_checks --data FOLDER",
-        "machine": {"cores": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
+        "machine": f"{os.cpu_count()} shared cores, {platform.machine()}, Python {platform.python_version()}",
         "seconds": {"median": seconds[len(seconds) // 2], "most": seconds[-1]},
         "rates": rates(rows),
         "trials": rows,
     }
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    options.out.write_text(_rows_on_lines(report), encoding="utf-8")
+
+
+def _rows_on_lines(report: dict[str, Any]) -> str:
+    parts = []
+    for key, value in report.items():
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in value) if isinstance(value, list) else ""
+        parts.append(f" {json.dumps(key)}: " + (f"[\n{rows}\n ]" if rows else json.dumps(value)))
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 if __name__ == "__main__":

@@ -87,22 +87,27 @@ def translate(
     ] = BackendOption.loopmt,
     kind: NumbersOption = Numbers.int8,
     route: RouteOption = Route.given,
+    split: Annotated[
+        bool, typer.Option("--split", help="Translate each sentence of a line by itself, and join them again.")
+    ] = False,
 ) -> None:
     """Translate text: exactly one line out for each line in.
 
     Quote the path: to a shell, > means something else. With --nbest N every line becomes up to N lines
     of number, log-probability and text, separated by tabs. With --route auto a direction is translated directly or
     through another language, whichever the last evaluation of the stage found better. --mbr N and --rerank UTILITY
-    choose among several translations, which costs several times the time.
+    choose among several translations, which costs several times the time. --split translates lines that hold several
+    sentences one sentence at a time; the first line that is longer than the training text is named.
 
     Example: echo "The cat sleeps." | loopmt translate loopmt-demo "en>fr"
     """
     from loopmt.config import Generate
     from loopmt.rng import keyed_seed
     from loopmt.text.files import count_lines, read_files, read_stream
+    from loopmt.workflow.long_lines import long_lines
     from loopmt.workflow.route_choice import choose_route
     from loopmt.workflow.stage_choice import stage_line
-    from loopmt.workflow.translate import checked_path, growing_chunks, largest_chunk
+    from loopmt.workflow.translate import by_sentence, checked_path, growing_chunks, largest_chunk
 
     _check_choice(nbest, mbr, rerank, sample)
     sample = sample or mbr is not None
@@ -134,7 +139,12 @@ def translate(
         typer.echo(visible_message(f"loopmt: {line}"), err=True)
         if typed:
             typer.echo("type sentences, one a line; Ctrl-D ends", err=True)
+        translator = by_sentence(translator) if split else translator
+        watch = None if split else long_lines(run, stages[0] if stages else stage, path)
         for chunk in growing_chunks(texts, first, most):
+            if watch and (warning := watch.warning(chunk, done + 1)):
+                typer.echo(visible_message(f"loopmt: warning: {warning}"), err=True)
+                watch = None
             lines: Iterable[str]
             if mbr is not None:
                 lines = [f"{text}\n" for text in translator.mbr(chunk, path, mbr, how, keyed_seed(seed, done))]

@@ -31,7 +31,7 @@ _APART = 0.8  # by which two languages differ at least, or they are not told apa
 _KNOWN = (1.2, 1.6)  # by which a text is worse under another of its language than under its own model, at most
 _FOREIGN = 0.75  # that difference, as a share of the same difference for the nearest other language
 _DIFFERENT = (0.8, 1.2)  # and the least of it; for each size
-_LINES = 0.25  # share of lines for which it does
+_LINES, _WHOLE = 0.25, 0.75  # shares of lines for which it does: of a text that is named, and of one in that language
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,10 @@ class _Judge:
     def relabel(self, found: Sequence[Misnamed]) -> None:
         for one in found:
             self._open.discard(one.text)
-            if one.language:
+            if one.language and one.share >= _WHOLE:
                 self._languages[one.text] = one.language
             else:
-                del self._languages[one.text]
+                del self._languages[one.text]  # of an unknown language, or of two
 
     def wrong(self) -> list[Misnamed]:
         return [found for text in sorted(self._open) if (found := self._judged(text))]

@@ -18,6 +18,8 @@ from loopmt.translate.protocol import Floats, HopInput, Key, TranslationModel, T
 from loopmt.translate.sentences import Codec, Sentences
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ENDS = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?P<space>\s++)|(?<![。！？؟।])[。！？؟।]++(?P<none>\s*+)")
+_ABBREVIATIONS = frozenset(["mr", "mrs", "ms", "dr", "prof", "st", "nr", "vs", "bzw", "ca", "sr", "sra", "mme", "hr"])
 _CUTS = [
     re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟।])"),
     re.compile(r"(?<=[,;:–—])\s+|(?<=[、，；])"),
@@ -34,6 +36,7 @@ class LongTextModel:
     inner: TranslationModel
     codec: Codec
     window: int  # ids of the longest piece
+    by_sentence: bool = False  # translate each sentence of a line by itself
 
     @property
     def hops(self) -> Sequence[Hop]:
@@ -71,6 +74,12 @@ class LongTextModel:
 
     def _cut(self, texts: Sequence[str], language: str) -> list[list[list[int]]]:
         """The pieces of each text, as ids; of nothing, none."""
+        if self.by_sentence:
+            cut = [self._cut_in_two(sentences(text), language) for text in texts]
+            return [[piece for pieces in parts for piece in pieces] for parts in cut]
+        return self._cut_in_two(texts, language)
+
+    def _cut_in_two(self, texts: Sequence[str], language: str) -> list[list[list[int]]]:
         encoded = self.codec.encode(texts, language)
         return [self._pieces(text, ids, language) for text, ids in zip(texts, encoded, strict=True)]
 
@@ -120,6 +129,23 @@ def _joined(parts: Sequence[Candidates]) -> Candidates:
         (join_pieces([text for text, _, _ in rank]), sum(score for _, score, _ in rank), all(end for *_, end in rank))
         for rank in ranks
     ]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a line. In doubt it is one: after an initial or an abbreviation, or before a small letter."""
+    parts, start = [], 0
+    for end in _ENDS.finditer(text):
+        space = "none" if end["space"] is None else "space"
+        if space == "none" or not (_abbreviated(text, end.start()) or text[end.end() : end.end() + 1].islower()):
+            parts.append(text[start : end.start(space)])
+            start = end.end()
+    return [part for part in (*parts, text[start:]) if part.strip()]
+
+
+def _abbreviated(text: str, stop: int) -> bool:
+    """Whether the word before this full stop is an initial or an abbreviation."""
+    word = re.split(r"\W", text[max(0, stop - 6) : stop])[-1]
+    return text[stop] == "." and ((len(word) == 1 and word.isalpha()) or word.lower() in _ABBREVIATIONS)
 
 
 def split_in_two(text: str) -> list[str]:

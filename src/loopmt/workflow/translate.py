@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from loopmt.run import Run
 from loopmt.text.vocab import Vocab
 from loopmt.translate.ensemble import EnsembleModel
 from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel, TranslationModel
 from loopmt.translate.sentences import Sentences
@@ -176,6 +177,13 @@ class Translator:
         rollout = Rollout.to_the_end(walk, how, _text(walk.languages[0], found), n)
         generate_along(Translators(self._model), [rollout], self._limits, (seed, "translate"))
         return rollout
+
+
+def by_sentence(translator: Translator) -> Translator:
+    """The same translator, which translates each sentence of a line by itself and joins them again."""
+    model = translator._model
+    split = replace(model, by_sentence=True) if isinstance(model, LongTextModel) else model
+    return Translator(split, translator._languages, translator._limits)
 
 
 def _text(language: str, texts: Sequence[str]) -> Sentences:
