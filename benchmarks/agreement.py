@@ -1,10 +1,10 @@
-"""Do all ways to compute say the same? Trained translators on held-out text, eager, captured and with kernels.
+"""Agreement of the implementations: trained translators on held-out text, eager, captured and with kernels.
 
     python -m benchmarks.agreement RUN [--stage NAME] [--set valid] [--sentences 1000] [--compiled] [--out FILE.json]
 
-Every way translates the same sentences; counted is how many translations two ways share, and how good each way's are.
-What bfloat16 allows is seen from the eager network with PyTorch's other attention, which sums and rounds differently.
-Only a CUDA machine has graphs, kernels and compiled layers: elsewhere they are the eager network, and agree.
+Each implementation translates the same sentences; the table has the share of equal translations and the BLEU of each.
+The eager network with PyTorch's other attention, which rounds differently, shows the differences due to bfloat16.
+Graphs, kernels and compiled layers need CUDA; elsewhere all are the eager network, and agree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from loopmt.workflow.stage_choice import choose_stage
 
 @dataclass(frozen=True)
 class Way:
-    """One way to compute the same network."""
+    """One implementation of the same network."""
 
     fuse: Fuse = "no"
     captured: bool = False
@@ -57,7 +57,7 @@ _COMPILED = {"compiled": Way("compile", captured=True)}
 _SEARCHES = {"greedy": Generate(how="greedy"), "beam 4": Generate(how="beam", beam=4)}
 _PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
-Said = dict[Hop, list[list[int]]]
+Outputs = dict[Hop, list[list[int]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stage")
     parser.add_argument("--set", default="valid")
     parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--compiled", action="store_true", help="also layers that torch compiles, which takes minutes")
+    parser.add_argument("--compiled", action="store_true", help="also layers compiled by torch, which takes minutes")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     device = device_of_this_process()
@@ -81,14 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def compared(
     folder: Path, name: str | None, held_out: str, most: int, device: torch.device, ways: dict[str, Way] = _WAYS
 ) -> Iterator[Json]:
-    """One row for each search: how good every way is, and on what share of the sentences two ways agree."""
+    """One row for each search: the BLEU of each implementation, and the agreement of pairs of them."""
     run = Run.open(folder)
     translators = stack_of(result_of(run, run.experiment(), choose_stage(run, run.experiment(), name), device))
     store = Store.open(folder / "store")
     texts = {language: store.texts(held_out, language)[:most] for language in run.experiment().languages}
     precisions = _PRECISIONS if device.type == "cuda" else {"float32": torch.float32}
     for search, how in _SEARCHES.items():
-        said = {
+        outputs = {
             f"{precision} {way}": _all(translators, texts, ways[way], dtype, how)
             for precision, dtype in precisions.items()
             for way in ways
@@ -97,16 +97,18 @@ def compared(
         pairs += [("float32 eager", f"bfloat16 {way}") for way in ways if len(precisions) > 1]
         yield {
             "search": search,
-            "sentences": sum(map(len, said["float32 eager"].values())),
-            "agree": {f"{one} = {other}": _same(said[one], said[other]) for one, other in pairs if one != other},
-            "bleu": {way: _bleu(translators, texts, found) for way, found in said.items()},
+            "sentences": sum(map(len, outputs["float32 eager"].values())),
+            "agree": {f"{one} = {other}": _same(outputs[one], outputs[other]) for one, other in pairs if one != other},
+            "bleu": {way: _bleu(translators, texts, found) for way, found in outputs.items()},
         }
 
 
-def _all(translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype: torch.dtype, how: Generate) -> Said:
+def _all(
+    translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype: torch.dtype, how: Generate
+) -> Outputs:
     kind = replace(translators, fuse=way.fuse, precision=dtype)
     kind.live = translators.live
-    found: Said = {}
+    found: Outputs = {}
     with way.attention():
         for hop in kind.hops:
             decoder = kind.decoder(hop)
@@ -118,16 +120,16 @@ def _all(translators: NetworkStack, texts: dict[str, list[str]], way: Way, dtype
     return found
 
 
-def _same(one: Said, other: Said) -> float:
-    """The share of all sentences."""
+def _same(one: Outputs, other: Outputs) -> float:
+    """The share of equal translations."""
     equal = [ids == others for hop in one for ids, others in zip(one[hop], other[hop], strict=True)]
     return sum(equal) / max(1, len(equal))
 
 
-def _bleu(translators: NetworkStack, texts: dict[str, list[str]], said: Said) -> float:
+def _bleu(translators: NetworkStack, texts: dict[str, list[str]], outputs: Outputs) -> float:
     """The mean of the directions."""
     scores = [
-        sacre_bleu(translators.vocab.decode(ids, hop.target), texts[hop.target]).score for hop, ids in said.items()
+        sacre_bleu(translators.vocab.decode(ids, hop.target), texts[hop.target]).score for hop, ids in outputs.items()
     ]
     return round(sum(scores) / len(scores), 2)
 

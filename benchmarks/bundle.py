@@ -1,9 +1,9 @@
-"""What a run takes home from a machine that is lent: all that was said and measured, no training text, no weights.
+"""Archives of a run from a borrowed machine: all translations and measurements, without training text and weights.
 
     python -m benchmarks.bundle RUN run.tar.xz loops.tar.xz
 
-unpacks it into a folder that evaluate, plan, analyze and report judge as if it had never been away, as long as they ask
-for nothing that was not decoded there (`benchmarks.decoding`).
+unpacks them into a folder on which evaluate, plan, analyze and report work as on the original run, as long as they need
+only translations that were decoded there (`benchmarks.decoding`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAVY_FILES = {".tokens", ".offsets", ".safetensors"}
 
 
 def pack(run: Path, out: Path) -> None:
-    """The run in run.tar.xz, what was said on loops in loops.tar.xz."""
+    """Pack the run into run.tar.xz, and the translations along loops into loops.tar.xz."""
     files = [file.relative_to(run) for file in run.rglob("*") if file.is_file()] if run.is_dir() else []
     light = [file for file in files if _light(file)]
     _archive(run, [file for file in light if file.parts[0] != "analysis"], out / "run.tar.xz")
@@ -36,7 +36,7 @@ def _light(file: Path) -> bool:
 
 
 def _archive(run: Path, files: Sequence[Path], archive: Path) -> None:
-    """What stages say of one text differs little: side by side it packs to a fraction."""
+    """Archive files so that translations of the same text are adjacent, which compress well."""
     draft = archive.with_name(f".{archive.name}")
     with lzma.open(draft, "wb", preset=_PRESET) as stream, tarfile.open(fileobj=stream, mode="w") as packed:
         for file in sorted(files, key=lambda file: (file.name, file)):
@@ -45,10 +45,10 @@ def _archive(run: Path, files: Sequence[Path], archive: Path) -> None:
 
 
 def unpack(run: Path, archives: Sequence[Path]) -> None:
-    """Of the training text the run knows the size, and judging asks for no more."""
+    """Unpack archives and create an empty store: evaluation needs only the sizes of the training text."""
     for archive in archives:
         with tarfile.open(archive) as packed:
-            # As the library's manual has it for Python before 3.11.4, which knows no filters.
+            # Python before 3.11.4 has no extraction filters; this follows the library's manual.
             packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
             packed.extractall(run)
     for name, file in read_json(run / "store/store.json")["files"].items():

@@ -1,4 +1,4 @@
-"""CTranslate2 with the weights of one of our networks, exported as `loopmt export` does."""
+"""CTranslate2 with the weights of one of our networks, exported as by `loopmt export`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def greedy(
     )
     pieces = pieces_of(translators)
     tokens = [[pieces[one] for one in source] for source in sources]
-    rows = -(-len(tokens) // plan.threads)  # a part for every thread is faster than every thread at one
+    rows = -(-len(tokens) // plan.threads)  # one part per thread is faster than all threads on one part
 
     def translate() -> Any:
         return translator.translate_batch(

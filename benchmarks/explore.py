@@ -1,12 +1,12 @@
-"""What moves the gains of loops: many short stages from one start, judged on validation text alone.
+"""Exploration of settings that affect the gains of loops: many short stages from one start, compared by validation.
 
     python -m benchmarks.explore examples/europarl-48k.toml --base runs/48k --out runs/explore --workers 4
     python -m benchmarks.explore examples/europarl-star.toml --base runs/star --out runs/longer --start dual \
         --only longer longer-auto longer-uniform
 
-RUN of `--base` has the finished stage to start from (the first, or `--start`), or gets it. Every variant is a run of
-its own whose text and start are shared with the base, so one that fails harms no other, and several train at
-once. The same command goes on where it was cut off; it prints the table and writes it as DIR/explore.json.
+The run of `--base` has the finished stage to start from (the first, or `--start`); otherwise it is trained. Every
+variant is a separate run that shares text and start with the base, so failures are independent, and several train at
+once. The same command resumes; it prints the table and writes it as DIR/explore.json.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _loop(how: str = "", more: str = "", weight: int = 1, bitext: int = 1, train
 
 
 def _and(*entries: str) -> str:
-    """Dual learning and another path, with half of the tokens from bitext still."""
+    """Dual learning and another path; half of the tokens are bitext."""
     return f'mix = [{{ path = "X>Y", weight = 2 }}, {", ".join(entries)}]'
 
 
@@ -61,7 +61,7 @@ def _trained(train: str) -> str:
 
 
 def _three(loop: str = '"X>Y>X"', longer: str = '"X>Y>Z>X"') -> str:
-    """A third of the tokens each: bitext, dual loops, and what goes over a third language."""
+    """A third of the tokens each: bitext, dual loops, and loops over a third language."""
     return f'mix = ["X>Y", {loop}, {longer}]'
 
 
@@ -73,7 +73,7 @@ def _same(path: str) -> str:
     return f'{{ path = "{path}", same_rows = true, {_HOW} }}'
 
 
-VARIANTS = {  # in the order of importance, as time may run out
+VARIANTS = {  # most important first, as time may run out
     "control": _plain(),
     "top-k-10": _dual(),
     "frozen": _loop(f'by = "frozen", {_TOP}'),
@@ -101,7 +101,7 @@ VARIANTS = {  # in the order of importance, as time may run out
     "round-64": _dual("round = 64"),
     "no-smoothing": _dual("label_smoothing = 0.0"),
 }
-_TRAININGS = {  # dual learning trained otherwise, each beside a control trained alike
+_TRAININGS = {  # dual learning with other training settings, each with a control with the same settings
     "lr-1e-4": "learning_rate = 1e-4",
     "lr-3e-4": "learning_rate = 3e-4",
     "lr-6e-4": "learning_rate = 6e-4",
@@ -150,12 +150,12 @@ VARIANTS |= {  # after dual learning: loops over three languages, a third of bit
     "longer-agreement": _three(longer=_AGREEMENT),
 }
 _WIDE = max(map(len, VARIANTS))
-_ABOUT = 1.03  # as many updates: a validation waits for the end of its round
+_ABOUT = 1.03  # tolerance for "as many updates", because a validation waits for the end of its round
 COOLED = ("control", "top-k-10")  # each followed by a fifth as many updates on bitext alone
 
 
 def control_of(stage: str) -> str:
-    """More of the bitext alone, trained alike; after dual learning, more of that."""
+    """The control of a stage: more bitext with the same settings, or after dual learning more of that."""
     if stage.startswith("longer"):
         return "longer"
     if stage.endswith("-cooled"):
@@ -166,7 +166,7 @@ def control_of(stage: str) -> str:
 
 @dataclass
 class Exploration:
-    """The variants, and the time there is for them."""
+    """Trains the variants within a time limit."""
 
     options: argparse.Namespace
     began: float = field(default_factory=time.monotonic)
@@ -182,7 +182,7 @@ class Exploration:
 
     @cached_property
     def chain(self) -> list[str]:
-        """The stage that variants start from, and before it those that it descends from."""
+        """The stage that variants start from, after its ancestors."""
         experiment = load(self.options.experiment, self.options.set)
         start = self.options.start or experiment.stages[0].name
         return [*reversed(experiment.ancestors(start)), start]
@@ -227,13 +227,13 @@ class Exploration:
             self.notes[name] = f"exit code {code}: see {self.options.out / name}.log"
 
     def _train(self, file: Path, run: Path, name: str, *more: str) -> int | None:
-        """The exit code; None if the command was ended because its time was over."""
+        """The exit code; None if the command was killed after the time limit."""
         overrides = [word for value in self.options.set for word in ("--set", value)]
         words = ["train", str(file), "--run", str(run), *overrides, *pause(self.left()), *more]
         return execute("loopmt", words, self.options.out / f"{name}.log", self.left())
 
     def _write(self, name: str) -> Path:
-        """The experiment's head and the stages to start from, and the variant after them."""
+        """Write an experiment file with the head, the stages to start from, and the variant."""
         text = self.options.experiment.read_text(encoding="utf-8").split("[[compare]]")[0]
         head, *known = text.split("[[stage]]")
         before = [one for one in known if any(f'name = "{stage}"' in one for stage in self.chain)]
@@ -260,13 +260,13 @@ class Exploration:
                 yield stage, {"mix": VARIANTS[name], **row}
 
     def start_rows(self) -> Iterator[Json]:
-        """What the variants started from."""
+        """The rows of the stages that the variants start from."""
         for stage in self.chain:
             yield {"stage": stage, **_validated(Run(self.options.base).stage(stage))}
 
 
 def _validated(folder: StageFolder) -> Json:
-    """Nothing, before the first validation."""
+    """The validation records; empty before the first validation."""
     valid = [record for record in folder.records() if record["kind"] == "valid"]
     if not valid:
         return {}
@@ -283,7 +283,7 @@ def _validated(folder: StageFolder) -> Json:
 
 
 def gain_over(row: Json, control: Json) -> float | None:
-    """By the best that each had after as many updates: one of the two may be under way, or cut off."""
+    """The difference of the best validations after the same number of updates, as either may be unfinished."""
     if row is control:
         return None
     until = _ABOUT * min(row["update"], control["update"])
@@ -292,7 +292,7 @@ def gain_over(row: Json, control: Json) -> float | None:
 
 
 def _seconds(folder: StageFolder) -> Json | None:
-    """What a finished stage cost, by what it did."""
+    """The seconds of a finished stage by activity."""
     return folder.result_state()["seconds"] if folder.finished else None
 
 

@@ -1,4 +1,4 @@
-"""Generation: the same sources, the same number of tokens said, against `generate` and CTranslate2."""
+"""Generation of the same number of tokens from the same sources, compared with `generate` and CTranslate2."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _measure(how: Generate, name: str, rows: int, length: int, plan: Plan, folde
 
 
 def _systems(translators: NetworkStack, how: Generate, rows: int, length: int, plan: Plan, folder: Path) -> Systems:
-    sources = ours.random_ids(translators.vocab, [length - 1] * rows, "sources")  # and an end
+    sources = ours.random_ids(translators.vocab, [length - 1] * rows, "sources")  # plus EOS
 
     def ct2(kind: Type) -> Work:
         return ctranslate.greedy(translators, sources, length, plan, kind, folder)
 
     hf = partial(hugging_face.generation, translators, sources, how, length, plan)
     systems: dict[str, Callable[[], Work]] = {
-        "loopmt": partial(ours.speak, translators, _HOP, sources, how, length, plan),
+        "loopmt": partial(ours.decode, translators, _HOP, sources, how, length, plan),
         "HF generate": hf,
     }
     if plan.cuda and how.how == "greedy":

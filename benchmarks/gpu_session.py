@@ -1,10 +1,10 @@
-"""One session at a machine that is lent for minutes: train, judge, and bring home what is small.
+"""One session on a machine that is borrowed for minutes: train, evaluate, and collect the small results.
 
     python -m benchmarks.gpu_session examples/europarl-48k.toml --run runs/48k --until dual auto --out results
 
-A call that runs out of time says "unfinished" and exits with 0; the same command goes on where it stopped. With
+A call that runs out of time prints "unfinished" and exits with 0; the same command resumes. With
 `--last` training ends `--judging` minutes before the call does, and what is finished by then is judged. `--judge
-decode` does only what wants a GPU: scoring takes a processor longer than decoding takes a GPU. RUN.session keeps the
+decode` does only the work for a GPU, since scoring on a CPU takes longer than decoding. RUN.session keeps the
 account and what each step printed, and so does RUN/session once a stage is finished. At the end DIR holds all there is
 to bring home, whatever was in it before:
 
@@ -39,7 +39,7 @@ _LEAST = 30.0  # seconds in which nothing is worth starting
 
 @dataclass(frozen=True)
 class Step:
-    """One command of loopmt."""
+    """One command of loopmt in a session."""
 
     name: str
     command: tuple[str, ...]
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass
 class GpuSession:
-    """The steps, and the time there is for them."""
+    """Runs the steps within a time limit."""
 
     options: argparse.Namespace
     began: float = field(default_factory=time.monotonic)
@@ -72,23 +72,23 @@ class GpuSession:
         return [*self.options.set, *seed]
 
     def go(self) -> str:
-        """Train and judge; how it ended."""
-        self.training()  # a stage that there is not is refused before anything is done
+        """Train and evaluate. Return a message about the end."""
+        self.training()  # checks the names of stages first
         try:
             return self._go()
         finally:
-            self.bring_home()
+            self.collect_results()
 
     def _go(self) -> str:
         kept = self.options.judging * 60 if self.options.last else 0.0
         trained = all(self._each([self.preparing(), *self.training()], kept))
         over = self.options.last and bool(self.finished)
         if (trained or over) and all(self._each(self.judging(), 0.0)):
-            return "finished" if trained else "finished: what was trained in time is judged"
-        return "unfinished: the same command goes on"
+            return "finished" if trained else "finished: the stages trained in time are evaluated"
+        return "unfinished: run the same command again"
 
     def _each(self, steps: Sequence[Step], kept: float) -> Iterator[bool]:
-        """Take the steps one after another, until one does not come to its end."""
+        """Run the steps in order until one does not finish."""
         for step in steps:
             done = self.done(step) or self.take(step, kept)
             yield done
@@ -114,7 +114,7 @@ class GpuSession:
         return Step(f"train-{name}", command, tuple(stage.name for stage in asked))
 
     def judging(self) -> list[Step]:
-        """Each on all stages that are finished; the plan is that of the first."""
+        """The steps of evaluation on all finished stages; the plan is for the first stage."""
         options = self.options
         paths = [word for path in options.path for word in ("--path", path)]
         sentences = ["--sentences", str(options.sentences)]
@@ -130,7 +130,7 @@ class GpuSession:
         overrides = [word for override in self.overrides for word in ("--set", override)]
         return (str(self.options.experiment), "--run", str(self.options.run), *overrides)
 
-    # -- taking them -----------------------------------------------------------------------------------------
+    # -- running steps ---------------------------------------------------------------------------------------
 
     def done(self, step: Step) -> bool:
         if step.stages:
@@ -139,7 +139,7 @@ class GpuSession:
         return bool(entry["done"]) and (step.name == "prepare" or entry["stages"] == self.finished)
 
     def take(self, step: Step, kept: float) -> bool:
-        """Run a step for as long as there is time, but for the `kept` seconds; True when it is done."""
+        """Run a step in the remaining time except the `kept` seconds. Return whether it is done."""
         seconds = self._left(kept)
         if seconds < _LEAST:
             return False
@@ -153,7 +153,7 @@ class GpuSession:
         return done
 
     def _execute(self, step: Step, seconds: float) -> int | None:
-        """The exit code; None if the command was ended because its time was over."""
+        """The exit code; None if the command was killed after the time limit."""
         self.records.mkdir(parents=True, exist_ok=True)
         until = pause(seconds) if step.stages else ()
         name, *words = step.command
@@ -184,7 +184,7 @@ class GpuSession:
 
     # -- results ---------------------------------------------------------------------------------------------
 
-    def bring_home(self) -> None:
+    def collect_results(self) -> None:
         out, folder = self.options.out, self.run.folder
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "costs.json", {"steps": self.account(), "stages": dict(self._costs())})
@@ -208,15 +208,17 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--until", nargs="+", metavar="STAGE", help="trained with all stages before it")
     which.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="trained with those they come from")
-    parser.add_argument("--call-minutes", type=float, default=9.3, help="of one call")
-    parser.add_argument("--last", action="store_true", help="judge in this call, whether or not all is trained")
-    parser.add_argument("--judging", type=float, default=6.0, help="minutes that the last call keeps for judging")
+    parser.add_argument("--call-minutes", type=float, default=9.3, help="duration of one call")
+    parser.add_argument("--last", action="store_true", help="evaluate in this call, even if training is unfinished")
+    parser.add_argument("--judging", type=float, default=6.0, help="minutes reserved for evaluation")
     parser.add_argument("--judge", nargs="*", default=JUDGES, choices=JUDGES)
-    parser.add_argument("--path", action="append", default=[], help='also decode through others, as in "fr>en>es"')
-    parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap; at home there can be more")
-    parser.add_argument("--sentences", type=int, default=300, help="rows of each test set that loops are analysed on")
+    parser.add_argument(
+        "--path", action="append", default=[], help='also decode along a pivot path, such as "fr>en>es"'
+    )
+    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples; later there can be more")
+    parser.add_argument("--sentences", type=int, default=300, help="rows of each test set for the analysis of loops")
     parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--jobs", type=int, default=1, help="stages trained side by side")
+    parser.add_argument("--jobs", type=int, default=1, help="stages trained in parallel")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     return parser.parse_args(arguments)

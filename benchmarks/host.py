@@ -1,10 +1,10 @@
-"""What an update costs the host, by part: everything between the store and the learner, which itself is not run.
+"""Host time of an update by part: everything between the store and the learner, which is not run.
 
     python -m benchmarks.host [--out docs/results/bench/host.json]
 
-The trainer's own rounds, six directions, lengths as in Europarl: supervised, and mixed with loops that a small
-network generates. Time is the processor's, which a busy machine does not stretch, and is counted where
-it is spent: a part's figure leaves out the parts that it calls.
+It runs the trainer's rounds for six directions with lengths as in Europarl: supervised, and mixed with loops that a
+small network generates. Time is processor time, which does not depend on other load; the time of a part excludes the
+parts that it calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from benchmarks import ours
-from benchmarks.loops import Lenient
+from benchmarks.loops import PassAllFilter
 from benchmarks.machine import describe
 from benchmarks.timing import Json, Plan
 
@@ -35,7 +35,7 @@ from loopmt.evaluation.validation import ValidationScores
 from loopmt.learn import trainer as trainer_module
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learner import Learner
-from loopmt.learn.reading import Reader
+from loopmt.learn.reading import TextReader
 from loopmt.learn.routes import Route, StageSetup
 from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.path import LanguagePath, Pattern
@@ -54,7 +54,7 @@ LANGUAGES = ("en", "fr", "es")
 LONGEST = 128
 SIZES = {"mean": 3.2, "spread": 0.6}  # of the logarithm of a sentence's subwords: 29 on average, a twentieth over 66
 PARTS: tuple[tuple[Any, str, str], ...] = (
-    (Reader, "read", "reading rows"),
+    (TextReader, "read", "reading rows"),
     (Gatherer, "_mixed", "interleaving"),
     (SyntheticTextFilter, "__call__", "filters"),
     (networks_module, "generate_up_to", "decoding"),
@@ -66,10 +66,10 @@ PARTS: tuple[tuple[Any, str, str], ...] = (
 
 @dataclass
 class Stopwatch:
-    """Seconds by part; of calls inside one another only the innermost runs."""
+    """Seconds by part; in nested calls only the innermost part is counted."""
 
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _inside: list[float] = field(default_factory=list)  # seconds of inner parts, for each part under way
+    _inside: list[float] = field(default_factory=list)  # seconds of inner parts, for each running part
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -90,7 +90,7 @@ class Stopwatch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The parts themselves run, with a clock around each."""
+        """Measure the parts while they run."""
         with ExitStack() as stack:
             for owner, name, part in PARTS:
                 stack.enter_context(patch.object(owner, name, self.around(getattr(owner, name), part)))
@@ -113,17 +113,19 @@ def europarl_like(folder: Path, vocab: Vocab, rows: int) -> Store:
 
 
 def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], train: Train, folder: Path) -> Trainer:
-    """A trainer as a stage has it, with the shapes that the lengths call for."""
+    """A trainer as in a stage, with batch shapes fitted to the lengths."""
     entries = [MixEntry(path=path, generate=Generate(how="greedy")) for path in paths]
-    found = [(entry, walk) for entry in entries for walk in Pattern.parse(entry.path).expand(LANGUAGES)]
+    found = [(entry, path) for entry in entries for path in Pattern.parse(entry.path).expand(LANGUAGES)]
     routes = [
-        Route(number, LanguagePath.parse(str(walk)), entry, entries.index(entry))
-        for number, (entry, walk) in enumerate(found)
+        Route(number, LanguagePath.parse(str(path)), entry, entries.index(entry))
+        for number, (entry, path) in enumerate(found)
     ]
     histogram = np.bincount(np.maximum(*(side.lengths() for side in store.bitext("en", "fr"))) + 1)
     shapes = make_shapes(choose_lengths(histogram, train.shapes, LONGEST), train.tokens)
     samples = {one: store.mono(one).take(np.arange(min(len(store.mono(one)), 20_000))) for one in LANGUAGES}
-    text_filter = Lenient(FilterContext(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size)))
+    text_filter = PassAllFilter(
+        FilterContext(LONGEST, LanguageFrequencies.learn(samples, translators.layout.target_size))
+    )
     key = (ours.SEED, "host")
     setup = StageSetup(routes, translators, train, shapes, Processes(), key, updates=1_000_000)
     gatherer = Gatherer(setup, store, Translators(translators), text_filter)
@@ -135,7 +137,7 @@ def trainer_of(translators: NetworkStack, store: Store, paths: Sequence[str], tr
 
 
 def rounds(trainer: Trainer, count: int) -> Json:
-    """Microseconds per update by part, the median of rounds after one that warms up."""
+    """Microseconds per update by part, the median of rounds after a warm-up."""
     found: list[tuple[dict[str, float], int]] = []
     for _ in range(count + 1):
         watch = Stopwatch()
@@ -158,7 +160,7 @@ def rounds(trainer: Trainer, count: int) -> Json:
 
 
 def copied(batch: Batch, places: dict[tuple[int, ...], torch.Tensor]) -> None:
-    """As a captured update does it: into tensors that stay where they are."""
+    """Copy into fixed tensors, as a captured update does."""
     for number, table in enumerate((batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)):
         key = (number, *table.shape)
         if key not in places:
@@ -167,7 +169,7 @@ def copied(batch: Batch, places: dict[tuple[int, ...], torch.Tensor]) -> None:
 
 
 def fetching(trainer: Trainer, store: Store, updates: int) -> Json:
-    """Order and fetch of the rows of one update, against one update."""
+    """The time to order and fetch the rows of one update, relative to the update."""
     batches = trainer._batches()[: updates + 1]
     sides = [store.bitext(*route.path.ends) for route in trainer.routes]
     took: list[tuple[float, float]] = []
@@ -196,10 +198,10 @@ def measure(plan: Plan, folder: Path) -> Json:
     translators = setting.build(folder, plan)
     train = Train(tokens=tokens, round=plan.pick(0, 16, 2), max_length=LONGEST, learning_rate=1e-4, warmup=1)
     supervised = trainer_of(translators, store, ["X>Y"], train, folder)
-    small = setting.model(replace(plan, tiny=True))  # the host's work is the same, whoever speaks
-    speakers = NetworkStack(small, vocab, translators.hops, plan.device)
-    speakers.start_fresh(ours.SEED)
-    mixed = trainer_of(speakers, store, ["X>Y", "X>Y>X"], train, folder)
+    small = setting.model(replace(plan, tiny=True))  # the host's work does not depend on the network
+    generators = NetworkStack(small, vocab, translators.hops, plan.device)
+    generators.start_fresh(ours.SEED)
+    mixed = trainer_of(generators, store, ["X>Y", "X>Y>X"], train, folder)
     return {
         "machine": {**describe(plan), "command": "python -m benchmarks.host"},
         "shape": f"six directions, {tokens} tokens each, rounds of {train.round} updates, preset tiny, 8,000 subwords",
@@ -211,8 +213,8 @@ def measure(plan: Plan, folder: Path) -> Json:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="a file for the figures, beside printing them")
-    parser.add_argument("--tiny", action="store_true", help="sizes that only show that everything runs")
+    parser.add_argument("--out", type=Path, help="also write the figures to this file")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to check that everything runs")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

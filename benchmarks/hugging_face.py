@@ -1,4 +1,4 @@
-"""The peer: Marian of `transformers`, with the weights of one of our networks."""
+"""Marian of `transformers` with the weights of one of our networks, for comparison."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def marian(translators: NetworkStack, plan: Plan, dtype: torch.dtype) -> Any:
 def training(
     translators: NetworkStack, batch: Batch, plan: Plan, compiled: bool = False, pure: bool = False
 ) -> Callable[[], None]:
-    """One update as usually written: autocast over float32 weights (`pure`: all in bfloat16), fused Adam, clipping."""
+    """A usual update: autocast with float32 weights (`pure`: all in bfloat16), fused Adam, clipping."""
     network = marian(translators, plan, plan.precision if pure else torch.float32).train()
     adam = torch.optim.Adam(network.parameters(), 1e-4, (0.9, 0.98), 1e-9, fused=True)
     loss_of: Callable[[Any, Tensor, Tensor], Tensor] = torch.compile(_loss) if compiled else _loss
@@ -87,7 +87,7 @@ def _on_device(table: Any, plan: Plan) -> Tensor:
 
 
 def _loss(network: Any, source: Tensor, target: Tensor) -> Tensor:
-    """The same as ours: label smoothing 0.1 in float32."""
+    """The same loss as ours: label smoothing 0.1 in float32."""
     mask = (source != PAD).long()
     found = network(input_ids=source, attention_mask=mask, decoder_input_ids=shifted(target), use_cache=False)
     return F.cross_entropy(found.logits.flatten(0, 1).float(), target.flatten(), ignore_index=PAD, label_smoothing=0.1)
@@ -104,9 +104,9 @@ def generation(
     plan: Plan,
     static: bool = False,
 ) -> Callable[[], Tensor]:
-    """`generate` on all sources at once: the larger the batch, the better for it.
+    """`generate` on all sources in one batch, which is fastest.
 
-    With a static cache it compiles the decoder by itself on CUDA.
+    With a static cache it compiles the decoder on CUDA.
     """
     network = marian(translators, plan, plan.precision).eval()
     source = padded(sources, plan.device)
@@ -136,7 +136,7 @@ def generation(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Every call of `generate` repeats advice on its settings."""
+    """Suppress the repeated warnings of `generate` about its settings."""
     log = logging.getLogger("transformers")
     before = log.level
     log.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""JoeyNMT, in a process of its own environment: its packages would not agree with ours."""
+"""JoeyNMT in a process with its own environment, because its requirements conflict with ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopmt.translate.networks import NetworkStack
 
 def training(translators: NetworkStack, shape: BatchShape, plan: Plan) -> Callable[[], None]:
     """An update of the same network on a batch of the same shape."""
-    assert plan.joey is not None, "a plan with JoeyNMT's Python"
+    assert plan.joey is not None, "the plan needs JoeyNMT's Python"
     setting = {
         **translators.model.model_dump(include={"layers", "heads", "width", "feed_forward", "dropout"}),
         "vocabulary": translators.layout.target_size,

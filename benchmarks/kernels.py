@@ -1,8 +1,7 @@
-"""Kernels beside the eager operations that they stand for, each in a captured graph, on CUDA: under a minute.
+"""Kernels compared with the eager operations that they replace, each in a captured graph, on CUDA; under a minute.
 
-`python -m benchmarks.kernels [FILE.json]` prints a table, and the same as JSON. A kernel that fails is entered with the
-last line of its error, and the others go on. `difference` is the largest one between the two outputs, relative to
-the largest output.
+`python -m benchmarks.kernels [FILE.json]` prints a table and JSON. A kernel that fails is recorded with the last line
+of its error. `difference` is the largest difference of the outputs, relative to the largest output.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from loopmt.translate.scoring import shifted
 
 DTYPE = torch.bfloat16
 Json = dict[str, Any]
-_SECONDS = 55  # cases that would start later are left out
+_SECONDS = 55  # after which no further case is started
 
 
 @dataclass
 class Case:
-    """`inputs` that have gradients are differentiated too; `amount` is the bytes that must be moved at least."""
+    """Gradients of `inputs` are computed if they require any; `amount` is the least number of bytes to move."""
 
     name: str
     shape: str
@@ -49,7 +48,7 @@ class Case:
         return lambda: torch.autograd.grad(function(*self.inputs), leaves, slope)
 
     def difference(self) -> float:
-        """Before anything is timed: the loss's gradient replaces its logits."""
+        """Compute it before timing, because the loss overwrites its logits."""
         with torch.no_grad():
             one, other = self.kernel(*self.inputs).float(), self.eager(*self.inputs).float()
         return float((one - other).abs().max() / other.abs().max())
@@ -227,7 +226,7 @@ def networks() -> Iterator[Case]:
 
 
 def microseconds(work: Callable[[], object], repeats: int = 10) -> float:
-    """Of one run, among `repeats` in a captured graph; the best of five replays."""
+    """The time of one run, among `repeats` in a captured graph; the best of five replays."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -252,7 +251,7 @@ def microseconds(work: Callable[[], object], repeats: int = 10) -> float:
 def measured(case: Case) -> Json:
     row: Json = {"kernel": case.name, "shape": case.shape}
     try:
-        if not any(word in case.name for word in (" 0.1", "sampled", "top 10")):  # the two draw differently
+        if not any(word in case.name for word in (" 0.1", "sampled", "top 10")):  # their random draws differ
             row["difference"] = case.difference()
         row["eager_us"] = microseconds(case.work(case.eager))
         row["kernel_us"] = microseconds(case.work(case.kernel))

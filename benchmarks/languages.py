@@ -1,10 +1,10 @@
-"""Does the number of languages matter? One shared network, pairs with English alone, loops of two and three hops.
+"""Cost of many languages: one shared network, bitext with English only, loops of two and three hops.
 
     python -m benchmarks.languages --languages 20 100 --out docs/results/languages.json --scratch DIR
 
-The languages are one text under many codes: what is measured is bookkeeping, not learning. For each number of
-languages and each longest loop, in a process of its own: the CPU-seconds to read and check the experiment, to set the
-stage up and of one round, memory, and what is written.
+All languages have the same text: the benchmark measures bookkeeping, not learning. For each number of languages and
+each length of loops it measures in a separate process the CPU-seconds to read and check the experiment, to set up the
+stage and of one round, the memory, and the bytes written.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def in_process(number: int, loops: str, scratch: Path) -> Json:
 
 
 def write_experiment(folder: Path, number: int, loops: str) -> Path:
-    """English and so many others, which are copies of each other."""
+    """English and other languages, which are copies of each other."""
     folder.mkdir(parents=True)
     codes = ["en", *(f"l{code:02d}" for code in range(1, number))]
     for name, language in (("english", "en"), ("other", "fr")):
@@ -111,7 +111,7 @@ def write_experiment(folder: Path, number: int, loops: str) -> Path:
 
 
 class Watch:
-    """CPU-seconds by part; wall-clock would say more of what else the machine does."""
+    """CPU-seconds by part, which depend less on other load than wall-clock time."""
 
     def __init__(self) -> None:
         self.parts: dict[str, float] = {}
@@ -124,7 +124,7 @@ class Watch:
 
 
 def measure(number: int, loops: str, scratch: Path) -> Json:
-    """In a fresh process: all that `loopmt train` does for a stage of one update."""
+    """Run everything that `loopmt train` does for a stage of one update; call it in a new process."""
     torch.set_num_threads(1)
     folder = scratch / f"{number}-{len(loops)}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +143,7 @@ def measure(number: int, loops: str, scratch: Path) -> Json:
     watch.lap("expand the paths")
     kept.begin({})
     trainer = assemble(context, stage, kept, StopSignal(), lambda record: None)
-    watch.lap("set the stage up")
+    watch.lap("set up the stage")
     trainer.run()
     watch.lap("one round, one update, validation, checkpoints")
     return {

@@ -1,4 +1,4 @@
-"""Whole rounds: text read, generated, sieved, packed and learnt from."""
+"""Complete rounds: reading, generating, filtering, packing and learning."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Translators
 
 _RATE = 1e-4
-_HOW = Generate(temperature=1.0, top_k=0)  # of the whole vocabulary, as the peers sample
+_HOW = Generate(temperature=1.0, top_k=0)  # from the whole vocabulary, as in the other systems
 
 
-class Lenient(SyntheticTextFilter):
-    """Does all its work and lets everything pass: all sentences are cut off here, and none is of any language."""
+class PassAllFilter(SyntheticTextFilter):
+    """Runs all filters but drops nothing: outputs are cut off and in no language here."""
 
     def __call__(self, sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop) -> Findings:
         found = super().__call__(sources, outputs, ended, hop)
@@ -43,7 +43,7 @@ class Lenient(SyntheticTextFilter):
 
 @dataclass
 class Rounds:
-    """One round after another, as the trainer goes through them."""
+    """Rounds as the trainer runs them."""
 
     gatherer: Gatherer
     learner: Learner
@@ -52,10 +52,10 @@ class Rounds:
     number: int = 0
     streams: dict[int, ReadPosition] = field(default_factory=dict)
     carried: list[Rows] = field(default_factory=list)
-    seconds: list[tuple[float, float]] = field(default_factory=list)  # of gathering, and of the whole round
+    seconds: list[tuple[float, float]] = field(default_factory=list)  # of gathering, and of the round
 
     def run(self, wait: bool = True) -> int:
-        """The target tokens learnt from; without waiting, the next round is gathered while the device learns."""
+        """Run a round and return its target tokens; without waiting, the next is gathered while the device learns."""
         began = time.perf_counter()
         updates = self.learner.train.round
         gathered = self.gatherer.round(self.number, self.weights, self.streams, carried=self.carried)
@@ -87,7 +87,7 @@ def rounds(
     learner = ours.learner(translators, plan, captured, len(paths), tokens=tokens, round=updates)
     entries = [MixEntry(path=path, generate=_HOW) for path in paths]
     routes = [Route(number, LanguagePath.parse(entry.path), entry, number) for number, entry in enumerate(entries)]
-    text_filter = Lenient(FilterContext(learner.train.max_length, _frequencies(translators, store)))
+    text_filter = PassAllFilter(FilterContext(learner.train.max_length, _frequencies(translators, store)))
     setup = StageSetup(routes, translators, learner.train, shapes, Processes(), ("benchmark",))
     gatherer = Gatherer(setup, store, Translators(translators), text_filter)
     gatherer.limits = replace(DecodeLimits.on(plan.device), growth=1.0, extra=0)  # as long as the source
@@ -101,9 +101,9 @@ def _frequencies(translators: NetworkStack, store: Store) -> LanguageFrequencies
 
 
 def dual(plan: Plan, folder: Path) -> list[Measurement]:
-    """Both directions, half of the target tokens after generated sources, against bitext alone."""
+    """Both directions, half of the target tokens with generated sources, compared with bitext only."""
     rows, length, updates = plan.pick(512, 8, 8), 32, plan.pick(16, 2, 2)
-    words = length - 3  # a gatherer leaves room for the end and two tags
+    words = length - 3  # the gatherer reserves EOS and two tags
     translators = ours.Setting("base", 32_000).build(folder, plan)
     store = ours.random_store(folder / "dual", translators.vocab, plan.pick(40_000, 400, 100), (words, words))
     shapes = make_shapes([length], rows * length)

@@ -1,4 +1,4 @@
-"""The machine a figure was measured on, and how fast it multiplies matrices."""
+"""Description of the machine, and its speed of matrix products."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def describe(plan: Plan, module: str = "benchmarks.speed") -> Json:
 
 
 def _short(argument: str) -> str:
-    """Where a folder lies on this machine concerns nobody."""
+    """Shorten a path to its last part."""
     key, equals, value = argument.rpartition("=")
     return key + equals + Path(value).name if value.startswith("/") else argument
 
@@ -53,7 +53,7 @@ def _version(name: str) -> str | None:
 
 
 def matrix_peak(plan: Plan) -> Json:
-    """Floating-point operations a second of one large product, in the precision that networks are computed in."""
+    """Floating-point operations per second of one large product, in the precision of the networks."""
     size, products = plan.pick(8192, 1024, 64), plan.pick(20, 4, 1)
     one, other = (torch.randn(size, size, device=plan.device, dtype=plan.precision) for _ in range(2))
 

@@ -1,4 +1,4 @@
-"""loopmt's side of a measurement: networks with fresh weights, random ids of stated lengths, a store of them."""
+"""loopmt in the benchmarks: networks with fresh weights, random ids of given lengths, and a store of them."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ class Setting:
     def build(
         self, folder: Path, plan: Plan, hops: Sequence[Hop] | None = None, fuse: Fuse = "kernels"
     ) -> NetworkStack:
-        """Fresh translators of these directions, or of all; none of them ever ends a sentence by itself."""
+        """Fresh translators of these directions, or of all; they never generate EOS."""
         chosen = tuple(hops or (Hop(one, other) for one in self.languages for other in self.languages if one != other))
         translators = NetworkStack(
             self.model(plan), self.vocab(folder, plan), chosen, plan.device, fuse, precision=plan.precision
         )
         translators.start_fresh(SEED)
         for language in self.languages:
-            translators.logit_mask(language)[EOS] = -torch.inf  # so that every system says the same number of tokens
+            translators.logit_mask(language)[
+                EOS
+            ] = -torch.inf  # so that every system generates the same number of tokens
         return translators
 
     def model(self, plan: Plan) -> Model:
@@ -59,7 +61,7 @@ class Setting:
         return Model.model_validate({"preset": self.preset, **small})
 
     def vocab(self, folder: Path, plan: Plan) -> Vocab:
-        """Learnt from made-up words; kept in `folder` for the next who asks."""
+        """A vocabulary of made-up words, cached in `folder`."""
         size = 400 if plan.tiny else self.vocabulary
         place = folder / f"vocab-{size}-{len(self.languages)}"
         if place.exists():
@@ -83,7 +85,7 @@ def random_ids(vocab: Vocab, lengths: Sequence[int], *key: str | int) -> list[li
 
 
 def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
-    """Full of tokens: no padding anywhere."""
+    """A batch without padding."""
 
     def table(name: str) -> Ints:
         ids = random_ids(vocab, [length - 1] * (networks * rows), "batch", name)
@@ -96,7 +98,7 @@ def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
 
 
 def random_store(place: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool = True) -> Store:
-    """Bitext of every pair, and monolingual text of every language if asked, of uniform lengths."""
+    """A store with bitext of every pair, and optionally monolingual text, of uniform lengths."""
     writer = StoreWriter(place)
     alone = [(one,) for one in vocab.languages if mono]
     for languages in (*combinations(vocab.languages, 2), *alone):
@@ -116,10 +118,10 @@ def learner(translators: NetworkStack, plan: Plan, captured: bool, paths: int = 
     return kind(translators, train, paths, Processes())
 
 
-def speak(
+def decode(
     translators: NetworkStack, hop: Hop, sources: Sequence[Sequence[int]], how: Generate, length: int, plan: Plan
 ) -> Callable[[], Hypotheses]:
-    """Decoding to exactly `length` tokens, in batches as large as loopmt makes them by itself; arrays in and out."""
+    """Decoding of exactly `length` tokens, with loopmt's default batch sizes and arrays as input and output."""
     limits = replace(DecodeLimits.on(plan.device), growth=0.0, extra=length)
     decoder = translators.decoder(hop)
     generator = torch_generator(plan.device, "benchmark", "sampling")

@@ -44,9 +44,9 @@ class Comparison:
     control: str
 
 
-def parameters(runs: Sequence[Path], wish: AnalyzeOptions, samples: int) -> list[Json]:
+def parameters(runs: Sequence[Path], settings: AnalyzeOptions, samples: int) -> list[Json]:
     """A row for each comparison, test set and rule."""
-    inquiries = [RunAnalysis.open(run, wish) for run in runs]
+    inquiries = [RunAnalysis.open(run, settings) for run in runs]
     seeds = [wanted.judged(Silent()) for wanted in inquiries]
     common = set.intersection(*(set(wanted.stages) for wanted in inquiries))
     return [
@@ -132,8 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap")
     parser.add_argument("--beam", type=int, default=4)
     options = parser.parse_args(arguments)
-    wish = AnalyzeOptions(thresholds=(), beam=options.beam, sentences=options.sentences, longest=2)
-    rows = parameters(options.runs, wish, options.samples)
+    settings = AnalyzeOptions(thresholds=(), beam=options.beam, sentences=options.sentences, longest=2)
+    rows = parameters(options.runs, settings, options.samples)
     condense.write(options.out / "parameters.json", rows, 1)
     show(rows)
 

@@ -1,9 +1,9 @@
-"""Speed and memory of `prepare` on made-up text, and the time it takes to fetch rows from its store.
+"""Speed and memory of `prepare` on made-up text, and the time to fetch rows from its store.
 
     python benchmarks/prepare.py [--lines 1000000 4000000] [--out docs/results/prepare.json]
 
-Half of the lines are bitext (two lines a pair), a quarter is monolingual text of each of two languages. Each size is
-prepared in a process of its own, so that the peak of one is not the peak of another.
+Half of the lines are bitext (two lines per pair), a quarter is monolingual text of each of two languages. Each size is
+prepared in a separate process, so that its peak memory is measured.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def write_corpora(folder: Path, lines: int) -> None:
 
 
 def measure(folder: Path, jobs: int) -> dict[str, Any]:
-    """In a fresh process: prepare once."""
+    """Run `prepare` once; call it in a new process."""
     data = Data(bitext={"en-fr": ["bi"]}, mono={"en": ["mono"], "fr": ["mono"]}, valid="valid")
     vocab = Vocab(size=VOCABULARY, sample=SAMPLE)
     began = time.perf_counter()
@@ -83,7 +83,7 @@ def measure(folder: Path, jobs: int) -> dict[str, Any]:
 
 
 def fetching(folder: Path, directions: int = 6, tokens: int = 4096) -> dict[str, Any]:
-    """Both sides of the rows of one update: so many target tokens for each of six directions."""
+    """The time to fetch both sides of the rows of one update of six directions."""
     store = Store.open(folder / "store")
     source, target = store.bitext("en", "fr")
     rows = directions * round(tokens / target.lengths().mean())

@@ -29,9 +29,9 @@ from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 Json = dict[str, Any]
 
 
-def keep(runs: Sequence[Path], out: Path, wish: EvaluateOptions) -> Json:
+def keep(runs: Sequence[Path], out: Path, options: EvaluateOptions) -> Json:
     """Evaluate the runs, write what is kept; the scorecard of all."""
-    card = evaluate(runs, wish, Silent())
+    card = evaluate(runs, options, Silent())
     if len(runs) > 1:
         condense.write(out / "scores.json", condense.scorecard(card), 5)
     settings: list[Json] = []
@@ -88,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap")
     parser.add_argument("--path", action="append", default=[], help='also score a way through others, "fr>en>es"')
     options = parser.parse_args(arguments)
-    wish = EvaluateOptions(samples=options.samples, pivots=[LanguagePath.parse(path) for path in options.path])
-    print_scorecard(keep(options.runs, options.out, wish))
+    settings = EvaluateOptions(samples=options.samples, pivots=[LanguagePath.parse(path) for path in options.path])
+    print_scorecard(keep(options.runs, options.out, settings))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Regimes: how much text of which pairs there is, and the experiment that asks what loops do with it.
+"""Regimes: amounts of text by pair, and the experiment that measures the effect of loops.
 
-Every regime is trained by the same tree of stages with the same budgets, each stage beside its control. Only the text
-differs, and which loops a person who knows the text would pick by hand.
+Every regime has the same tree of stages with the same budgets, each stage with a control. Only the text differs, and
+the loops that a person who knows the text would choose by hand.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ HOW = "{ top_k = 10, temperature = 0.7 }"  # what `mix = "auto"` uses by default
 
 @dataclass(frozen=True)
 class Sizes:
-    """Budgets: of the first stage, of every later one, and of the texts that are decoded."""
+    """Budgets of the first stage and of later ones, and numbers of decoded sentences."""
 
     vanilla: int = 1200
     later: int = 400
     tokens: int = 512
     valid: int = 300
     test: int = 500
-    pilot: int | None = 48  # updates; None: plans without one
-    text: float = 1.0  # share of the regime's text
+    pilot: int | None = 48  # updates of a plan's pilot; None: no pilot
+    text: float = 1.0  # the share of the regime's text that is used
 
 
 FULL = Sizes()
@@ -34,7 +34,7 @@ QUICK = Sizes(vanilla=16, later=8, tokens=64, valid=20, test=20, pilot=4, text=0
 
 @dataclass(frozen=True)
 class Regime:
-    """Text by pair and language; `letter` names the pair that Algorithm 2 is followed for to the letter."""
+    """Text by pair and language; `letter` is the pair for which Algorithm 2 is run exactly as published."""
 
     what: str
     pairs: Mapping[str, int]
@@ -46,7 +46,7 @@ class Regime:
 
 
 def _among(languages: Sequence[str], hub: int, rest: int) -> dict[str, int]:
-    """Pairs with the first language, and among the others."""
+    """Sizes of the pairs with the first language, and of the other pairs."""
     pairs = combinations(languages, 2)
     return {f"{one}-{other}": hub if one == languages[0] else rest for one, other in pairs if one == "en" or rest}
 
@@ -92,7 +92,7 @@ REGIMES = {
 
 
 def experiment(regime: Regime, seed: int, sizes: Sizes) -> str:
-    """The experiment file; where the question is Algorithm 2, what dual learning gained is left to other regimes."""
+    """The experiment file; regimes for Algorithm 2 do not measure the gain of dual learning."""
     stages = [_stage("vanilla", None, ['"X>Y"'], sizes.vanilla)]
     if not regime.letter:
         stages.append(_stage("vanilla-longer", "vanilla", ['"X>Y"'], sizes.later))
@@ -111,7 +111,7 @@ def experiment(regime: Regime, seed: int, sizes: Sizes) -> str:
 
 
 def comparisons(regime: Regime) -> list[tuple[str, str]]:
-    """A stage and its control; the first of a stage is the one that plans are judged by."""
+    """Stages with their controls; plans are compared with the first control of a stage."""
     found = [] if regime.letter else [("dual", "vanilla-longer")]
     found += [("uniform", "dual-longer"), ("auto", "dual-longer"), ("auto", "uniform")]
     if regime.hand:
@@ -189,8 +189,7 @@ def _hand(paths: Sequence[str]) -> list[str]:
 def _letter(one: str, other: str, updates: int) -> list[str]:
     """Algorithm 2: frozen helpers, one pair of translators, a third language drawn each round, no real pairs.
 
-    Beside it a control of its kind, by the direct way back, and the same with half real pairs: the budget and the
-    share of real pairs that the other stages have.
+    It has a control with direct loops, and a variant with half real pairs, as in the other stages.
     """
     loops = [
         _loop(f"{start}>X>{end}>{start}", by="frozen", per_round=", per_round = 1")
@@ -205,7 +204,7 @@ def _letter(one: str, other: str, updates: int) -> list[str]:
 
 
 def _compare(regime: Regime, stages: tuple[str, str]) -> str:
-    """Stages of Algorithm 2 train one pair of directions, and are compared on it alone."""
+    """Stages of Algorithm 2 train one pair of directions and are compared only on it."""
     listed = ""
     if regime.letter and "letter-half" in stages:
         one, other = regime.letter

@@ -1,4 +1,4 @@
-"""One regime: train, plan, evaluate with one seed, or judge the runs of several seeds together.
+"""One regime: train, plan and evaluate with one seed, or evaluate the runs of several seeds together.
 
     python -m benchmarks.regime_job star 1 --work WORK --out OUT     OUT/star-1.json
     python -m benchmarks.regime_job star 1 2 3 --work WORK --out OUT OUT/star.json, from the runs that are in WORK
@@ -30,7 +30,7 @@ from loopmt.workflow import analyze, evaluate, plan, scorecard
 from loopmt.workflow.train import TrainOptions, train
 
 _METRICS = ("accuracy", "multi_bleu")
-# The letter has no real pairs, and its rounds of one update leave more padding: as many updates, fewer real tokens.
+# Stage "letter" has no real pairs and more padding in its rounds of one update: as many updates, fewer real tokens.
 _UNEQUAL = (("uniform", "letter"), ("auto", "letter"))
 _BEAM = 1
 _OF_A_LOOP = ("loop", "verdict", "why", "assumed", "new_information", "coverage", "false_alarms", "M", "dual_M")
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> Json:
-    """Everything that is recorded of a run."""
+    """All records of a run."""
     machine = describe(Plan(torch.device("cpu")), "benchmarks.regime_job")
     began, cpu = time.monotonic(), time.process_time()
     seconds: dict[str, float] = {}
@@ -94,7 +94,7 @@ def one_seed(regime: Regime, seed: int, sizes: Sizes, run: Path, file: Path) -> 
 
 
 def train_all(request: TrainOptions, progress: Lines) -> str | None:
-    """Train the tree; a stage that collapses ends it, and is a result too."""
+    """Train all stages; a collapse ends training and is recorded as a result."""
     try:
         train(request, progress)
     except StoppedError as stop:
@@ -106,9 +106,9 @@ def train_all(request: TrainOptions, progress: Lines) -> str | None:
 
 
 def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[Json]]:
-    """Plans on the first translators, without and with a pilot, and on those of dual learning; what came of each.
+    """Plans on the first translators, without and with a pilot, and on those of dual learning, with the outcomes.
 
-    The plan on the first is set against every comparison, that on the latter against those that start from there.
+    The plan on the first translators is compared with all comparisons, the other one with those that start there.
     """
     opened = Run.open(run)
     compared = [one for one in opened.experiment().compare if one.of in opened.finished()]
@@ -118,26 +118,26 @@ def foresee(run: Path, sizes: Sizes, progress: Lines) -> tuple[list[Json], list[
     plans, rows = [], []
     for stage, pilot, stages in [*(("vanilla", pilot, both) for pilot in pilots), ("dual", None, later)]:
         made = plan.plan(run, plan.PlanOptions(stage=stage, beam=_BEAM, pilot=pilot), progress)
-        wish = analyze.AnalyzeOptions(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
-        rows += analyze.analyze(run, wish, progress)["predicted"]["rows"]
+        settings = analyze.AnalyzeOptions(stages=stages, thresholds=(), beam=_BEAM, longest=2, against_plan=True)
+        rows += analyze.analyze(run, settings, progress)["predicted"]["rows"]
         plans.append(slim_plan(made))
     return plans, rows
 
 
 def judged(runs: Sequence[Path], progress: Lines) -> Json:
-    """The scorecard of `loopmt evaluate`, with the comparisons that an experiment file rightly refuses."""
-    wish = evaluate.EvaluateOptions(beam=_BEAM)
+    """The scorecard of `loopmt evaluate`, with comparisons that an experiment file does not allow."""
+    settings = evaluate.EvaluateOptions(beam=_BEAM)
     evaluations = [evaluate.RunEvaluation.open(run) for run in runs]
-    measures = [evaluation.measures(wish, progress) for evaluation in evaluations]
+    measures = [evaluation.measures(settings, progress) for evaluation in evaluations]
     experiment = evaluations[0].experiment
     unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if "letter" in measures[0].stages]
     known = experiment.model_copy(update={"compare": [*experiment.compare, *unequal]})
-    cards = [scorecard.scorecard(known, one, _BEAM, wish.samples) for one in measures]
-    return cards[0] if len(cards) == 1 else scorecard.over_seeds(known, measures, cards, wish.samples)
+    cards = [scorecard.scorecard(known, one, _BEAM, settings.samples) for one in measures]
+    return cards[0] if len(cards) == 1 else scorecard.over_seeds(known, measures, cards, settings.samples)
 
 
 def choices(run: Path) -> list[Json]:
-    """What `mix = "auto"` chose, and by what."""
+    """The choices of `mix = "auto"` and their reasons."""
     lines = (Run.open(run).stage("auto").folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [record for record in map(json.loads, lines) if record["kind"] == "choice"]
 
@@ -169,7 +169,7 @@ def _chosen(scores: Json) -> Json:
 
 
 def slim_plan(made: Json) -> Json:
-    """What the verdicts rest on; not the curves, nor the thresholds that an exact judge makes idle."""
+    """The parts of a plan that its verdicts use, without curves and thresholds."""
     directions = {
         hop: {"loops": _slim(outlook["loops"]), "pivots": _slim(outlook["pivots"])}
         for hop, outlook in made["directions"].items()
@@ -190,7 +190,7 @@ def _slim(loops: Sequence[Json]) -> list[Json]:
 
 
 def rounded(value: Any) -> Any:
-    """Five decimals are more than any interval here deserves."""
+    """Round all numbers to five decimals."""
     if isinstance(value, dict):
         return {key: rounded(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """Loops over regimes of the built-in languages: `python -m benchmarks.regimes --regimes all --seeds 1 2 3 --out DIR`.
 
-Each (regime, seed) is a process of its own on one thread, the longest first; DIR/REGIME-SEED.json is written as each
-ends, and DIR/REGIME.json, joint over seeds, when the last of a regime has ended. What is there is not done again, and
-a run that was cut off resumes from WORK. `python -m benchmarks.regimes_table DIR` makes the tables.
+Each (regime, seed) is a process with one thread, the longest first. It writes DIR/REGIME-SEED.json, and the last one of
+a regime DIR/REGIME.json over all seeds. Existing results are kept, and interrupted runs resume from WORK. `python -m
+benchmarks.regimes_table DIR` makes the tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Campaign:
     lock: Lock
 
     def run(self, regime: str, seed: int) -> bool:
-        """One seed; after the last of its regime all of them together."""
+        """Run one seed; after the last one of its regime evaluate all together."""
         done = self._process(regime, [seed], self.out / f"{regime}-{seed}.json")
         together = self.out / f"{regime}.json"
         with self.lock:
@@ -65,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--regimes", nargs="+", default=["all"], choices=["all", *REGIMES])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1))
-    parser.add_argument("--out", type=Path, required=True, help="where the results go")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "loopmt-regimes", help="runs, logs")
-    parser.add_argument("--quick", action="store_true", help="sizes that show that it runs, and nothing else")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     options = parser.parse_args(arguments)
     work = options.work / ("quick" if options.quick else "full")
     for folder in (work, options.out):

@@ -1,10 +1,10 @@
-"""Does the size of the text matter? `loopmt prepare` and `loopmt train` for real, on many lines and on few.
+"""Scaling with the size of the text: `loopmt prepare` and `loopmt train` on many lines and on few.
 
     python -m benchmarks.scale --lines 40000000 --out docs/results/scale.json --scratch DIR
 
-Makes monolingual lines of two languages and a small bitext, prepares them, watching the memory of all processes, and
-trains a small network on pairs and dual loops on a CPU: seconds until the first update, memory, and the cost of an
-update beside the same run on fewer lines, in turns. What is measured is written after every part.
+It makes monolingual lines of two languages and a small bitext, prepares them while it measures the memory of all
+processes, and trains a small network on pairs and dual loops on a CPU. It measures the seconds until the first update,
+memory, and the cost of an update, in turns with the same run on fewer lines. Results are written after every part.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ updates = {updates}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=40_000_000, help="monolingual lines in all")
+    parser.add_argument("--lines", type=int, default=40_000_000, help="total monolingual lines")
     parser.add_argument("--few", type=int, default=1_000_000, help="lines of the corpus to compare with")
     parser.add_argument("--repeats", type=int, default=3, help="training runs on each corpus, in turns")
     parser.add_argument("--out", type=Path, default=Path("docs/results/scale.json"))
     parser.add_argument("--scratch", type=Path, required=True, help="folder for text and runs; removed afterwards")
     options = parser.parse_args()
-    refuse_without_room(options.scratch, options.lines + options.few)
+    check_free_space(options.scratch, options.lines + options.few)
     report = Report(options.out, {"machine": machine(), "command": command(options)})
-    corpora = [Corpus(options.scratch / f"{lines}", lines) for lines in (options.few, options.lines)]
+    corpora = [ScaleCorpus(options.scratch / f"{lines}", lines) for lines in (options.few, options.lines)]
     try:
         for corpus in corpora:
             report.add("prepare", corpus.prepare())
@@ -92,7 +92,7 @@ def main() -> None:
             shutil.rmtree(corpus.folder, ignore_errors=True)
 
 
-def refuse_without_room(folder: Path, lines: int) -> None:
+def check_free_space(folder: Path, lines: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     needed, free = lines * BYTES_PER_LINE, shutil.disk_usage(folder).free
     if needed > free:
@@ -126,7 +126,7 @@ class Report:
         self.file.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
 
     def summarise(self) -> None:
-        """Each large run beside the small one before it."""
+        """Compare each large run with the small one before it."""
         runs = self.content["train"]
         pairs = list(zip(runs[::2], runs[1::2], strict=True))
         keys = ("cpu_seconds_per_update", "seconds_per_update", "first_update_cpu_seconds", "first_update_seconds")
@@ -138,8 +138,8 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """Text of one size, and the run on it."""
+class ScaleCorpus:
+    """Text of one size and its run."""
 
     folder: Path
     lines: int
@@ -176,7 +176,7 @@ class Corpus:
         }
 
     def train(self) -> Json:
-        """From fresh weights; what the log says of an update is noted when it says it."""
+        """Train from fresh weights; the time of each log record is noted when it is written."""
         shutil.rmtree(self.run / "stages", ignore_errors=True)
         clock = _Clock(self.run / "stages" / "dual" / "metrics.jsonl")
         watched = watch(self.loopmt("train"), tick=clock.look)
@@ -194,7 +194,7 @@ class Corpus:
 
 @dataclass
 class _Clock:
-    """When a training process wrote each line of its log: seconds and CPU-seconds since it began."""
+    """The times at which a training process wrote its log records, in seconds and CPU-seconds since its start."""
 
     log: Path
     began: float = field(default_factory=time.perf_counter)
@@ -213,7 +213,7 @@ def import_torch() -> Json:
 
 
 def checkpoint(folder: Path, repeats: int = 3) -> Json:
-    """Seconds to write and to read the resume point of one shared network of preset base, checksums included."""
+    """Seconds to write and to read a checkpoint of one shared network of preset base, including checksums."""
     layout = Layout(Model(preset="base"), 32_000, 32_000, True)
     rows = [torch.randn(1, layout.num_places) for _ in range(3)]
     weights = {name: view[0] for name, view in layout.unpack(rows[0]).items()}
@@ -245,7 +245,7 @@ def memory(watched: Watched) -> Json:
 
 
 def store_size(run: Path, manifest: Manifest) -> Json:
-    """Beside the design: two bytes a token and eight a row."""
+    """The size of the store, compared with the design: two bytes per token and eight per row."""
     tokens = sum(sum(corpus.tokens.values()) for corpus in manifest.corpora)
     rows = sum(corpus.kept * len(corpus.languages) for corpus in manifest.corpora)
     size = sum(path.stat().st_size for path in (run / "store").iterdir())

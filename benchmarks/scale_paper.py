@@ -1,9 +1,9 @@
-"""What the paper's WMT14 run costs, on paper: rates measured where there are some, stated where there are none.
+"""An estimate of the cost of the paper's WMT14 run, from measured rates if available, else from assumed ones.
 
     python -m benchmarks.scale_paper [--gpus 8] [--set training_base=551000 ...]
 
-Prints tables in Markdown. A rate comes from docs/results/bench/*.json of a CUDA device or from docs/results/scale.json
-where it was measured, else from a stated figure; the column `from` says which.
+It prints tables in Markdown. A measured rate comes from docs/results/bench/*.json of a CUDA device or from
+docs/results/scale.json, otherwise it is an assumed figure; the column `from` tells which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PAIRS, MONO = 4_500_000, 40_000_000  # rows of the bitext; monolingual rows of each language
 UPDATES = {"vanilla": 100_000, "vanilla-longer": 30_000, "back-translation": 30_000, "dual": 30_000}
-_SURPLUS = 1.08  # rows that a round draws beyond its need
+_SURPLUS = 1.08  # factor of rows that a round draws beyond its need
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def rates(overrides: dict[str, float]) -> dict[str, Rate]:
 
 
 def _measured_speed() -> dict[str, Rate]:
-    """Of the benchmarks on a CUDA device: training of base, and its largest batch of sampling."""
+    """Rates of the benchmarks on a CUDA device: training of base, and its largest batch of sampling."""
     found: dict[str, Rate] = {}
     for file in sorted((RESULTS / "bench").glob("*.json")):
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -79,19 +79,19 @@ def _measured_scale() -> dict[str, Rate]:
 
 @dataclass(frozen=True)
 class Cost:
-    """The experiment file's numbers times the rates."""
+    """The numbers of the experiment file times the rates."""
 
     experiment: Experiment
     rates: dict[str, Rate]
     gpus: int
 
     def big(self, name: str) -> float:
-        """A rate of base on one GPU, carried over by the weights that each token meets."""
+        """A rate of base on one GPU, scaled by the number of weights."""
         base, own = (_layout(Model(preset=preset), self.experiment) for preset in ("base", "big"))
         return self.rates[name].value * base.num_parameters / own.num_parameters
 
     def stage(self, name: str, updates: int) -> tuple[float, float, float, float]:
-        """Target tokens learnt and generated, and the hours of both."""
+        """Target tokens learned and generated, and the hours of both."""
         loops = any(entry.path.count(">") > 1 for entry in self.experiment.stage(name).entries())
         learnt = updates * self.experiment.train.tokens * 2  # both directions
         generated = learnt / 2 * _SURPLUS if loops else 0.0
@@ -104,7 +104,7 @@ class Cost:
         )
 
     def epochs(self, updates: int) -> float:
-        """How often a stage with loops reads the monolingual text of one language."""
+        """How many times a stage with loops reads the monolingual text of one language."""
         return updates * self.experiment.train.tokens / 2 / self.rates["tokens_per_row"].value / MONO
 
 
@@ -113,7 +113,7 @@ def _layout(model: Model, experiment: Experiment) -> Layout:
 
 
 def memory(experiment: Experiment, gpus: int, networks: int) -> tuple[float, float]:
-    """Bytes on one GPU: what belongs to weights (as the dry run counts it), and activations of one part of a batch."""
+    """Bytes on one GPU: weights with optimizer state (as in the dry run), and activations of one part of a batch."""
     model, train = experiment.model, experiment.train
     weights = networks * _layout(model, experiment).num_parameters * 4 * 8
     place = 2 * model.layers * (32 * model.width + 4 * model.feed_forward) + experiment.vocab.size * 10
@@ -157,11 +157,11 @@ def report(cost: Cost) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=8)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a rate to take instead")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="use another rate")
     options = parser.parse_args()
     overrides = {name: float(value) for name, _, value in (one.partition("=") for one in options.set)}
     if unknown := sorted(overrides.keys() - STATED.keys()):
-        parser.error(f"there is no rate {unknown[0]}; there are {', '.join(STATED)}.")
+        parser.error(f"there is no rate {unknown[0]}. The rates are {', '.join(STATED)}.")
     experiment = load(RESULTS.parents[1] / "examples" / "paper-wmt14.toml")
     print("\n".join(report(Cost(experiment, rates(overrides), options.gpus))))
 

@@ -1,4 +1,4 @@
-"""Made-up text of any size, streamed to zst files: Zipf words, lengths like those of news, few duplicates."""
+"""Made-up text of any size, streamed to zst files: Zipf-distributed words, lengths as in news, few duplicates."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import zstandard
 
 from loopmt.rng import numpy_generator
 
-WORDS = 500_000  # a language; a large lexicon, because rare words are what encoding spends its time on
+WORDS = 500_000  # per language; many, because encoding takes longest for rare words
 MEAN_WORDS = 22.0
-REPEATED = 0.01  # of the lines
+REPEATED = 0.01  # share of repeated lines
 PAIRS, VALID = 100_000, 500
 _CHUNK = 20_000
-_PLACES = 2**23  # in which the words lie by Zipf's law
+_PLACES = 2**23  # length of the table from which words are drawn
 _EXPONENT = 1.1
 _ONSETS = {"en": "b c d f g h k l m n p r s t v w st th sh tr", "fr": "b c d f g j l m n p qu r s t v ch gn pr br tr"}
 _VOWELS = {"en": "a e i o u ea ou er in an", "fr": "a e i o u é è ai ou on en eur"}
-BYTES_PER_LINE = 300  # compressed text, clean text, hashes and tokens of a line, at the worst moment of `prepare`
+BYTES_PER_LINE = 300  # compressed text, clean text, hashes and tokens of a line, at the peak of `prepare`
 
 
 def write_corpora(folder: Path, languages: tuple[str, ...], lines: int) -> None:
-    """`lines` monolingual lines in all, a small bitext and a validation set; one process a language."""
+    """Write `lines` monolingual lines in total, a small bitext and a validation set; one process per language."""
     folder.mkdir(parents=True)
     with ProcessPoolExecutor(2) as pool:
         list(
@@ -53,7 +53,7 @@ def lexicon(language: str) -> list[str]:
 
 
 def _by_zipf(words: list[str]) -> npt.NDArray[np.object_]:
-    """Each word as often as Zipf's law has it."""
+    """A table in which each word has its frequency by Zipf's law."""
     weights = np.cumsum(np.arange(1, len(words) + 1) ** -_EXPONENT)
     ranks = np.searchsorted(weights, (np.arange(_PLACES) + 0.5) / _PLACES * weights[-1])
     placed: npt.NDArray[np.object_] = np.array(words, dtype=object)[ranks]

@@ -1,9 +1,9 @@
-"""`loopmt serve` under load on loopback: 64 clients at once against one after another, and more than the queue holds.
+"""`loopmt serve` under load on loopback: 64 concurrent clients, one client at a time, and more than the queue holds.
 
     python benchmarks/serve.py [--run RUN] [--out docs/results/serve.json]
 
-Without a run it trains a small one on the built-in languages, in some seconds. Times depend on the machine and on who
-else uses it; the ratios are what to look at.
+Without a run it trains a small one on the built-in languages in some seconds. Times depend on the machine and its load;
+compare the ratios.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def small_run(folder: Path) -> Path:
 
 @contextmanager
 def served(run: Path, *options: str) -> Iterator[tuple[str, int]]:
-    """A server in a process of its own; its host and port."""
+    """Start a server process; yields its host and port."""
     command = [sys.executable, "-m", "loopmt", "serve", str(run), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -81,7 +81,7 @@ def served(run: Path, *options: str) -> Iterator[tuple[str, int]]:
 
 @dataclass
 class Load:
-    """What some clients met."""
+    """The results of some clients."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)  # of each request that was answered
@@ -98,7 +98,7 @@ class Load:
 
 
 async def client(place: tuple[str, int], bodies: Iterator[bytes], load: Load) -> None:
-    """One connection that asks, waits for the answer, and asks again."""
+    """One connection that sends a request, waits for the response, and repeats."""
     reader, writer = await asyncio.open_connection(*place)
     for body in bodies:
         began = time.perf_counter()
@@ -131,10 +131,10 @@ async def crowd(place: tuple[str, int], texts: Sequence[str], clients: int, requ
 async def health(place: tuple[str, int]) -> dict[str, Any]:
     reader, writer = await asyncio.open_connection(*place)
     writer.write(f"GET /health HTTP/1.1\r\nhost: {place[0]}\r\n\r\n".encode())
-    told: dict[str, Any] = json.loads((await read_answer(reader))[1])
+    found: dict[str, Any] = json.loads((await read_answer(reader))[1])
     writer.close()
     await writer.wait_closed()
-    return told
+    return found
 
 
 async def measure(place: tuple[str, int], texts: Sequence[str]) -> dict[str, Any]:
@@ -156,7 +156,7 @@ async def measure(place: tuple[str, int], texts: Sequence[str]) -> dict[str, Any
 
 
 def beyond(run: Path, texts: Sequence[str]) -> dict[str, Any]:
-    """As many clients at a queue that holds a quarter of them: the rest is told to come again."""
+    """The same clients with a queue for a quarter of them; the others are refused with `retry-after`."""
     with served(run, "--max-queue", str(SMALL_QUEUE)) as place:
         load = asyncio.run(crowd(place, texts, CLIENTS, REQUESTS))
         left = asyncio.run(health(place))["waiting"]

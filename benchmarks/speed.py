@@ -1,9 +1,9 @@
-"""Speed beside the peers: every measurement in one run on one machine.
+"""Speed compared with other systems: all measurements in one run on one machine.
 
     python3 -m benchmarks.speed --device cuda [--only training ...] [--quick]
 
-Each is a process of its own, so that no peer meets what another left behind (compiled graphs free memory that they
-share with those of others). The JSON file is written anew after every one: a run that is cut off keeps what it has.
+Each measurement is a separate process, so that systems do not affect each other (compiled graphs may share memory). The
+JSON file is written after every measurement, so an interrupted run keeps its results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CPU = ("training", "training-small", "greedy")  # the others take too long with
 
 
 def measure(plan: Plan, names: Sequence[str], out: Path) -> bool:
-    """Everything named, into `out`; False if a system failed."""
+    """Run the named measurements and write `out`. Return False if a system failed."""
     found: list[Json] = []
     machine = describe(plan)
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ def measure(plan: Plan, names: Sequence[str], out: Path) -> bool:
 
 
 def apart(plan: Plan, names: Sequence[str], out: Path) -> bool:
-    """This command again for each of the measurements, and what they wrote in one file; False if a system failed."""
+    """Run each measurement in its own process and merge their files. Return False if a system failed."""
     together: Json = {"machine": describe(plan), "measurements": []}
     good = True
     for name in names:
@@ -86,9 +86,11 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", choices=list(MEASUREMENTS), metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--quick", action="store_true", help="half the repeats")
-    parser.add_argument("--tiny", action="store_true", help="sizes that only show that everything runs")
-    parser.add_argument("--threads", type=int, default=2, help="of every system on a CPU")
-    parser.add_argument("--joey", type=Path, metavar="PYTHON", help="an environment with JoeyNMT, to measure it too")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to check that everything runs")
+    parser.add_argument("--threads", type=int, default=2, help="threads of every system on a CPU")
+    parser.add_argument(
+        "--joey", type=Path, metavar="PYTHON", help="the Python of an environment with JoeyNMT, to measure it, too"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     repeats = 1 if options.tiny else 3 if options.quick else 6

@@ -1,4 +1,4 @@
-"""How a source tree is structured, before and after a change: a table as JSON and, beside it, as Markdown.
+"""Structure of a source tree before and after a change: a table as JSON and as Markdown.
 
     python -m benchmarks.structure --before DIR [--after DIR] --out FILE.json
 
@@ -15,7 +15,7 @@ request to network  One `POST /translate` of one sentence, en>fr, to `loopmt ser
                     translating thread of its own, all on the stack count. The endpoint and its callers do not; the
                     network's functions that lead to that torch call do. The second figure is all distinct functions
                     called in that time, returned or not.
-path walkers        Functions that take text along a path, hop by hop: `WALKERS`. A person has to find them; a tree that
+path walkers        Functions that translate text along a path, hop by hop: `WALKERS`, a list made by hand. A tree that
                     lacks one needs `--walkers-before COUNT NAME ...` or `--walkers-after COUNT NAME ...`.
 classes             Names that `class` statements of two or more modules define.
 functions           Lines from `def` to the end, without decorators; methods and inner functions, too.
@@ -56,7 +56,7 @@ Json = dict[str, Any]
 APART = {"__main__", "cli", "config", "progress", "terminal", "errors"}
 WALKERS = ("model/travel:travel", "workflow/translate:_steps", "serve/walks:_reach", "judge/loops:walk_loops")
 LAST = {"train": ("_fused_adamw_", "_fused_adam_"), "serve": ("embedding", "layer_norm")}
-CORPORA = "corpora-read"  # the name of the folder; opening a file in it starts the record
+CORPORA = "corpora-read"  # the name of the folder; opening a file in it starts recording
 EXPERIMENT = f"""
 languages = ["en", "fr"]
 data = {{ root = "{CORPORA}", bitext.en-fr = "bi", mono = {{ en = "mono", fr = "mono" }}, valid = "valid" }}
@@ -89,7 +89,7 @@ ROWS = {
 
 
 def record(tree: str, *words: str) -> None:
-    """Run a command of loopmt in this process; found.json says what it called."""
+    """Run a command of loopmt in this process and write its calls to found.json."""
     recorder = Recorder(f"{tree}/src/loopmt/", LAST[words[0]])
     sys.argv[1:] = words
     if words[0] == "train":
@@ -101,7 +101,7 @@ def record(tree: str, *words: str) -> None:
 
 @dataclass
 class Recorder:
-    """Functions called from a start until a C function named in `last` is called."""
+    """Records functions called from a start until a C function in `last` is called."""
 
     source: str
     last: tuple[str, ...]
@@ -148,7 +148,7 @@ class Recorder:
             os._exit(0)  # nothing after the first update matters
 
     def _chain(self, frame: FrameType) -> list[str]:
-        """From the endpoint to the network, what waits first."""
+        """The functions from the endpoint to the network, outermost first."""
         if threading.current_thread() is not threading.main_thread():
             for one in filter(self.name, stack(frame)):
                 self.entered.setdefault(one, len(self.entered))
@@ -161,7 +161,7 @@ class Recorder:
 
 
 def stack(frame: FrameType) -> list[FrameType]:
-    """The outermost first."""
+    """The frames of a stack, outermost first."""
     return [one for one, _ in walk_stack(frame)][::-1]
 
 
@@ -190,7 +190,7 @@ class Site:
     folder: Path
 
     def start(self, *words: str, recorded: bool = False) -> subprocess.Popen[bytes]:
-        """A command of the tree's loopmt. Bytecode is kept in the folder, so that the tree stays as it is."""
+        """Start a command of the tree's loopmt. Bytecode goes to the folder, so that the tree does not change."""
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment |= {"PYTHONPATH": f"{self.tree / 'src'}", "PYTHONPYCACHEPREFIX": f"{self.folder / 'bytecode'}"}
         how = ["-P", str(Path(__file__).resolve()), "--record", str(self.tree)] if recorded else ["-m", "loopmt"]
@@ -314,7 +314,7 @@ def is_long(node: ast.AST) -> bool:
 
 
 def compared(node: ast.Compare) -> Iterator[ast.AST]:
-    """The operands and all they hold, but for what a call takes."""
+    """The operands and their parts, except arguments of calls."""
     if any(isinstance(one, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for one in node.ops):
         held: list[ast.AST] = [node.left, *node.comparators]
         for one in held:
@@ -328,7 +328,7 @@ def path_walkers(tree: Path, given: Sequence[str] | None) -> Json:
     for module, function in (name.split(":") for name in WALKERS):
         file = tree / f"src/loopmt/{module}.py"
         if not file.is_file() or f"def {function}(" not in file.read_text(encoding="utf-8"):
-            sys.exit(f"{tree} has no {module}:{function}. Name those it has: --walkers-after COUNT NAME ...")
+            sys.exit(f"{tree} has no {module}:{function}. List its functions with --walkers-after COUNT NAME ...")
     return {"count": len(WALKERS), "names": WALKERS}
 
 
@@ -364,7 +364,9 @@ def parse() -> Json:
     parser.add_argument("--after", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
     for name in ("before", "after"):
-        parser.add_argument(f"--walkers-{name}", nargs="+", metavar="WORD", help="how many there are, then their names")
+        parser.add_argument(
+            f"--walkers-{name}", nargs="+", metavar="WORD", help="the number of functions, then their names"
+        )
     return vars(parser.parse_args())
 
 

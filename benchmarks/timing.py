@@ -1,4 +1,4 @@
-"""Systems side by side: the same work, one after another, again and again, so that all meet the same noise."""
+"""Timing of several systems: the same work in turns, many times, so that all have the same noise."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import torch
 
 Json = dict[str, Any]
 Work = Callable[[], object]
-Systems = Mapping[str, Callable[[], Work]]  # by name: what sets a system up and gives the work to be timed
+Systems = Mapping[str, Callable[[], Work]]  # by name: a function that sets a system up and returns the work to be timed
 
 _WARM_UPS = 2  # the first run compiles and captures, the second finds everything in place
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where and how large everything is measured."""
+    """The device and the sizes of the measurements."""
 
     device: torch.device
     repeats: int = 5
-    tiny: bool = False  # sizes that show that it runs, and nothing else
+    tiny: bool = False  # tiny sizes, to check that everything runs
     threads: int = 1
     joey: Path | None = None  # the Python of an environment with JoeyNMT
 
@@ -38,13 +38,13 @@ class Plan:
         return torch.bfloat16 if self.cuda else torch.float32
 
     def pick(self, cuda: int, cpu: int, tiny: int) -> int:
-        """A size for each place."""
+        """The size for the device."""
         return tiny if self.tiny else cuda if self.cuda else cpu
 
 
 @dataclass
 class Measurement:
-    """One comparison: `amount` units of work in every run."""
+    """One comparison; every run has `amount` units of work."""
 
     name: str
     unit: str
@@ -65,7 +65,7 @@ class Measurement:
 
 
 def compare(measurement: Measurement, systems: Systems, plan: Plan) -> Measurement:
-    """Time every system; one that fails is entered with its reason and left out."""
+    """Time every system; one that fails is recorded with its reason."""
     ready: dict[str, Work] = {}
     for name, build in systems.items():
         try:
@@ -85,7 +85,7 @@ def compare(measurement: Measurement, systems: Systems, plan: Plan) -> Measureme
 
 
 def timed(work: Work, plan: Plan) -> float:
-    """Seconds of one run, the device's included."""
+    """Seconds of one run, including the device."""
     synchronise(plan)
     began = time.perf_counter()
     work()

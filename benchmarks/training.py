@@ -1,4 +1,4 @@
-"""Training: one update on the same full batch, against Marian of `transformers`."""
+"""Training: one update on the same full batch, compared with Marian of `transformers`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def training(plan: Plan, folder: Path) -> list[Measurement]:
 
 
 def training_small(plan: Plan, folder: Path) -> list[Measurement]:
-    """The network that one would train on a CPU."""
+    """The network for training on a CPU."""
     return [_measure("small", 8_000, plan.pick(512, 64, 4), plan.pick(32, 32, 8), plan, folder)]
 
 
@@ -72,7 +72,7 @@ def _again(work: Work, times: int) -> Work:
 
 
 def _shares(measurement: Measurement, flops_per_token: float, plan: Plan) -> Json:
-    """How much of the measured matrix peak each system's useful operations are."""
+    """The share of the measured matrix peak that each system's useful operations reach."""
     peak = matrix_peak(plan)
     rates = {name: system["rate"] for name, system in measurement.systems.items() if "rate" in system}
     shares = {name: rate * flops_per_token / peak["rate"] for name, rate in rates.items()}
@@ -80,7 +80,7 @@ def _shares(measurement: Measurement, flops_per_token: float, plan: Plan) -> Jso
 
 
 def flops(translators: NetworkStack, rows: int, length: int) -> float:
-    """Operations of the matrix products of one update; backwards is twice forwards."""
+    """Operations of the matrix products of one update; the backward pass has twice those of the forward pass."""
     model, tokens = translators.model, rows * length
     weights = sum(
         shape[0] * shape[1]

@@ -1,4 +1,4 @@
-"""A command run and watched from outside: seconds, CPU-seconds, and the memory of its whole process tree."""
+"""Running a command and measuring its seconds, CPU-seconds, and the memory of its process tree."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-_EVERY = 0.2  # seconds between two looks at memory
+_EVERY = 0.2  # seconds between measurements of memory
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Watched:
-    """What a command came to; memory in bytes, the largest sum over the tree seen in each phase."""
+    """The measurements of a command; memory is the largest sum in bytes over the tree in each phase."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     resident: dict[str, int] = field(default_factory=dict)
-    anonymous: dict[str, int] = field(default_factory=dict)  # of that: not pages of a file, which the system may drop
+    anonymous: dict[str, int] = field(
+        default_factory=dict
+    )  # the part that is not file pages, which the system may drop
 
 
 def watch(
     command: Sequence[str], phases: Sequence[str] = ("whole",), tick: Callable[[int], None] | None = None
 ) -> Watched:
-    """Run a command; a line `PHASE: done ...` on its standard error ends a phase, `tick` is called with its pid."""
+    """Run a command. A line `PHASE: done ...` on its standard error ends a phase; `tick` is called with its pid."""
     found, began, before = Watched(), time.perf_counter(), _children_cpu()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -73,7 +75,7 @@ def _look(found: Watched, pid: int, phase: str) -> None:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """A process and all that it started."""
+    """A process and its descendants."""
     yield pid
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -89,6 +91,6 @@ def _status(pid: int) -> dict[str, int]:
 
 
 def cpu_of(pid: int) -> float:
-    """CPU-seconds of one process so far, its threads included."""
+    """CPU-seconds of one process so far, including its threads."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / _TICK

@@ -1,1 +1,1 @@
-"""What is too long for every commit: rubbish by the ten thousand, and whatever else wears a toolkit out."""
+"""Stress tests that are too long for every commit: fuzzing, kills, and hostile clients."""

@@ -1,7 +1,7 @@
-"""Rubbish by the ten thousand: `python -m stress.fuzz --cases 10000 --out docs/results/stress/fuzz.json`.
+"""Fuzzing: `python -m stress.fuzz --cases 10000 --out docs/results/stress/fuzz.json`.
 
-Experiment files, overrides, patterns, corpora, text to translate, files to score, runs, theory cases and requests to
-the server; most within this process, some through processes as typed. Cases are drawn by hypothesis from a seed.
+It feeds experiment files, overrides, patterns, corpora, text to translate, files to score, runs, theory cases and
+requests to the server; most in this process, some in processes. Hypothesis draws the cases from a seed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from stress.feeding import attempt
+from stress.checks import attempt
 from stress.kinds import Kind, kinds, train_a_run
 
-_SHOWN = 600  # characters of a failure, and of its case
+_MOST_CHARACTERS = 600  # characters of a failure, and of its case
 _PACKAGES = ("loopmt", "hypothesis", "torch", "pydantic", "typer", "fastapi", "uvicorn", "sentencepiece")
 
 
 def feed(kind: Kind, cases: int, number: int) -> tuple[int, list[str]]:
-    """How many cases there were, and what went wrong with some."""
+    """Run cases of one kind. Return their number and the failures."""
     count = 0
     failures: dict[str, str] = {}
 
@@ -38,19 +38,19 @@ def feed(kind: Kind, cases: int, number: int) -> tuple[int, list[str]]:
     @settings(
         max_examples=cases, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=[*HealthCheck]
     )
-    @given(kind.rubbish)
-    def once(case: Any) -> None:
+    @given(kind.cases)
+    def check(case: Any) -> None:
         nonlocal count
         count += 1
         if wrong := attempt(kind.check, case):
-            failures.setdefault(wrong[-_SHOWN:], repr(case))
+            failures.setdefault(wrong[-_MOST_CHARACTERS:], repr(case))
 
-    once()
-    return count, [f"{wrong} <- {case[-_SHOWN:]}" for wrong, case in failures.items()]
+    check()
+    return count, [f"{wrong} <- {case[-_MOST_CHARACTERS:]}" for wrong, case in failures.items()]
 
 
 def stress(cases: int, number: int, only: Sequence[str], jobs: int, folder: Path) -> dict[str, Any]:
-    """Every kind its share of the cases, some kinds side by side."""
+    """Run each kind's share of the cases, with `jobs` kinds in parallel."""
     run = train_a_run(folder)
     names = [kind.name for kind in kinds(folder, run) if not only or kind.name in only]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", default=[], help="a kind of case; may be repeated")
-    parser.add_argument("--jobs", type=int, default=2, help="kinds side by side")
+    parser.add_argument("--jobs", type=int, default=2, help="kinds in parallel")
     parser.add_argument("--machine", default="2 shared cores")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

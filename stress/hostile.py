@@ -1,9 +1,9 @@
 """Hostile clients beside honest ones: `python -m stress.hostile --out docs/results/serve/hostile.json`.
 
-A server of known cost (`stress.paced`) on one core, all clients on another, loopback only. Hostile connections are of
-five kinds and come from many addresses; whoever is cut off comes again a second later. Honest clients send a sentence,
-wait for the answer, and send the next one half a second later, on a connection of its own each time: anything but an
-answer of 200 within 15 seconds is a failure, and nothing is tried again.
+A server with a known cost of translation (`stress.paced`) runs on one core, all clients on another, over loopback.
+Hostile connections are of five kinds and come from many addresses; a closed one is opened again a second later. Honest
+clients send a sentence, wait for the response, and send the next one half a second later on a new connection. Anything
+but a response of 200 within 15 seconds is a failure; nothing is retried.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from pathlib import Path
 from typing import Any
 
 HOSTILE, HONEST, SECONDS = 2_000, 16, 300.0
-PATIENCE = 15.0  # seconds that an honest client waits
-THINKING = 0.5  # seconds between its requests
+TIMEOUT = 15.0  # seconds that an honest client waits
+PAUSE = 0.5  # seconds between its requests
 _ADDRESSES, _HONEST_ADDRESSES = 50, 4
 _DRIP = 1.0  # seconds between two bytes
 _SENTENCES = [f"The small child number {number} hears the kind cat often." for number in range(100)]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the server listens, and from which address a client comes."""
+class ClientAddress:
+    """The server's port and a client's address."""
 
     port: int
     source: str
@@ -69,44 +69,44 @@ def request(body: bytes, length: int | None = None, kind: str = "application/jso
 # -- hostile -----------------------------------------------------------------------------------------------------
 
 
-async def slow_head(place: Place) -> None:
-    _, writer = await place.connect()
+async def slow_head(address: ClientAddress) -> None:
+    _, writer = await address.connect()
     with contextlib.closing(writer):
         await _drip(writer, b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-more: ")
 
 
-async def slow_body(place: Place) -> None:
-    _, writer = await place.connect()
+async def slow_body(address: ClientAddress) -> None:
+    _, writer = await address.connect()
     with contextlib.closing(writer):
         await _drip(writer, request(b"{", 100_000))
 
 
-async def drip_after_refusal(place: Place) -> None:
-    _, writer = await place.connect()
+async def drip_after_refusal(address: ClientAddress) -> None:
+    _, writer = await address.connect()
     with contextlib.closing(writer):
         await _drip(writer, request(b"", 1_000_000, "text/plain"))
 
 
-async def never_read(place: Place) -> None:
-    _, writer = await place.connect(receive=4096)
+async def never_read(address: ClientAddress) -> None:
+    _, writer = await address.connect(receive=4096)
     with contextlib.closing(writer):
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(b"GET /page.js HTTP/1.1\r\nhost: localhost\r\n\r\n" * 200)
         await _drip(writer, b"")
 
 
-async def flood(place: Place) -> None:
-    """As much work as one request may ask for, again and again."""
+async def flood(address: ClientAddress) -> None:
+    """Send the largest allowed requests, one after another."""
     texts = ["中文" * 900] * random.choice((1, 4, 16))
     body = json.dumps({"path": "en>fr>en", "texts": texts, "nbest": 8}, ensure_ascii=False).encode()
-    reader, writer = await place.connect()
+    reader, writer = await address.connect()
     with contextlib.closing(writer):
         while True:
             writer.write(request(body))
             await _answer(reader)
 
 
-KINDS: dict[str, Callable[[Place], Awaitable[None]]] = {
+KINDS: dict[str, Callable[[ClientAddress], Awaitable[None]]] = {
     "slow head": slow_head,
     "slow body": slow_body,
     "drip after a refusal": drip_after_refusal,
@@ -131,11 +131,11 @@ async def _answer(reader: asyncio.StreamReader) -> int:
     return int(head[9:12])
 
 
-async def attack(kind: str, place: Place, cut_off: Counter[str]) -> None:
+async def attack(kind: str, address: ClientAddress, cut_off: Counter[str]) -> None:
     await asyncio.sleep(random.random())
     while True:
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError):
-            await KINDS[kind](place)
+            await KINDS[kind](address)
         cut_off[kind] += 1
         await asyncio.sleep(random.uniform(0.5, 1.5))
 
@@ -145,7 +145,7 @@ async def attack(kind: str, place: Place, cut_off: Counter[str]) -> None:
 
 @dataclass
 class Served:
-    """What the honest clients met."""
+    """The results of honest clients."""
 
     results: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -163,24 +163,24 @@ class Served:
         }
 
 
-async def ask_on(place: Place, served: Served, end: float) -> None:
-    await asyncio.sleep(random.random() * THINKING)
+async def ask_on(address: ClientAddress, served: Served, end: float) -> None:
+    await asyncio.sleep(random.random() * PAUSE)
     while time.monotonic() < end:
         began = time.monotonic()
         body = json.dumps({"path": "en>fr", "texts": [random.choice(_SENTENCES)]}).encode()
         try:
-            async with asyncio.timeout(PATIENCE):
-                result = str(await _asked_once(place, body))
+            async with asyncio.timeout(TIMEOUT):
+                result = str(await _ask(address, body))
         except (OSError, EOFError, TimeoutError) as error:
             result = type(error).__name__
         served.results[result] += 1
         if result == "200":
             served.seconds.append(time.monotonic() - began)
-        await asyncio.sleep(THINKING)
+        await asyncio.sleep(PAUSE)
 
 
-async def _asked_once(place: Place, body: bytes) -> int:
-    reader, writer = await place.connect()
+async def _ask(address: ClientAddress, body: bytes) -> int:
+    reader, writer = await address.connect()
     with contextlib.closing(writer):
         writer.write(request(body))
         return await _answer(reader)
@@ -191,7 +191,7 @@ async def _asked_once(place: Place, body: bytes) -> int:
 
 @dataclass
 class Usage:
-    """What the server's process takes, looked at once a second."""
+    """Resources of the server process, measured once per second."""
 
     process: int
     log: Path
@@ -203,9 +203,9 @@ class Usage:
             await asyncio.sleep(1)
 
     def look(self) -> None:
-        place = Path(f"/proc/{self.process}")
-        memory = re.search(r"VmRSS:\s+(\d+)", (place / "status").read_text())
-        files = sum(1 for _ in (place / "fd").iterdir())
+        folder = Path(f"/proc/{self.process}")
+        memory = re.search(r"VmRSS:\s+(\d+)", (folder / "status").read_text())
+        files = sum(1 for _ in (folder / "fd").iterdir())
         self.rows.append((int(memory[1]) / 1024 if memory else 0.0, files, self.log.stat().st_size))
 
     def summary(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Usage:
         return {
             "memory_mb": {"start": memory[0], "first_half": max(memory[:half]), "second_half": max(memory[half:])},
             "files": {"start": files[0], "most": max(files)},
-            "log_bytes": log[-1],  # before it is told to stop
+            "log_bytes": log[-1],  # before the stop
         }
 
 
@@ -235,18 +235,18 @@ def serving(log: Path, microseconds: float, core: int | None) -> Iterator[tuple[
                 server.kill()
 
 
-async def siege(server: subprocess.Popen[str], port: int, log: Path, size: Size) -> dict[str, Any]:
-    """Honest clients begin when the hostile ones are there; these are still there when the server is to stop."""
+async def attack_server(server: subprocess.Popen[str], port: int, log: Path, size: AttackSize) -> dict[str, Any]:
+    """Start hostile clients, then honest ones; stop the server while hostile clients are connected."""
     served, usage, cut_off = Served(), Usage(server.pid, log), Counter[str]()
     usage.look()
     tasks = [asyncio.create_task(usage.watch())]
     for number, kind in zip(range(size.hostile), itertools.cycle(KINDS), strict=False):
-        place = Place(port, f"127.0.1.{1 + number * _ADDRESSES // size.hostile}")
-        tasks.append(asyncio.create_task(attack(kind, place, cut_off)))
+        address = ClientAddress(port, f"127.0.1.{1 + number * _ADDRESSES // size.hostile}")
+        tasks.append(asyncio.create_task(attack(kind, address, cut_off)))
     await asyncio.sleep(min(5.0, size.seconds / 5))
     end = time.monotonic() + size.seconds
-    places = [Place(port, f"127.0.2.{1 + number % _HONEST_ADDRESSES}") for number in range(size.honest)]
-    await asyncio.gather(*(ask_on(place, served, end) for place in places))
+    honest = [ClientAddress(port, f"127.0.2.{1 + number % _HONEST_ADDRESSES}") for number in range(size.honest)]
+    await asyncio.gather(*(ask_on(address, served, end) for address in honest))
     tasks[0].cancel()
     began = time.monotonic()
     server.send_signal(signal.SIGTERM)
@@ -259,8 +259,8 @@ async def siege(server: subprocess.Popen[str], port: int, log: Path, size: Size)
 
 
 @dataclass(frozen=True)
-class Size:
-    """How large a siege is."""
+class AttackSize:
+    """The size and duration of an attack."""
 
     hostile: int = HOSTILE
     honest: int = HONEST
@@ -268,13 +268,13 @@ class Size:
     microseconds: float = 50.0
 
 
-def measure(size: Size, pinned: bool) -> dict[str, Any]:
+def measure(size: AttackSize, pinned: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with serving(log, size.microseconds, 0 if pinned else None) as (server, port):
             if pinned:
                 os.sched_setaffinity(0, {1})
-            found = asyncio.run(siege(server, port, log, size))
+            found = asyncio.run(attack_server(server, port, log, size))
         text = log.read_text(encoding="utf-8", errors="replace")
     return {**found, "log": {"bytes": len(text), "tracebacks": text.count("Traceback"), "begins": text[:1000]}}
 
@@ -284,10 +284,10 @@ def main() -> None:
     parser.add_argument("--hostile", type=int, default=HOSTILE)
     parser.add_argument("--honest", type=int, default=HONEST)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--microseconds", type=float, default=50, help="of a processor, for each byte of text")
+    parser.add_argument("--microseconds", type=float, default=50, help="of processor time for each byte of text")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    size = Size(arguments.hostile, arguments.honest, arguments.seconds, arguments.microseconds)
+    size = AttackSize(arguments.hostile, arguments.honest, arguments.seconds, arguments.microseconds)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * size.hostile + 1_000)), hard))
     result = {

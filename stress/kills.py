@@ -1,10 +1,10 @@
-"""Kill training anywhere, resume with the same command, and compare with the run that nothing happened to.
+"""Kill training at any point, resume with the same command, and compare with an uninterrupted run.
 
     python -m stress.kills --kills 100 --torchrun 15 --out docs/results/stress/kills.json
 
-Every kill is a SIGKILL. Some fall at a random moment, others wait for a phase: see `AIMS`. A run is killed several
-times over, then left to finish; the weights of every stage must be those of the uninterrupted run, bit for bit, and so
-must its log, but for the clock.
+Every kill is a SIGKILL. Some happen at a random moment, others wait for a phase: see `AIMS`. A run is killed several
+times, then it may finish. The weights of every stage must be bit-identical to those of the uninterrupted run, and the
+log must be the same except for times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from stress.victim import Victim, victim
+from stress.training import TrainingProcess, training_process
 
 AIMS = (
     "anywhere",
@@ -48,7 +48,7 @@ _TIMED = {"check", "seconds", "generate_share", "window", "first_update", *_SPEE
 
 @dataclass
 class Kill:
-    """One SIGKILL: what it waited for and what it hit."""
+    """One SIGKILL, with its aim and the phase that it hit."""
 
     aim: str
     phase: str
@@ -58,8 +58,8 @@ class Kill:
 
 
 @dataclass
-class Killed:
-    """One run: its kills, and whether it ended as the uninterrupted one did."""
+class KilledRun:
+    """A run with its kills, and whether its result is that of the uninterrupted run."""
 
     processes: int
     kills: list[Kill] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Killed:
 
 
 def outcome(run: Path) -> dict[str, Any]:
-    """Of every stage: the digest of its weights, and its log without what only a clock can know."""
+    """For every stage the digest of its weights and its log without times."""
     found = {}
     for stage in sorted((run / "stages").iterdir()):
         weights = hashlib.sha256((stage / "result" / "weights.safetensors").read_bytes()).hexdigest()
@@ -82,23 +82,23 @@ def drafts(run: Path) -> list[Path]:
 
 
 class Lane:
-    """Runs one after another in a scratch folder, until as many kills were made as were asked for."""
+    """Runs training one run after another in a scratch folder, until the requested number of kills is reached."""
 
     def __init__(self, scratch: Path, seed: str) -> None:
         self.scratch = scratch
-        self.chance = random.Random(seed)
+        self.random = random.Random(seed)
 
-    def kill(self, kills: int, processes: int, most: int) -> Iterator[Killed]:
+    def kill(self, kills: int, processes: int, most: int) -> Iterator[KilledRun]:
         """Make `kills` kills, at most `most` in one run."""
         self.scratch.mkdir(parents=True)
         started = time.monotonic()
         reference = outcome(self._finished(self._folder("reference"), processes))
-        self.usual = time.monotonic() - started  # seconds of a run
+        self.duration = time.monotonic() - started  # seconds of a run
         aims = deque(AIMS[number % len(AIMS)] for number in range(kills))
         while aims:
             folder = self._folder("run")
-            run = Killed(processes)
-            while aims and len(run.kills) < most and (found := self._once(folder, aims[0], processes)):
+            run = KilledRun(processes)
+            while aims and len(run.kills) < most and (found := self._kill_once(folder, aims[0], processes)):
                 run.kills.append(found)
                 aims.popleft()
             run.identical = outcome(self._finished(folder, processes)) == reference and not drafts(folder)
@@ -110,46 +110,46 @@ class Lane:
         return self.scratch / name
 
     def _finished(self, folder: Path, processes: int) -> Path:
-        with victim(folder, self.scratch / "stacks", processes) as training:
+        with training_process(folder, self.scratch / "stacks", processes) as training:
             code = training.finish()
             if code:
-                raise RuntimeError(f"training ended with {code}: {training.said}")
+                raise RuntimeError(f"training ended with {code}: {training.stderr}")
         return folder
 
-    def _once(self, folder: Path, aim: str, processes: int) -> Kill | None:
-        """Start the same command and kill it; None if it came to its end before what was aimed at."""
-        with victim(folder, self.scratch / "stacks", processes) as training:
+    def _kill_once(self, folder: Path, aim: str, processes: int) -> Kill | None:
+        """Start training and kill it; None if it ends before the phase of `aim`."""
+        with training_process(folder, self.scratch / "stacks", processes) as training:
             started = time.monotonic()
-            early = aim == "start-up" or (aim != "anywhere" and self.chance.random() < 0.5)
-            time.sleep(self.chance.random() * self.usual * (0.1 if early else 0.9))
+            early = aim == "start-up" or (aim != "anywhere" and self.random.random() < 0.5)
+            time.sleep(self.random.random() * self.duration * (0.1 if early else 0.9))
             while training.alive():
-                if (found := self._met(training, folder, aim)) is not None:
+                if (found := self._kill_in_phase(training, folder, aim)) is not None:
                     lasted = time.monotonic() - started
                     left = found == "checkpoint write" and bool(drafts(folder))
                     return Kill(aim, found, processes, round(lasted, 2), left)
                 time.sleep(0.002 if aim == "checkpoint write" else 0.02)
         return None
 
-    def _met(self, training: Victim, folder: Path, aim: str) -> str | None:
-        """Stop one of the processes; if it is where it was aimed at, kill it there."""
+    def _kill_in_phase(self, training: TrainingProcess, folder: Path, aim: str) -> str | None:
+        """Stop a process. Kill it if it is in the phase of `aim`, else resume it."""
         workers = training.workers()
         if not workers:
             return None
-        worker = self.chance.choice(workers)
+        worker = self.random.choice(workers)
         phase = training.stop(worker)
         begun = any((folder / "stages").glob("*/result")) if aim == "between stages" else True
         if aim not in ("anywhere", phase) or not begun:
-            training.go_on(worker)
+            training.resume(worker)
             return None
         training.kill(worker)
         return phase
 
 
-def as_json(runs: Sequence[Killed], command: str) -> dict[str, Any]:
+def as_json(runs: Sequence[KilledRun], command: str) -> dict[str, Any]:
     kills = [kill for run in runs for kill in run.kills]
     return {
         "command": command,
-        "machine": f"{os.cpu_count()} shared cores, one thread a process",
+        "machine": f"{os.cpu_count()} shared cores, one thread per process",
         "versions": {"python": platform.python_version(), "torch": version("torch"), "loopmt": version("loopmt")},
         "date": datetime.now(UTC).date().isoformat(),
         "kills": len(kills),
@@ -165,7 +165,7 @@ def _kind(kill: Kill) -> str:
     return kill.phase if kill.processes == 1 else f"one of {kill.processes} processes: {kill.phase}"
 
 
-def _say(run: Killed) -> None:
+def _print(run: KilledRun) -> None:
     phases = ", ".join(kill.phase for kill in run.kills)
     print(
         f"{'identical' if run.identical else 'DIFFERENT'}  {run.processes} process(es), killed in: {phases}", flush=True
@@ -178,12 +178,12 @@ def stress(
     seed: int,
     scratch: Path,
     jobs: int = 1,
-    done: Callable[[Killed], None] = lambda run: None,
-) -> list[Killed]:
-    """`kills` in all, `torchrun` of them in one of two processes; `jobs` runs of one process at a time."""
-    alone = [len(range(lane, kills - torchrun, jobs)) for lane in range(jobs)]
-    wanted = [(torchrun, 2, 5), *((count, 1, 10) for count in alone)]
-    runs: list[Killed] = []
+    done: Callable[[KilledRun], None] = lambda run: None,
+) -> list[KilledRun]:
+    """Make `kills` kills, `torchrun` of them in one of two processes, with `jobs` single-process runs in parallel."""
+    single = [len(range(lane, kills - torchrun, jobs)) for lane in range(jobs)]
+    wanted = [(torchrun, 2, 5), *((count, 1, 10) for count in single)]
+    runs: list[KilledRun] = []
 
     def work(number: int) -> None:
         count, processes, most = wanted[number]
@@ -200,17 +200,17 @@ def stress(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--torchrun", type=int, default=15, help="how many of them in one of two processes")
+    parser.add_argument("--torchrun", type=int, default=15, help="number of kills in one of two processes")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2, help="runs of one process at a time")
+    parser.add_argument("--jobs", type=int, default=2, help="single-process runs in parallel")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     options = " ".join(f"--{name} {getattr(asked, name)}" for name in ("kills", "torchrun", "seed", "jobs"))
-    runs: list[Killed] = []
+    runs: list[KilledRun] = []
 
-    def done(run: Killed) -> None:
+    def done(run: KilledRun) -> None:
         runs.append(run)
-        _say(run)
+        _print(run)
         if asked.out:
             asked.out.parent.mkdir(parents=True, exist_ok=True)
             result = as_json(runs, f"python -m stress.kills {options}")

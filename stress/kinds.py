@@ -1,4 +1,4 @@
-"""The kinds of rubbish, each with the door it is fed to."""
+"""The kinds of fuzzing cases, each with its target."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from loopmt.progress import Silent
 from loopmt.workflow.train import TrainOptions, train
-from stress.doors import Server, Verbs
-from stress.rubbish import Document, Rubbish, lines, misspelt, packed, pairs, records, texts, toml, values, wrong
+from stress.inputs import Document, Strategy, lines, misspelt, packed, pairs, records, texts, toml, values, wrong
+from stress.targets import Server, Verbs
 
 _STAGES = [
     {"name": "vanilla", "mix": ["X>Y"], "updates": 2},
@@ -54,37 +54,37 @@ ASKED: Document = {"path": "en>fr", "texts": ["The cat sleeps.", "A dog."], "nbe
 
 @dataclass(frozen=True)
 class Kind:
-    """Cases of one kind: a share of all, where they come from, how one is fed, and what must stand meanwhile."""
+    """A kind of case: its share of all cases, their strategy, the check of a case, and the context for the checks."""
 
     name: str
     share: float
-    rubbish: Rubbish[Any]
+    cases: Strategy[Any]
     check: Callable[[Any], str | None]
     ready: Callable[[], contextlib.AbstractContextManager[None]] = field(default=contextlib.nullcontext)
 
 
 def train_a_run(folder: Path) -> Path:
-    """A run of the built-in languages, trained for a moment."""
+    """Train a small run of the built-in languages."""
     (folder / "world.toml").write_text(toml(WORLD), encoding="utf-8")
     assert train(TrainOptions(folder / "world.toml", folder / "run"), Silent())
     return folder / "run"
 
 
 def kinds(folder: Path, run: Path) -> list[Kind]:
-    """All of them; `folder` is theirs to write in."""
+    """All kinds; they write into `folder`."""
     (folder / "world.toml").write_text(toml(WORLD), encoding="utf-8")
     verbs, server = Verbs(folder, run), Server(run)
     documents = wrong([WORLD, WORLD, FILES])
-    mistaken = st.builds(toml, documents)
+    invalid = st.builds(toml, documents)
     spelling = misspelt(toml(FILES)) | misspelt(toml(WORLD))
-    experiments = mistaken | mistaken | mistaken | spelling | st.builds(toml, st.dictionaries(texts, values()))
+    experiments = invalid | invalid | invalid | spelling | st.builds(toml, st.dictionaries(texts, values()))
     settings = st.sampled_from(["1", "64", "0.5", "true", '"tiny"', '["X>Y"]']) | texts | st.builds(str, values())
     numbers = st.sampled_from([0, 1, 0.5, 0.7, -1, 2, 1e-300, 10**400, float("inf"), "0.5", None, True])
     theory = wrong(_theory_cases(), numbers | texts) | values()
     requests = st.builds(_body, wrong([ASKED])) | st.builds(_body, values()) | st.binary(max_size=200) | lines(10**5)
     bitext = st.sampled_from([None, None, "en-fr", "en-fr,fr-es"]) | texts
     files, short = packed(lines()), packed(lines(10**4))
-    walks = st.sampled_from(["en>fr", "es>fr", "en>fr>es", "fr>en>fr"] * 2) | patterns()
+    paths = st.sampled_from(["en>fr", "es>fr", "en>fr>es", "fr>en>fr"] * 2) | patterns()
     odd_words = st.lists(texts, max_size=3)
     return [
         Kind("experiment files", 0.34, experiments, verbs.experiment),
@@ -94,7 +94,7 @@ def kinds(folder: Path, run: Path) -> list[Kind]:
         Kind("odd corpora", 0.02, pairs(), verbs.odd_corpus),
         Kind("compressed corpora", 0.03, st.tuples(short, st.sampled_from(_PACKED)), verbs.packed_corpus),
         Kind("corpora of records", 0.03, st.tuples(records(), st.sampled_from(_RECORDS)), verbs.records),
-        Kind("text to translate", 0.05, st.tuples(lines(2000), walks), verbs.translate),
+        Kind("text to translate", 0.05, st.tuples(lines(2000), paths), verbs.translate),
         Kind("files to score", 0.10, st.tuples(files, files, st.sampled_from(_ENDINGS), texts), verbs.score),
         Kind("theory cases", 0.11, st.builds(_body, theory) | lines(10**4), verbs.theory),
         Kind("damaged runs", 0.02, st.tuples(st.sampled_from(_RUN_FILES), values() | lines(100)), verbs.damaged_run),
@@ -125,19 +125,19 @@ def _theory_cases() -> list[Document]:
     return [{"cases": [case]} for case in by_kind.values()]
 
 
-def patterns() -> Rubbish[str]:
+def patterns() -> Strategy[str]:
     good = st.lists(st.sampled_from(["en", "fr", "es", "X", "Y", "Z"]), min_size=2, max_size=5).map(">".join)
     places = st.sampled_from(["en", "fr", "es", "X", "Y", "Z", "A", "B", "zh_Hans", " en ", ""]) | texts
     return good | good | st.lists(places, min_size=1, max_size=9).map(">".join) | texts
 
 
-def languages() -> Rubbish[str]:
+def languages() -> Strategy[str]:
     many = st.sampled_from([",".join(f"l{number}" for number in range(count)) for count in (3, 12, 200)])
     good = st.sampled_from(["en,fr,es", "en,fr", "en, es ,fr,de", "en,fr,es,zh_Hans"])
     return good | good | many | st.lists(st.sampled_from(["en", "fr", "es"]) | texts, max_size=5).map(",".join)
 
 
-def overrides() -> Rubbish[str]:
+def overrides() -> Strategy[str]:
     keys = [
         "train.tokens",
         "stage.vanilla.updates",

@@ -1,7 +1,7 @@
-"""A server whose translators cost a fixed time: `python -m stress.paced --microseconds 50`.
+"""A server with a fixed cost of translation: `python -m stress.paced --microseconds 50`.
 
-Everything but the translators is what `loopmt serve` runs. They repeat the text, and take so much of a processor for
-each byte, without holding Python's lock, as a decoder does. The limits are those of a public server.
+It is `loopmt serve` with other translators, which return the text after using the given processor time for each byte,
+without holding Python's lock, like a decoder. The limits are those of a public server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.serve.access import Access
 from loopmt.serve.app import Service
-from loopmt.serve.limits import RequestLimits, usual_rate
+from loopmt.serve.limits import RequestLimits, default_rate
 from loopmt.serve.server import address, listen, run
 from loopmt.serve.watch import Watcher
 from loopmt.workflow.translate import Candidate
@@ -28,17 +28,17 @@ _BLOCK = bytes(2**16)  # hashed in some tens of microseconds
 
 @dataclass(frozen=True)
 class PacedTranslators:
-    """An engine of known cost."""
+    """An engine with a known cost."""
 
-    seconds: float  # of a processor, for each byte of text
+    seconds: float  # of processor time for each byte of text
     backend: str = "a fixed time for each byte"
     stage: str = "none"
     hops: Sequence[Hop] = (Hop("en", "fr"), Hop("fr", "en"))
 
-    def walk(self, path: str) -> LanguagePath:
+    def parse_path(self, path: str) -> LanguagePath:
         return LanguagePath.parse(path)
 
-    def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
+    def translate(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
         end = time.thread_time() + self.seconds * sum(len(text.encode()) for text in texts)
         while time.thread_time() < end:
             hashlib.sha256(_BLOCK)
@@ -47,9 +47,9 @@ class PacedTranslators:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--microseconds", type=float, default=50, help="of a processor, for each byte of text")
+    parser.add_argument("--microseconds", type=float, default=50, help="of processor time for each byte of text")
     arguments = parser.parse_args()
-    limits = RequestLimits(rate=usual_rate(local=False))
+    limits = RequestLimits(rate=default_rate(local=False))
     listening = listen("127.0.0.1", 0)
     nothing = Watcher(Run(Path("nowhere")), lambda stage: None)
     engine = PacedTranslators(arguments.microseconds / 1e6)

@@ -1,4 +1,4 @@
-"""Train translators among K languages by closing loops. This package offers the names of `loopmt.api`.
+"""Train translators among K languages by closing loops. The public names are those of `loopmt.api`.
 
     >>> import loopmt
     >>> run = loopmt.train("demo.toml")
@@ -7,7 +7,7 @@
     >>> translator.translate(["The cat sleeps."], "en>fr")
     >>> translator.score([("The cat sleeps.", "Le chat dort.")], "en>fr")
 
-Importing it is fast: torch is imported when a name is first used.
+The import is fast: torch is loaded when a name is first used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
         return metadata.version("loopmt")
     if name in __all__:
         return getattr(import_module("loopmt.api"), name)
-    raise AttributeError(f"module 'loopmt' has no attribute '{name}'; it has {', '.join(__all__)}.")
+    raise AttributeError(f"module 'loopmt' has no attribute '{name}'. Its names are: {', '.join(__all__)}.")
 
 
 def __dir__() -> list[str]:

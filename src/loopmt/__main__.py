@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Load the verbs and run one; Ctrl-C is a sentence, from the first import on."""
+    """Run the command line; Ctrl-C during the imports prints one line, too."""
     try:
         from loopmt import cli
 

@@ -1,4 +1,4 @@
-"""The command that trains a run as it was asked for."""
+"""The command line that trains or resumes a run with its settings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from loopmt.run import Run
 
 
 def resume_command(run: Run, experiment: Experiment, file: str | None = None) -> str:
-    """What to type; without a `file`, the one that the run remembers: runs of before have none to name."""
+    """The command to type. `file` defaults to the recorded experiment file; older runs did not record it."""
     given = file or str(run.origin().get("file", "EXPERIMENT"))
     changes = [word for one in overrides(run, experiment) for word in ("--set", one)]
     return shlex.join(["loopmt", "train", given, "--run", str(run.folder), *changes])
 
 
 def overrides(run: Run, experiment: Experiment) -> list[str]:
-    """The `--set` options that lead from the file to the experiment: as they were given, if those still do."""
+    """The `--set` options that turn the file into the experiment: the recorded ones, if they still do."""
     file = run.folder / "experiment.toml"
     if not has_file(file):
         return []

@@ -1,7 +1,7 @@
-"""One process or many: what a run needs of torch.distributed, and nothing else.
+"""One process or many: the operations of torch.distributed that a run needs.
 
-Under `torchrun` every process calls `Processes.join()`; alone it is a group of one, for which every operation is
-the identity. The trainer and the run's directory are the only ones that ask.
+Under `torchrun` every process calls `Processes.join()`. A single process is a group of one, where every operation is
+the identity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-_PATIENCE = timedelta(days=1)  # others wait while the first prepares or validates; torchrun ends those left alone
+_TIMEOUT = timedelta(days=1)  # processes wait while the main one prepares or validates; torchrun ends orphans
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Processes:
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_TIMEOUT)
         return cls(dist.get_rank(), dist.get_world_size())
 
     def leave(self) -> None:
@@ -42,7 +42,7 @@ class Processes:
 
     @property
     def in_group(self) -> bool:
-        """There is a group, be it of one."""
+        """Whether a process group exists, even of one process."""
         return dist.is_initialized()
 
     @property
@@ -77,7 +77,7 @@ class Processes:
 
 
 def is_main_process() -> bool:
-    """This is the first of torchrun's processes, or the only one; known before joining and after leaving."""
+    """Whether this is torchrun's first process, or the only one; valid before joining and after leaving."""
     return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
@@ -90,6 +90,6 @@ def device_of_this_process() -> torch.device:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has finished its queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,7 +1,7 @@
-"""Every exception a user can meet, a tree on one page.
+"""All exceptions that a user can meet.
 
-A message says what is wrong, where, what exists, and the way out. The command line prints it on
-standard error and leaves with the class's exit code; it never shows a traceback for one of these.
+A message says what is wrong, where, which values exist, and how to fix it. The command line prints the message on
+standard error, without a traceback, and exits with the class's exit code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class LoopmtError(Exception):
 
 
 class PathError(LoopmtError):
-    """A path or a pattern that cannot be read, or that the data cannot feed."""
+    """A path or pattern that is malformed, or that the data does not supply with text."""
 
 
 class ConfigError(LoopmtError):
@@ -24,61 +24,61 @@ class ConfigError(LoopmtError):
 
 
 class DataError(LoopmtError):
-    """Text that cannot be used: missing, unreadable, uneven, empty."""
+    """Text that cannot be used: missing, unreadable, empty, or sides of unequal length."""
 
 
 class TheoryError(LoopmtError):
-    """Numbers that are not probabilities, laws or counts."""
+    """Numbers that are no probabilities, distributions or counts."""
 
 
 class RunError(LoopmtError):
-    """A run's directory that is not what it should be."""
+    """A run folder that cannot be used."""
 
 
 class LockedError(RunError):
-    """Another process is working in the run's directory."""
+    """Another process is using the run folder."""
 
 
 class UnsafeFileError(RunError):
-    """A link, a pipe, a device, a folder or a far too large file where a run has a regular file."""
+    """A link, a pipe, a device, a folder or an oversized file in place of a regular file of a run."""
 
 
 class DamagedError(RunError):
-    """A file of the run does not have the content it was written with."""
+    """A file of the run has changed since it was written, or cannot be parsed."""
 
 
 class DivergedError(LoopmtError):
-    """Training met a loss that is not finite; the weights were not touched by it."""
+    """A gradient was not finite; the weights were not updated with it."""
 
     exit_code = 3
 
 
 class CollapseError(LoopmtError):
-    """A generator collapsed and the experiment said `on_collapse = "stop"`."""
+    """A generator collapsed, and the experiment has `on_collapse = "stop"`."""
 
     exit_code = 3
 
 
 class StoppedError(LoopmtError):
-    """Training was paused by a signal; a shell must not take that for its end."""
+    """A signal paused training; the exit code tells a shell that training has not finished."""
 
     def __init__(self, message: str, signal: int) -> None:
         super().__init__(message)
-        self.exit_code = 128 + signal  # as shells count
+        self.exit_code = 128 + signal  # the convention of shells
 
 
 class ExhaustedError(LoopmtError):
-    """Memory ran out, and splitting the work did not help."""
+    """Out of memory, even after splitting the work."""
 
 
 class ExternalError(LoopmtError):
-    """A function or a program that the experiment names failed, or returned something else than it should."""
+    """A function or program named in the experiment failed, or returned an invalid value."""
 
 
 class MissingExtraError(LoopmtError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names for a sentence, the first of many."""
+    """Names joined by commas; at most the first `most`."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

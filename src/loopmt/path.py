@@ -1,9 +1,9 @@
-"""The grammar of walks: hops, paths and patterns. No torch, no text, no networks.
+"""The grammar of hops, paths and patterns.
 
-A path is a walk through languages, `en>fr>es>en`. Real text is known at its two ends and nowhere between:
-every hop but the last generates, the last one learns. Where the last arrow points back, `en>es<fr`, the last hop is
-learnt from the real sentence to the generated one: fr>es, by what en>es said. A pattern is a path with capitals for
-languages, `X>Y>Z>X`: each capital stands for a language that no other place of the pattern names.
+A path is a sequence of languages, `en>fr>es>en`. The text at its two ends is real, the text between is generated: every
+hop but the last generates, and the last one learns. If the last arrow points back, `en>es<fr`, the last hop learns the
+generated sentence from the real one: fr>es, from the output of en>es. A pattern is a path with capitals for languages,
+`X>Y>Z>X`; each capital stands for a language that the pattern does not name elsewhere.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from loopmt.errors import PathError
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[A-Z]")
-_MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops, which is slow and works
+_MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops, which still work
 _HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 
 def _perhaps(place: str) -> str:
-    """Languages are often written in capitals, or joined as pairs are."""
+    """A suggestion for the likely mistakes: capitals, or languages joined as pairs are."""
     for other in (place.lower(), place.replace("-", ">")):
         if other != place and all(_LANGUAGE.fullmatch(language) for language in other.split(">")):
             return f" (did you mean {other}?)"
@@ -33,7 +33,7 @@ def _perhaps(place: str) -> str:
 
 @dataclass(frozen=True, order=True)
 class Hop:
-    """One translator's work: from one language to another."""
+    """A translation direction, from one language to another."""
 
     source: str
     target: str
@@ -50,12 +50,12 @@ class Hop:
         return Hop(self.target, self.source)
 
 
-_hop = cache(Hop)  # a hundred languages have a million walks of three hops, and ten thousand hops
+_hop = cache(Hop)  # a hundred languages have a million paths of three hops, and ten thousand hops
 
 
 @dataclass(frozen=True, order=True)
 class LanguagePath:
-    """A walk through languages whose two ends are known text."""
+    """A sequence of languages; the text at its two ends is real."""
 
     languages: tuple[str, ...]
     backward: bool = False  # in the last hop: its source is real, its target was generated
@@ -65,17 +65,17 @@ class LanguagePath:
 
     @classmethod
     def parse(cls, text: str) -> LanguagePath:
-        """A path to walk to its end."""
+        """Parse a path of languages, without variables and backward arrows."""
         pattern = Pattern.parse(text)
         if pattern.variables:
-            raise PathError(f"'{text}' is a pattern, not a path: {pattern.variables[0]} is not a language. {_HELP}")
+            raise PathError(f"'{text}' is a pattern, not a path: {pattern.variables[0]} is a variable. {_HELP}")
         if pattern.backward:
-            raise PathError(f"'{text}' has an arrow back, which only the mix of a stage may have. {_HELP}")
+            raise PathError(f"'{text}' has a backward arrow, which is valid only in the mix of a stage. {_HELP}")
         return cls(pattern.places)
 
     @cached_property
     def hops(self) -> tuple[Hop, ...]:
-        """What generates, and what learns."""
+        """The hops that generate, then the one that learns."""
         *generating, last = itertools.starmap(_hop, itertools.pairwise(self.languages))
         return (*generating, last.reverse if self.backward else last)
 
@@ -89,7 +89,7 @@ class LanguagePath:
 
     @property
     def loop(self) -> bool:
-        """Whether a sentence must come home."""
+        """Whether the path is closed: a sentence must be reconstructed."""
         return self.closed and not self.backward
 
     @property
@@ -103,7 +103,7 @@ class LanguagePath:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A path some of whose places are variables."""
+    """A path in which some languages are variables."""
 
     places: tuple[str, ...]
     backward: bool = False
@@ -117,15 +117,15 @@ class Pattern:
         places = tuple(place.strip() for place in (*forward.split(">"), *[last] * bool(arrow)))
         for place in places:
             if not (_LANGUAGE.fullmatch(place) or _VARIABLE.fullmatch(place)):
-                what = f"'{place}' is no language{_perhaps(place)}" if place else "a place is empty"
+                what = f"'{place}' is not a language code{_perhaps(place)}" if place else "a language is missing"
                 raise PathError(f"path {text!r}: {what}. {_HELP}")
         if len(places) < 2:
             raise PathError(f"path {text!r} has no hop. {_HELP}")
         for here, there in itertools.pairwise(places):
             if here == there:
-                raise PathError(f"path {text!r} goes from {here} to {here}: a hop leads to another language. {_HELP}")
+                raise PathError(f"path {text!r} has the hop {here}>{here}: a hop needs two languages. {_HELP}")
         if arrow and len(places) < 3:
-            raise PathError(f"path {text!r} has an arrow back and generates nothing that could be learnt. {_HELP}")
+            raise PathError(f"path {text!r} has a backward arrow but no hop that generates, as in en>es<fr. {_HELP}")
         return cls(places, bool(arrow))
 
     @property
@@ -146,8 +146,8 @@ class Pattern:
         free = [language for language in languages if language not in self.named]
         if (count := math.perm(len(free), len(self.variables))) > _MOST_PATHS:
             raise PathError(
-                f"path {self} stands for {count:,} paths over {len(languages)} languages; at most {_MOST_PATHS:,}. "
-                "Name some of its languages, or shorten it."
+                f"path {self} has {count:,} paths over {len(languages)} languages; the limit is {_MOST_PATHS:,}. "
+                "Replace variables by languages, or shorten it."
             )
         words = (*self.variables, *self.named)
         where = [words.index(place) for place in self.places]
@@ -158,7 +158,7 @@ class Pattern:
 
 
 def ways(direction: Hop, hops: Collection[Hop]) -> list[LanguagePath]:
-    """The direct way and those through one other language, as far as there are translators."""
+    """The direct path and those through one pivot language, if translators exist for all hops."""
     start, end = direction.source, direction.target
     direct = [LanguagePath((start, end))] if direction in hops else []
     pivots = [hop.target for hop in hops if hop.source == start and Hop(hop.target, end) in hops]
@@ -176,13 +176,13 @@ def check_language(name: str) -> None:
 
 
 def pair(one: str, other: str) -> str:
-    """The name of an unordered pair of languages, as the data section writes it; order is the caller's."""
+    """The key of a language pair in the data section; the caller orders the two."""
     return f"{one}-{other}"
 
 
 @dataclass(frozen=True)
 class Supply:
-    """What text there is: pairs with bitext (both directions) and languages with monolingual text."""
+    """The available text: pairs with bitext (both directions) and languages with monolingual text."""
 
     bitext: frozenset[Hop]
     mono: frozenset[str]
@@ -201,7 +201,7 @@ class Supply:
         return ", ".join(sorted({hop.pair for hop in self.bitext if hop.source < hop.target})) or "none"
 
     def lack(self, path: LanguagePath) -> str | None:
-        """What the data lacks to feed the path's ends, as a clause; None if it feeds them."""
+        """The text that the path's ends need and the data lacks, as a clause; None if nothing is missing."""
         start, end = path.ends
         if path.closed:
             if end in self.mono:
@@ -224,7 +224,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a pattern's paths come to on the data: those it can feed, and those left out with the reason."""
+    """The paths of a pattern: those that the data supplies, and those left out, with the reason."""
 
     paths: tuple[LanguagePath, ...]
     left_out: tuple[LeftOut, ...]
@@ -233,16 +233,16 @@ class Expansion:
 def expand_fed(
     patterns: Sequence[Pattern], languages: Sequence[str], supply: Supply, trained: Collection[Hop] = ()
 ) -> list[Expansion]:
-    """Expand the patterns of one mix over what the data can feed.
+    """Expand the patterns of one mix to the paths that the data supplies.
 
-    A path is kept if the data has its ends and every hop it generates with is trained: before this mix
-    (`trained`), or within it by a path that is kept for this reason itself. So two untrained translators
-    cannot feed each other from nothing. A pattern without variables is a demand: if it is left out, it is refused.
+    A path is kept if the data has text for its ends, and every hop that generates is trained: before this mix
+    (`trained`), or by another kept path of it. So two untrained translators cannot train only on each other's output.
+    A path without variables that cannot be kept is an error.
     """
     return list(_expand_fed(tuple(patterns), tuple(languages), supply, frozenset(trained)))
 
 
-@lru_cache(maxsize=32)  # a stage is asked for its paths again and again
+@lru_cache(maxsize=32)  # called often for the same stage
 def _expand_fed(
     patterns: tuple[Pattern, ...], languages: tuple[str, ...], supply: Supply, trained: frozenset[Hop]
 ) -> tuple[Expansion, ...]:
@@ -273,7 +273,7 @@ def _expansion(paths: list[LanguagePath], supply: Supply, kept: set[LanguagePath
 
 def _why(path: LanguagePath, supply: Supply) -> str:
     lack = supply.lack(path)
-    return lack or "generates through a hop that nothing trains: " + ", ".join(map(str, path.generating)) + "."
+    return lack or "generates with a hop that no path trains: " + ", ".join(map(str, path.generating)) + "."
 
 
 def _refusal(pattern: Pattern, expansion: Expansion, languages: Sequence[str]) -> str:
@@ -281,5 +281,5 @@ def _refusal(pattern: Pattern, expansion: Expansion, languages: Sequence[str]) -
         need = len(pattern.variables) + len(pattern.named)
         return f"path {pattern} needs {need} languages; the experiment has {len(languages)}: {', '.join(languages)}."
     first = expansion.left_out[0]
-    subject = f"path {first.path}" if not pattern.variables else f"path {pattern} fits nothing: {first.path}"
+    subject = f"path {first.path}" if not pattern.variables else f"path {pattern} matches no usable path: {first.path}"
     return f"{subject} {first.why}"

@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: bars on a terminal, an occasional line elsewhere, or nothing."""
+"""Progress of long tasks on standard error: bars on a terminal, occasional lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBars
 
-_TELLING, _LONG = 0.01, 60.0  # share of the work, and seconds, before which its pace says little
+_LEAST_SHARE, _LEAST_SECONDS = 0.01, 60.0  # either must be done before the remaining time is estimated
 Advance = Callable[[float], None]
 
 
 class Progress(Protocol):
     def track(self, description: str, total: float | None = None, done: float = 0.0) -> AbstractContextManager[Advance]:
-        """Work of `total` steps; call what it yields with the number of steps done since. Tasks may nest.
+        """Show a task of `total` steps; call the yielded function with the number of new steps. Tasks may nest.
 
-        Work that goes on has `done` steps behind it, which say nothing about the time that is left.
-        Work that leaves by an exception was stopped, not done.
+        A resumed task starts with `done` steps, which do not count for its speed. An exception marks it as stopped.
         """
 
     def say(self, line: str) -> None:
-        """A line worth reading once, above whatever moves."""
+        """Print a line, above the progress bars if there are any."""
 
 
 class Silent:
-    """No progress at all."""
+    """Shows nothing."""
 
     @contextmanager
     def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Advance]:
@@ -40,7 +39,7 @@ class Silent:
 
 
 class Lines:
-    """For logs: at most one line every `interval` seconds, and one at the end of what took longer."""
+    """For logs: at most one line every `interval` seconds, and one at the end of a task that took longer."""
 
     def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
         self._stream = stream
@@ -56,7 +55,7 @@ class Lines:
             now += steps
             if time.monotonic() - last >= self._interval:
                 last = time.monotonic()
-                self.say(f"{description}: {_standing(now, total, last - began, done)}")
+                self.say(f"{description}: {_status(now, total, last - began, done)}")
 
         ended = "stopped after"
         try:
@@ -70,11 +69,11 @@ class Lines:
         print(visible_message(line), file=self._stream or sys.stderr, flush=True)
 
 
-def _standing(done: float, total: float | None, seconds: float, before: float = 0.0) -> str:
+def _status(done: float, total: float | None, seconds: float, before: float = 0.0) -> str:
     if not total:
         return f"{done:,.0f} after {_duration(seconds)}"
-    told = before < done < total and (done - before >= total * _TELLING or seconds >= _LONG)
-    left = f", about {_duration(seconds * (total - done) / (done - before))} left" if told else ""
+    predictable = before < done < total and (done - before >= total * _LEAST_SHARE or seconds >= _LEAST_SECONDS)
+    left = f", about {_duration(seconds * (total - done) / (done - before))} left" if predictable else ""
     return f"{done / total:.0%} after {_duration(seconds)}{left}"
 
 
@@ -85,7 +84,7 @@ def _duration(seconds: float) -> str:
 
 
 class Bars:
-    """For terminals: one bar for each task under way."""
+    """For terminals: one bar for each running task."""
 
     def __init__(self) -> None:
         self._bars: RichBars | None = None
@@ -93,7 +92,7 @@ class Bars:
 
     @contextmanager
     def track(self, description: str, total: float | None = None, done: float = 0.0) -> Iterator[Advance]:
-        bars = self._shown()
+        bars = self._started()
         task = bars.add_task(visible_message(description), total=total, completed=int(done))
         self._tasks += 1
         try:
@@ -106,12 +105,12 @@ class Bars:
                 self._bars = None
 
     def say(self, line: str) -> None:
-        if bars := self._bars:  # which another thread may end
+        if bars := self._bars:  # another thread may reset it
             bars.console.print(visible_message(line), markup=False, highlight=False)
         else:
             print(visible_message(line), file=sys.stderr, flush=True)
 
-    def _shown(self) -> RichBars:
+    def _started(self) -> RichBars:
         from rich import progress
         from rich.console import Console
 
@@ -125,20 +124,20 @@ class Bars:
 
 
 def standard() -> Progress:
-    """Bars if a person watches standard error, lines if not."""
+    """Bars if standard error is a terminal, else lines."""
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-# Line feed and tab are harmless; the last two ranges turn the reading order around, or are half a character.
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters except line feed and tab, bidirectional overrides, and lone surrogates.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINE = re.compile(r"\n(?! )")
 
 
 def visible(text: str) -> str:
-    """The text with control characters spelt out, as in \\x1b."""
-    return _ACTIVE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """The text with control characters escaped, as in \\x1b."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def visible_message(text: str) -> str:
-    """The same for a message: only indented lines may follow its first, so that no name in it looks like a message."""
+    """The same for a message. Line breaks before unindented text are escaped, so that no name can fake a message."""
     return _LINE.sub(r"\\n", visible(text))

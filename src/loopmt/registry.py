@@ -1,7 +1,7 @@
 """Functions that an experiment chooses by name: metrics, filters of generated text, alarms.
 
 A name is a registered one, `module:function`, which is imported, or `command:PROGRAM ARGS...`, which is run
-(`loopmt.external`).
+(see `loopmt.external`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Registry(Generic[Entry]):
         make: Callable[..., Entry],
         from_command: Callable[[Command], AnyFunction] | None = None,
     ) -> None:
-        """`make(name, function, **facts)` is an entry; `from_command` makes a function of a program."""
+        """`make(name, function, **facts)` creates an entry; `from_command` wraps a program as a function."""
         self.kind = kind
         self._make = make
         self._from_command = from_command
         self._known: dict[str, tuple[AnyFunction, Mapping[str, Any]]] = {}
 
     def register(self, name: str, **facts: Any) -> Callable[[Function], Function]:
-        """A decorator: the function can be chosen by this name."""
+        """A decorator that registers a function under this name."""
 
         def decorate(function: Function) -> Function:
             self._check_new(name, function)
@@ -47,14 +47,14 @@ class Registry(Generic[Entry]):
         return iter(self._known)
 
     def find(self, name: str) -> Entry:
-        """The entry of a name. What lies outside of loopmt is imported, or must be a program that exists."""
+        """The entry of a name. An external function is imported; an external program must exist."""
         self.check(name)
         if name in self._known:
             return self._registered(name)
         return self._make(name, self._of_command(name)) if is_command(name) else self._imported(name)
 
     def check(self, name: str) -> None:
-        """Refuse a name that is unknown; nothing is imported."""
+        """Raise an error if a name is unknown; nothing is imported."""
         if name in self._known or is_external(name):
             return
         near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.4)
@@ -73,18 +73,18 @@ class Registry(Generic[Entry]):
     def _imported(self, reference: str) -> Entry:
         function = imported(reference, self.kind)
         for name, (known, _) in self._known.items():
-            if known is function:  # its module registers it, with facts that the reference does not tell
+            if known is function:  # registered by its module, with facts that the reference lacks
                 return self._registered(name)
         return self._make(reference, explained(function, f'{self.kind} "{reference}"'))
 
     def _of_command(self, reference: str) -> AnyFunction:
         if self._from_command is None:
-            raise ConfigError(f'{self.kind} "{reference}": a program cannot be one. Write "module:function".')
+            raise ConfigError(f'{self.kind} "{reference}": a {self.kind} cannot be a program. Write "module:function".')
         return self._from_command(Command.parse(reference))
 
     def _check_new(self, name: str, function: AnyFunction) -> None:
         if is_external(name):
-            raise ConfigError(f'a {self.kind} cannot be registered as "{name}": a name has no colon.')
+            raise ConfigError(f'{self.kind} "{name}" cannot be registered: remove the colon from its name.')
         if name in self._known and (before := _origin(self._known[name][0])) != _origin(function):
             raise ConfigError(
                 f'{self.kind} "{name}" is registered by {before} and by {_origin(function)}. Choose another name.'

@@ -1,7 +1,7 @@
-"""Every random number is born here, keyed by what it is for.
+"""Random number generators, keyed by their purpose.
 
-A key is any sequence of names and numbers, such as `(seed, "vanilla", "rows", round, rank)`. The same key
-gives the same numbers whatever was drawn before, so nothing random needs to be saved to resume a run.
+A key is any sequence of names and numbers, such as `(seed, "vanilla", "rows", round, rank)`. The same key gives the
+same numbers, whatever was drawn before, so a checkpoint needs no random state.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 Indices = npt.NDArray[np.int64]
 
-DRAWS = 2  # raise it when a key of training changes: a resumed stage then says that its draws differ
+DRAWS = 2  # increment it when a key of training changes: a resumed stage then reports that its draws differ
 _FEISTEL_ROUNDS = 4
 
 
 def keyed_seed(*key: str | int) -> int:
-    """A 63-bit seed that depends on every part of the key and on nothing else."""
+    """A 63-bit seed that depends only on the parts of the key."""
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in key)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
@@ -38,9 +38,9 @@ def torch_generator(device: torch.device | str, *key: str | int) -> torch.Genera
 
 
 def permute(indices: Indices, size: int, *key: str | int) -> Indices:
-    """Where a keyed permutation of range(size) sends `indices`; nothing of length `size` is ever made.
+    """Apply a keyed permutation of range(size) to `indices`, without an array of length `size`.
 
-    A Feistel network permutes the next power of four; what falls outside range(size) walks on until it is inside.
+    A Feistel network permutes the next power of four; values outside range(size) are permuted again until inside.
     """
     half = max(1, ((max(size, 2) - 1).bit_length() + 1) // 2)
     rounds = [keyed_seed(*key, "feistel", number) for number in range(_FEISTEL_ROUNDS)]

@@ -1,10 +1,10 @@
-"""An experiment's directory: the only writer there.
+"""The run folder of an experiment. Only this module writes experiment files, stages and checkpoints in it.
 
     RUN/experiment.json, experiment.toml, origin.json, manifest.json, vocab/, store/, imported/
     RUN/stages/NAME/{stage.json, metrics.jsonl, scores.json, checkpoints/NNNNNNNN/, result/}
 
-A checkpoint is a folder of tensors (safetensors) and JSON, written under another name, synced, then renamed: it is
-there whole or not at all. Its files carry checksums; a damaged one is passed over for the one before it.
+A checkpoint is a folder of tensors (safetensors) and JSON. It is written under another name, synced and renamed, so it
+is complete or absent. Its files have checksums; if one is damaged, the previous checkpoint is used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from loopmt.config.recorded import ChangedStage, changes, refuse
 from loopmt.errors import DamagedError, LoopmtError, RunError, listed
 from loopmt.files.checksums import file_digest, read_checked, read_json_object, with_checksum
 from loopmt.files.documents import json_text
-from loopmt.files.foreign import foreign_files, suggest_run
 from loopmt.files.lock import lock_owner, locked
 from loopmt.files.log import log_line, parse_record
 from loopmt.files.regular import (
@@ -48,21 +47,22 @@ from loopmt.files.regular import (
     share_subfolder,
     subfolder,
 )
+from loopmt.files.unknown import suggest_run, unknown_files
 
 Json = dict[str, Any]
-_GIVEN = ("vocab", "store", "imported", "pretrained")  # what stages are trained from; not every run has the last two
-_FILES = (  # that loopmt reads or writes at the top of a run
+_INPUTS = ("vocab", "store", "imported", "pretrained")  # of stages; the last two are optional
+_FILES = (  # that loopmt reads or writes at the top level of a run
     *(".lock", "experiment.json", "experiment.toml", "origin.json", "manifest.json", "analysis.json", "plan.json"),
     *("predicted.json", "scorecard.json", "report.json", "report.html"),
 )
-_FOLDERS = (*_GIVEN, "stages", "analysis", "corpora", "prepare.tmp", "tensorboard", ".pretrained.draft")
+_FOLDERS = (*_INPUTS, "stages", "analysis", "corpora", "prepare.tmp", "tensorboard", ".pretrained.draft")
 _LONGEST_RECORD = 2**24  # bytes of a line of the log
-_RESUME = "What was there before is untouched: when the folder can be written again, the same command goes on."
+_RESUME = "Its previous content is unchanged. Free space or make it writable, then run the same command again."
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by file and by name, and the state that goes with them."""
+    """Tensors by file and name, and the training state."""
 
     update: int
     tensors: Mapping[str, Mapping[str, Tensor]]
@@ -70,7 +70,7 @@ class Checkpoint:
 
 
 class Run:
-    """The directory of one experiment."""
+    """The folder of one experiment."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,42 +78,42 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> Run:
         if not has_file(folder / "experiment.json"):
-            raise RunError(f"{folder} is no run: it has no experiment.json. {suggest_run(folder)}")
+            raise RunError(f"{folder} is not a run folder: it has no experiment.json. {suggest_run(folder)}")
         run = cls(folder)
         run.refuse_unsafe()
         return run
 
-    def refuse_strangers(self) -> None:
-        """Before anything is written: a folder with somebody's files in it must not become a run."""
-        if strange := foreign_files(self.folder):
+    def refuse_unknown_files(self) -> None:
+        """Raise an error if the folder holds unknown files; call it before anything is written."""
+        if unknown := unknown_files(self.folder):
             raise RunError(
-                f"{self.folder} is no run, and it is not empty: it holds {listed(strange)}. "
-                f"Nothing in it was touched. Name another folder with --run, such as {self.folder / 'run'}."
+                f"{self.folder} is not a run folder, and it is not empty: it holds {listed(unknown)}. "
+                f"Nothing was changed. Choose another folder with --run, such as {self.folder / 'run'}."
             )
         self.refuse_unsafe()
 
     def refuse_unsafe(self) -> None:
-        """Before anything is opened: a run made by somebody else may hold links, pipes and devices."""
+        """Raise an error if the run holds links, pipes or devices; call it before any file is opened."""
         refuse_unsafe(self.folder, _FILES, _FOLDERS)
 
     def experiment(self) -> Experiment:
         file = self.folder / "experiment.json"
-        way_out = f"`loopmt prepare EXPERIMENT --run {self.folder}` writes it again."
-        values = read_checked(file, way_out)
+        fix = f"`loopmt prepare EXPERIMENT --run {self.folder}` restores it."
+        values = read_checked(file, fix)
         try:
             experiment = Experiment.model_validate(values)
             check(experiment)
             return experiment
         except ValidationError as error:
             what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
-            raise DamagedError(f"{file} is damaged: {what}. {way_out}") from None
+            raise DamagedError(f"{file} is damaged: {what}. {fix}") from None
         except LoopmtError as error:
-            raise DamagedError(f"{file} is damaged: {error} {way_out}") from None
+            raise DamagedError(f"{file} is damaged: {error} {fix}") from None
 
     def set_up(self, experiment: Experiment, text: str | None = None, origin: Json | None = None) -> None:
-        """Write down the experiment, and where it came from: the file's text, its name and the `--set` options.
+        """Record the experiment and its origin: the file's text, its name and the `--set` options.
 
-        What may not change after training began is checked stage by stage.
+        Each stage checks by itself that its settings have not changed since it was begun.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "experiment.json", with_checksum(experiment.model_dump(mode="json", by_alias=True)))
@@ -123,34 +123,34 @@ class Run:
             write_json(self.folder / "origin.json", with_checksum(origin))
 
     def origin(self) -> Json:
-        """`file` and `set` as they were given; nothing where that is not known, for it is only good for advice."""
+        """The recorded `file` and `set`, for suggested commands; empty if unknown."""
         try:
             return read_checked(self.folder / "origin.json", "")
         except DamagedError:
             return {}
 
     def owner(self) -> str | None:
-        """The id of the process that prepares or trains the run now, if there is one."""
+        """The id of the process that is preparing or training the run, if any."""
         return lock_owner(self.folder)
 
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
-        """A run in another folder that shares this one's text, imports and named stages; what it trains is its own."""
+        """A run in another folder that shares this one's text, imports and named stages; new stages are its own."""
         here = self.folder.absolute()
         make_subfolder(folder, "stages")
-        for part in (*_GIVEN, *(f"stages/{stage}" for stage in stages)):
+        for part in (*_INPUTS, *(f"stages/{stage}" for stage in stages)):
             if has_folder(here / part) and not has_folder(folder / part):
                 share_subfolder(here / part, folder / part)
         if has_file(here / "manifest.json"):
             write_text(folder / "manifest.json", read_text(here / "manifest.json"))
         return Run(folder)
 
-    def check_writable(self, way_out: str = "Copy the run to a folder that can be, and name the copy.") -> None:
-        """Before work whose outcome is kept in the run: none is done that would be lost."""
+    def check_writable(self, fix: str = "Copy the run to a writable folder, and name the copy.") -> None:
+        """Raise an error if results could not be saved in the run; call it before expensive work."""
         if not os.access(self.folder, os.W_OK | os.X_OK):
-            raise RunError(f"{self.folder} cannot be written, and what is found is kept there. {way_out}")
+            raise RunError(f"{self.folder} is not writable, and the results are saved there. {fix}")
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the run for this process; a second one is refused."""
+        """Lock the run for this process; an error if another process holds the lock."""
         return locked(self.folder)
 
     def stage(self, name: str) -> StageFolder:
@@ -162,9 +162,9 @@ class Run:
 
 
 def result_bleu(state: Json) -> float | None:
-    """Validation BLEU of a stage's result: of its best checkpoint, or of the average where that was chosen.
+    """Validation BLEU of a stage's result: of its best checkpoint, or of the average if that was chosen.
 
-    None where nothing was validated: the stage is a pretrained checkpoint as it came.
+    None if nothing was validated: the stage is an unchanged pretrained checkpoint.
     """
     if state["best_bleu"] < 0:
         return None
@@ -172,7 +172,7 @@ def result_bleu(state: Json) -> float | None:
 
 
 class StageFolder:
-    """What one stage leaves behind."""
+    """The folder of one stage."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -195,25 +195,25 @@ class StageFolder:
         return has_folder(self.folder / "result")
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the stage for this process: stages of one run may be trained side by side."""
+        """Lock the stage for this process: stages of one run may be trained in parallel."""
         return locked(self.folder)
 
     def begin(self, settings: Json) -> None:
-        """Write down what the stage is; refuse if it was begun as something else."""
+        """Record the settings of the stage; an error if it was begun with other ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.begun:
             self.refuse_changes(settings)
         else:
             write_json(self.folder / "stage.json", with_checksum(settings))
         if self.finished:
-            self._forget_checkpoints()  # a process that was killed while it finished has left them
+            self._delete_checkpoints()  # left by a process that was killed while finishing
 
     def refuse_changes(self, settings: Json) -> None:
-        """Refuse if the stage was begun with other settings; nothing is written."""
+        """Raise an error if the stage was begun with other settings; nothing is written."""
         refuse([self.compare(settings)])
 
     def compare(self, settings: Json) -> ChangedStage:
-        """What changed since the stage was begun."""
+        """The settings that changed since the stage was begun."""
         before, now = self.begun_with(), json.loads(json.dumps(settings))
         self._refuse_newer(before.get("version", 1), now.get("version", 1))
         return ChangedStage(self.name, self.folder, self.finished, changes(before, now))
@@ -227,21 +227,21 @@ class StageFolder:
 
     def begun_with(self) -> Json:
         """The settings that the stage was begun with."""
-        way_out = "If no setting of the stage has changed since it was begun, delete it: it is written again."
-        return read_checked(self.folder / "stage.json", way_out)
+        fix = "If no setting of the stage has changed since it was begun, delete the file; it will be rewritten."
+        return read_checked(self.folder / "stage.json", fix)
 
     # -- checkpoints -----------------------------------------------------------------------------------------
 
     def stamped(self, checkpoint: Checkpoint) -> Checkpoint:
-        """With the length of the log as it is now, to which a resumed stage cuts it."""
+        """Add the current length of the log, to which a resumed stage truncates it."""
         return replace(checkpoint, state={**checkpoint.state, "metrics_bytes": self._log_size()})
 
     def save(self, checkpoint: Checkpoint, keep: Collection[int | None], whole: int | None = None) -> None:
-        """Write a checkpoint; older ones but `whole` lose their optimizer, and those not in `keep` go."""
+        """Write a checkpoint. Delete older ones that are not in `keep`, and their optimizer states except `whole`'s."""
         make_subfolder(self.folder, "checkpoints")
         write_checkpoint(self.place(checkpoint.update), checkpoint)
         for update in self.updates():
-            if update > checkpoint.update:  # of a future that was damaged, or taken back
+            if update > checkpoint.update:  # damaged, or rolled back
                 shutil.rmtree(self.place(update))
         for update in self.updates()[:-2]:  # the newest and the one before it can be resumed from
             if update == whole:
@@ -260,14 +260,16 @@ class StageFolder:
         return sorted(int(entry.name) for entry in self.checkpoints.iterdir() if entry.name.isdecimal())
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; a damaged one is named in a warning."""
+        """The newest intact checkpoint; a damaged one causes a warning."""
         for update in reversed(self.updates()[-2:]):
             try:
                 return self.at(update)
             except DamagedError as error:
-                warnings.warn(f"{error} The checkpoint before it is used.", stacklevel=2)
+                warnings.warn(f"{error} The previous checkpoint is used.", stacklevel=2)
         if self.updates():
-            raise DamagedError(f"no checkpoint of {self.folder} can be read. Delete it to train the stage again.")
+            raise DamagedError(
+                f"no checkpoint in {self.checkpoints} can be read. Delete {self.folder} to train the stage again."
+            )
         return None
 
     def at(self, update: int) -> Checkpoint:
@@ -277,29 +279,29 @@ class StageFolder:
         return read_checkpoint(self.place(update), ("weights",)).tensors["weights"]
 
     def finish(self, checkpoint: Checkpoint) -> None:
-        """Write the stage's result; its checkpoints have done their work."""
+        """Write the stage's result and delete its checkpoints."""
         write_checkpoint(self.folder / "result", checkpoint)
-        self._forget_checkpoints()
+        self._delete_checkpoints()
 
-    def _forget_checkpoints(self) -> None:
+    def _delete_checkpoints(self) -> None:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def result(self) -> Checkpoint:
         if not self.finished:
-            raise RunError(f'stage "{self.name}" is not finished.')
-        return read_checkpoint(self.folder / "result", ("weights",), self._way_out)
+            raise RunError(f'stage "{self.name}" is not finished: {self.folder} has no result. Train it first.')
+        return read_checkpoint(self.folder / "result", ("weights",), self._fix)
 
     def result_state(self) -> Json:
-        """Where the stage ended."""
-        return dict(read_state(self.folder / "result", self._way_out)["state"])
+        """The training state at the end of the stage."""
+        return dict(read_state(self.folder / "result", self._fix)["state"])
 
     def result_digest(self) -> str:
-        """Names the result's weights; a stage that starts from them remembers it."""
-        return str(read_state(self.folder / "result", self._way_out)["sha256"]["weights.safetensors"])
+        """The checksum of the result's weights, which stages that start from them record."""
+        return str(read_state(self.folder / "result", self._fix)["sha256"]["weights.safetensors"])
 
     @property
-    def _way_out(self) -> str:
-        return f"Put back a copy of it, or delete {self.folder / 'result'} to train the stage again."
+    def _fix(self) -> str:
+        return f"Restore it from a copy, or delete {self.folder / 'result'} to train the stage again."
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -310,11 +312,11 @@ class StageFolder:
         return file_size(self.metrics) if has_file(self.metrics) else 0
 
     def cut_log(self, size: int) -> None:
-        """Take back what was logged after the checkpoint that training resumes from."""
+        """Remove the records that were logged after the checkpoint from which training resumes."""
         found = self._log_size()
         if found < size:
             warnings.warn(f"{self.metrics} is damaged: records before the checkpoint are missing.", stacklevel=2)
-            _append(self.metrics, "\n")  # the next record must not end up in half a line
+            _append(self.metrics, "\n")  # the next record needs a line of its own
         elif found:
             cut(self.metrics, size)
 
@@ -333,7 +335,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     has_folder(folder)
     draft, old = folder.with_name(f".{folder.name}.draft"), folder.with_name(f".{folder.name}.old")
-    for left_behind in (draft, old):  # by a process that was killed
+    for left_behind in (draft, old):  # by a killed process
         shutil.rmtree(left_behind, ignore_errors=True)
     try:
         draft.mkdir()
@@ -356,39 +358,39 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             shutil.rmtree(left_over, ignore_errors=True)
 
 
-def read_state(folder: Path, way_out: str = "") -> Json:
-    body = read_checked(folder / "state.json", way_out)
+def read_state(folder: Path, fix: str = "") -> Json:
+    body = read_checked(folder / "state.json", fix)
     if not {"update", "state", "sha256"} <= body.keys():
-        raise DamagedError(f"{folder / 'state.json'} is damaged: it does not describe a checkpoint. {way_out}".rstrip())
+        raise DamagedError(f"{folder / 'state.json'} is damaged: it does not describe a checkpoint. {fix}".rstrip())
     return body
 
 
-def read_checkpoint(folder: Path, names: tuple[str, ...], way_out: str = "") -> Checkpoint:
+def read_checkpoint(folder: Path, names: tuple[str, ...], fix: str = "") -> Checkpoint:
     """The named tensor files of a checkpoint, verified."""
-    body = read_state(folder, way_out)
+    body = read_state(folder, fix)
     tensors: dict[str, Mapping[str, Tensor]] = {}
     for name in names:
         file = folder / f"{name}.safetensors"
         try:
             tensors[name] = _load_tensors(file, body["sha256"][file.name])
         except (ValueError, SafetensorError) as error:
-            raise DamagedError(f"{file} is damaged: {error}. {way_out}".rstrip()) from None
+            raise DamagedError(f"{file} is damaged: {error}. {fix}".rstrip()) from None
         except (OSError, KeyError) as error:
-            raise DamagedError(f"{file} cannot be read: {error}. {way_out}".rstrip()) from None
+            raise DamagedError(f"{file} cannot be read: {error}. {fix}".rstrip()) from None
     return Checkpoint(int(body["update"]), tensors, body["state"])
 
 
 def _load_tensors(file: Path, sha256: str) -> Mapping[str, Tensor]:
-    reading(file).close()  # it is there, and a regular file
-    with safe_open(file, "pt"):  # and as large as its header says, or it could take hours to read
+    reading(file).close()  # checks that it is a regular file
+    with safe_open(file, "pt"):  # checks its size against its header
         pass
     if file_digest(file) != sha256:
-        raise ValueError("its checksum does not fit")
+        raise ValueError("its checksum does not match")
     return load_file(file)
 
 
-def read_json(file: Path, way_out: str = "Delete it and run the command that writes it.") -> Json:
-    return read_json_object(file, way_out)
+def read_json(file: Path, fix: str = "Delete it and run the command that writes it.") -> Json:
+    return read_json_object(file, fix)
 
 
 def write_json(file: Path, value: Any) -> None:
@@ -396,7 +398,7 @@ def write_json(file: Path, value: Any) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write atomically."""
     try:
         with replacing(file) as stream:
             stream.write(text.encode())

@@ -23,3 +23,8 @@ def facts(example: str) -> list[str]:
 def lacks(message: str, example: str) -> list[str]:
     """The facts of the example that a message lacks; of an example without any, the words themselves."""
     return [fact for fact in facts(example) or [example] if fact not in message]
+
+
+def missing(message: object, *facts: str) -> list[str]:
+    """The given facts that a message lacks."""
+    return [fact for fact in facts if fact not in str(message)]

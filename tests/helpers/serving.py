@@ -62,10 +62,10 @@ class Slow:
     stage: str = "none"
     hops: Sequence[Hop] = (Hop("en", "fr"), Hop("fr", "en"))
 
-    def walk(self, path: str) -> LanguagePath:
+    def parse_path(self, path: str) -> LanguagePath:
         return LanguagePath.parse(path)
 
-    def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
+    def translate(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
         self.asked.append((hop, len(texts)))
         time.sleep(self.seconds)
         if "stumble" in texts:

@@ -1,4 +1,4 @@
-"""What a round reads: rows of all the corpus, none too long, each route its own, the tokens of what is taught."""
+"""The rows of a round: from the whole corpus, none too long, separate for each route, with the budgeted tokens."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_store(folder: Path, pairs: dict[str, npt.NDArray[np.int64]]) -> None:
 
 
 def with_lengths(request: TrainOptions, lengths: npt.NDArray[np.int64]) -> Trainer:
-    """The stage on pairs of such lengths, all languages alike."""
+    """The stage with pairs of these lengths, the same in all languages."""
     run, _ = prepare_run(request, Silent())
     shutil.rmtree(run.folder / "store")
     write_store(run.folder / "store", dict.fromkeys(("en-fr", "en-es", "fr-es"), lengths))
@@ -67,7 +67,7 @@ def lengths_read(gatherer: Gatherer) -> set[int]:
 
 
 def test_a_corpus_that_begins_with_short_rows_is_read_to_its_end(ask_for: ASK) -> None:
-    """A dictionary before the sentences: those were longer than any batch once, and never read."""
+    """A dictionary comes before sentences, which must fit into the batch shapes."""
     request = ask_for(STAGE.format(mix='["X>Y"]', longest=64), parent=False)
     trainer = with_lengths(request, np.repeat([2, 40], [101_000, 20_000]))
     assert lengths_read(trainer.gatherer) == {2, 40}

@@ -67,7 +67,7 @@ def test_an_experiment_chooses_its_filters_and_alarms(own: Path, ask_for: ASK) -
         ("guards.filter=[]", ("'filter'", "guards", "'filters'")),
     ],
 )
-def test_what_cannot_be_chosen_is_refused_before_anything_is_written(
+def test_invalid_guards_are_refused_before_anything_is_written(
     own: Path, ask_for: ASK, setting: str, facts: tuple[str, ...]
 ) -> None:
     request = ask_for(stage(LOOPS), setting)
@@ -98,13 +98,13 @@ def test_filters_stay_and_alarms_may_change(ask_for: ASK) -> None:
     assert train(replace(request, overrides=others), Silent())
 
 
-def test_filters_are_of_no_matter_to_stages_that_generate_nothing(ask_for: ASK) -> None:
+def test_filters_do_not_affect_stages_that_generate_nothing(ask_for: ASK) -> None:
     request = ask_for(stage('["X>Y"]'))
     assert not train(replace(request, stop_after=1e-6), Silent())
     assert train(replace(request, overrides=["guards.ratio=2.0"]), Silent())
 
 
-def test_a_record_without_guards_is_of_the_filters_of_then(ask_for: ASK) -> None:
+def test_records_of_older_versions_have_the_former_filters(ask_for: ASK) -> None:
     request = ask_for(stage(LOOPS))
     assert request.run is not None and not train(replace(request, stop_after=1e-6), Silent())
     file = request.run / "stages/loops/stage.json"
@@ -123,7 +123,7 @@ def choose(run: Path, **settings: object) -> None:
     write_json(file, with_checksum({**read_checked(file, ""), "guards": settings}))
 
 
-def test_code_that_a_run_names_is_not_run_unasked(own: Path, ask_for: ASK, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_named_by_a_run_needs_permission(own: Path, ask_for: ASK, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = ask_for(stage('["X>Y"]', tokens=64))
     assert ask.run is not None and train(ask, Silent())
     choose(ask.run, filters=["own_guards:with_a"])

@@ -1,4 +1,4 @@
-"""The laboratory: starts at the accuracies asked for, exact gradients, and the theory's identities."""
+"""The laboratory: starts with given accuracies, exact gradients, and the theory's identities."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from loopmt.lab.measuring import LabRoundTrip, conditional_likelihood, decode, d
 SMALL = LabSettings(meanings=12, sentences=2, worlds=2, steps=8)
 
 
-def dual_journeys(settings: LabSettings, start: LabStart, world: int) -> tuple[LabRoundTrip, LabRoundTrip]:
+def dual_round_trips(settings: LabSettings, start: LabStart, world: int) -> tuple[LabRoundTrip, LabRoundTrip]:
     translators = vanilla(settings, start, world)
     trained = train(translators, DUAL, settings)
     return decode(translators, (1, 2, 1), settings), decode(trained, (1, 2, 1), settings)
 
 
 @pytest.mark.parametrize("accuracy", [0.0, 0.25, 0.5, 1.0])
-def test_translators_start_at_the_accuracy_asked_for(accuracy: float) -> None:
+def test_translators_start_at_the_given_accuracy(accuracy: float) -> None:
     start = LabStart(forward=accuracy, back=1 - accuracy, pivots=0.75)
     translators = vanilla(SMALL, start, 0)
     for hop, want in (((1, 2), accuracy), ((2, 1), 1 - accuracy), ((3, 1), 0.75)):
@@ -39,7 +39,7 @@ def test_dependence_is_controlled() -> None:
     settings = LabSettings(meanings=40)
 
     def mean(name: str, start: LabStart) -> float:
-        truths = [dual_truth(*dual_journeys(settings, start, world)) for world in range(6)]
+        truths = [dual_truth(*dual_round_trips(settings, start, world)) for world in range(6)]
         return float(np.mean([truth[name] for truth in truths if truth[name] is not None]))
 
     assert mean("delta", LabStart(twins=1.0, languages=2)) == 1.0
@@ -51,7 +51,7 @@ def test_dependence_is_controlled() -> None:
 @pytest.mark.parametrize("twins", [0.0, 0.5, 1.0])
 def test_oracles_are_bijective_and_formulas_exact(twins: float) -> None:
     for world in range(4):
-        before, after = dual_journeys(SMALL, LabStart(twins=twins, languages=2), world)
+        before, after = dual_round_trips(SMALL, LabStart(twins=twins, languages=2), world)
         latent = theory.estimate_latent(tally(*before.right, before.returned))
         assert latent["violation_all_correct_not_reconstructed"] in (0, None)
         assert latent["violation_one_error_reconstructed"] in (0, None)
@@ -77,7 +77,7 @@ TINY = LabSettings(meanings=4, sentences=1, steps=1, parallel=0.0)
 
 
 def test_last_hop_follows_the_exact_gradient() -> None:
-    """One step raises the expected logarithm of coming home, with the generators held fixed."""
+    """One step raises the expected log-probability of returning, with fixed generators."""
     translators = vanilla(TINY, LabStart(), 0)
     for walks, hop in ((DUAL, (2, 1)), (TRIANGLE, (1, 2))):
         walk = next(walk for walk in walks if walk[-2:] == hop)
@@ -122,7 +122,7 @@ def test_helpers_stay_fixed() -> None:
     assert changed == {(1, 2), (2, 1)}
 
 
-def test_walks_of_any_length_teach_the_pair() -> None:
+def test_paths_of_any_length_teach_the_pair() -> None:
     assert loops_of(2) == DUAL
     assert loops_of(3) == TRIANGLE
     assert loops_of(5) == ((1, 5, 4, 3, 2, 1), (2, 3, 4, 5, 1, 2))
@@ -137,7 +137,7 @@ def test_ratios() -> None:
     assert likelihood(LabRoundTrip((np.array([True]),), np.array([True]))) is None
 
 
-def test_theorem1_misses_and_hypothesis_h_flatters() -> None:
+def test_theorem1_underestimates_and_hypothesis_h_overestimates() -> None:
     rows = theorem1_finding(LabSettings(worlds=3)).rows
     assert max(abs(row["exact_error"]) for row in rows) < 1e-12
     assert all(row["hypothesis_h_error"] > 0 for row in rows)
@@ -145,7 +145,7 @@ def test_theorem1_misses_and_hypothesis_h_flatters() -> None:
     assert all(row["hypothesis_h_error"] > 0.05 and row["theorem1_error"] > 0.01 for row in much)
 
 
-def test_the_triangle_wins_by_its_way_home() -> None:
+def test_the_triangle_wins_by_its_way_back() -> None:
     rows = triangle_finding(LabSettings(worlds=3), pivots=(0.5, 0.97)).rows
     for poor, good in zip(rows[0::2], rows[1::2], strict=True):
         assert poor["q23_q31"] < poor["r"] and poor["instead"] < poor["dual"]
@@ -167,7 +167,7 @@ def test_run_lab_is_json_and_repeats_itself(tmp_path: Path) -> None:
     assert paths[0].read_bytes().startswith(b"\x89PNG") and "<svg" in paths[1].read_text("utf-8")
 
 
-def test_pictures_say_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pictures_without_matplotlib_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "loopmt\[report\]".*--no-pictures'):
         draw({}, tmp_path)
@@ -177,6 +177,6 @@ def test_pictures_say_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path:
     ("wrong", "sentence"),
     [({"meanings": 3}, "meanings is 3; the laboratory needs at least 4"), ({"parallel": 2.0}, "parallel must lie in")],
 )
-def test_sizes_must_make_sense(wrong: dict[str, int], sentence: str) -> None:
+def test_invalid_sizes_are_refused(wrong: dict[str, int], sentence: str) -> None:
     with pytest.raises(TheoryError, match=sentence):
         LabSettings(**wrong)

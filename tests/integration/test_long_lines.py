@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stress.feeding import limited
+from stress.checks import limited
 
 from helpers.commands import Cli
 from loopmt.translate.long_text import join_pieces, sentences

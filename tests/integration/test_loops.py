@@ -1,4 +1,4 @@
-"""Stages with loops: every setting does what it says, and a generator that broke is noticed."""
+"""Stages with loops: the settings work as documented, and a collapsed generator is detected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from loopmt.workflow.train import TrainOptions, prepare_run, train
         ('["X>Y", { path = "X>Y>Z>X", generate = [{ by = "frozen" }, { by = "ema" }] }]', {"frozen", "ema"}),
     ],
 )
-def test_copies_are_made_only_where_they_speak(ask_for: ASK, mix: str, copies: set[str]) -> None:
+def test_copies_are_made_only_if_they_generate(ask_for: ASK, mix: str, copies: set[str]) -> None:
     assert stack_of(assembled(ask_for(stage(mix))).translators).copies.keys() == copies
 
 
@@ -86,8 +86,8 @@ def test_a_path_joins_later(ask_for: ASK) -> None:
         train(ask_for(stage('[{ path = "X>Y", from_update = 2 }]')), Silent())
 
 
-def test_weights_are_shares_of_what_is_kept(ask_for: ASK) -> None:
-    """Although the generators lose about half of what they say."""
+def test_weights_are_shares_of_kept_rows(ask_for: ASK) -> None:
+    """Filters drop about half of the generated rows here."""
     mix = '["X>Y", { path = "X>Y>X", weight = 2, generate = { how = "sample", temperature = 1.1, top_k = 0 } }]'
     request = ask_for(stage(mix, updates=32))
     assert train(request, Silent())
@@ -133,7 +133,7 @@ train = { tokens = 256, validate_every = 4, validate_sentences = 4 }
 """
 
 
-def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
+def test_a_shared_network_translates_untaught_directions(ask_for: ASK) -> None:
     """Without fr-es its zero-shot translations are scored, and loops may begin with them."""
     star = 'data.bitext={ "en-fr" = "bi.en-fr", "en-es" = "bi.en-es" }'
     stages = stage('["X>Y"]', parent=False).replace('"loops"', '"before"') + ZERO_SHOT
@@ -155,7 +155,7 @@ def test_a_shared_network_speaks_what_nobody_taught_it(ask_for: ASK) -> None:
         assert record["mean_accuracy"] is None, "text from files has no exact judge"
 
 
-def test_what_nobody_taught_has_no_voice_in_an_average() -> None:
+def test_untaught_directions_are_left_out_of_the_mean() -> None:
     bleu, accuracy = {"en>fr": 40.0, "fr>en": 20.0, "fr>es": 3.0}, {"en>fr": 0.5, "fr>en": 0.3, "fr>es": 0.0}
     heard = ValidationScores({}, bleu, accuracy, ["fr>es"])
     assert (heard.mean_bleu, heard.mean_accuracy) == (30.0, 0.4)
@@ -163,7 +163,7 @@ def test_what_nobody_taught_has_no_voice_in_an_average() -> None:
     assert ValidationScores({}, {"fr>es": 3.0}, untaught=["fr>es"]).mean_bleu == 3.0, "where there is nothing else"
 
 
-def test_a_shared_network_may_learn_more_of_what_has_more_pairs(ask_for: ASK) -> None:
+def test_a_shared_network_may_favor_directions_with_more_pairs(ask_for: ASK) -> None:
     settings = ["model.sharing=all", 'data.bitext={ "en-fr" = "bi.en-fr", "en-es" = "bi.en-es[0:60]" }']
     shares = []
     for balance in (0.0, 0.5, 1.0):
@@ -257,7 +257,7 @@ BROKEN = '["X>Y", { path = "X>Y>X", generate = { by = "frozen", how = "greedy" }
 
 
 def break_generator(request: TrainOptions, *hops: str) -> None:
-    """Plant translators in the parent's result that say nothing."""
+    """Replace translators in the parent's result by ones with empty outputs."""
     assert request.run is not None
     parent = Run(request.run).stage("vanilla")
     result = parent.result()
@@ -314,9 +314,7 @@ def test_a_broken_generator_is_rolled_back(ask_for: ASK) -> None:
 def test_a_stage_without_a_row_to_learn_from_ends(ask_for: ASK) -> None:
     request = ask_for(stage('[{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }]'))
     break_generator(request, "en>fr")
-    with pytest.raises(
-        CollapseError, match=r"update 0: no row to learn from\. Paths: en>fr>en; text dropped: empty \d+"
-    ):
+    with pytest.raises(CollapseError, match=r"update 0: no rows .* Paths: en>fr>en; .*: empty \d+"):
         train(request, Silent())
 
 
@@ -338,7 +336,7 @@ updates = 4
 
 @pytest.fixture(scope="module")
 def apart(tiny_experiment_file: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
-    """Languages with vocabularies of their own, that of fr the largest; nothing is trained yet."""
+    """Languages with separate vocabularies, the largest of which is French; nothing is trained yet."""
     folder = tmp_path_factory.mktemp("apart")
     text = tiny_experiment_file.read_text(encoding="utf-8").partition("[[stage]]")[0]
     (folder / "apart.toml").write_text(text.replace('"text"', f'"{tiny_experiment_file.parent / "text"}"') + APART)
@@ -368,7 +366,7 @@ def test_a_stage_may_add_a_language_with_a_larger_vocabulary(apart: TrainOptions
 def test_smaller_tables_of_older_stages_are_read(
     apart: TrainOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables once had the places that a stage's own directions need; such a stage is resumed, read and continued."""
+    """Older versions sized tables for a stage's own directions; such stages can be resumed, read and continued."""
     request, small = copied(apart, tmp_path / "run"), own_size(apart.run or Path(), "en", "es")
     with monkeypatch.context() as then:
         then.setattr(TrainingContext, "_begun_size", lambda *_: small)

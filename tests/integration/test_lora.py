@@ -21,7 +21,7 @@ from loopmt.workflow.train import prepare_run, train
 ADAPT = 'adapt = "lora"\nlora = { rank = 4, alpha = 64 }'
 
 
-def test_without_peft_it_says_what_to_install(dual: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_peft_the_error_names_the_package(dual: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingExtraError) as caught:
         train(dual(model=ADAPT), Silent())
@@ -44,7 +44,7 @@ def test_a_stage_goes_on_as_it_began(model: str, more: str, facts: list[str], tm
     assert all(fact in str(caught.value) for fact in facts)
 
 
-def test_it_is_of_checkpoints_only(tmp_path: Path) -> None:
+def test_lora_needs_a_pretrained_checkpoint(tmp_path: Path) -> None:
     text = experiment(tmp_path, ["en", "fr"], "folder", model=ADAPT).replace('pretrained = "folder"\n', "")
     with pytest.raises(ConfigError, match=r"model\.pretrained"):
         loads(text)
@@ -79,7 +79,7 @@ def test_an_adapter_learns_and_the_rest_stays(dual: Make, tmp_path: Path, opus: 
     prepare_run(request, Silent())
 
 
-def test_targets_that_match_nothing_are_named_with_those_there_are(triangle: Make) -> None:
+def test_unknown_targets_are_listed_with_the_known_ones(triangle: Make) -> None:
     pytest.importorskip("peft", reason="LoRA needs `peft`")
     with pytest.raises(LoopmtError) as caught:
         train(triangle(model='adapt = "lora"\nlora = { targets = ["q_porj"] }'), Silent())

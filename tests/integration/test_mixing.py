@@ -37,7 +37,7 @@ def gathered(trainer: Trainer, number: int = 0) -> GatheredRound:
 
 
 def pairs(trainer: Trainer, round_: GatheredRound, path: str) -> Pairs:
-    """Sources and targets of the rows that came by a path."""
+    """Sources and targets of the rows of a path."""
     route = next(route for route in trainer.routes if str(route.path) == path)
     rows = round_.networks[trainer.translators.network(route.path.taught)]
     mine = rows.take(np.flatnonzero(rows.paths == route.number))
@@ -49,7 +49,7 @@ def listed(text: Ragged) -> list[tuple[int, ...]]:
 
 
 def generated(trainer: Trainer, sources: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """What the last path of the mix makes of these sources."""
+    """The translations of these sources by the last path of the mix."""
     route = trainer.routes[-1]
     start = Sentences(trainer.translators.vocab, route.path.languages[0], ids=Ragged.of(sources))
     rollout = Rollout(route.path, route.settings, start)
@@ -57,7 +57,7 @@ def generated(trainer: Trainer, sources: list[tuple[int, ...]]) -> list[tuple[in
     return listed(rollout.text.ids)
 
 
-def test_an_arrow_back_learns_what_was_generated(ask_for: ASK) -> None:
+def test_a_backward_arrow_learns_generated_targets(ask_for: ASK) -> None:
     trainer = assembled(ask_for(stage(f'["X>Y", {{ path = "en>fr<en", {GREEDY} }}]')))
     real = {*listed(trainer.gatherer.store.mono("en").take(np.arange(len(trainer.gatherer.store.mono("en")))))}
     found = pairs(trainer, gathered(trainer), "en>fr<en")
@@ -65,8 +65,8 @@ def test_an_arrow_back_learns_what_was_generated(ask_for: ASK) -> None:
     assert generated(trainer, [source for source, _ in found]) == [target for _, target in found]
 
 
-def test_direct_learns_from_pivot(ask_for: ASK) -> None:
-    """fr>es by what en>es says of the English side of a pair."""
+def test_a_direct_translator_learns_from_a_pivot(ask_for: ASK) -> None:
+    """fr>es learns from the output of en>es for the English side of a pair."""
     trainer = assembled(ask_for(stage(f'["X>Y", {{ path = "en>es<fr", {GREEDY} }}]')))
     english, french = (listed(side.take(np.arange(len(side)))) for side in trainer.gatherer.store.bitext("en", "fr"))
     meant = dict(zip(french, english, strict=True))
@@ -85,7 +85,7 @@ def test_two_paths_give_sources_for_the_same_sentences(ask_for: ASK) -> None:
     assert shared[", same_rows = true"] > 0.9 > shared[""]
 
 
-def test_the_rows_of_least_dual_cross_entropy_are_kept(ask_for: ASK) -> None:
+def test_rows_with_the_lowest_dual_cross_entropy_are_kept(ask_for: ASK) -> None:
     kept = {}
     for keep in (1.0, 0.5):
         trainer = assembled(ask_for(stage(f'["X>Y", {{ path = "X>Y>X", keep = {keep}, {GREEDY} }}]')))
@@ -138,16 +138,16 @@ def test_dual_cross_entropy_is_of_both_directions(tiny_run: Path) -> None:
             'stage "loops": auto.candidates must come home; X>Z>Y starts in X and ends in Y. Write X>Z>Y>X, or list it '
             "in a `mix` with a weight of its own.",
         ),
-        ('"auto"\nauto = { candidates = ["X>y z"] }', "stage \"loops\": path 'X>y z': 'y z' is no language."),
+        ('"auto"\nauto = { candidates = ["X>y z"] }', "stage \"loops\": path 'X>y z': 'y z' is not a language code."),
     ],
 )
-def test_what_a_mix_cannot_ask(ask_for: ASK, mix: str, sentence: str) -> None:
+def test_invalid_mixes_are_refused(ask_for: ASK, mix: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         train(ask_for(stage(mix)), Silent())
     assert not lacks(str(caught.value), sentence)
 
 
-def test_all_of_it_trains(ask_for: ASK) -> None:
+def test_all_settings_train_together(ask_for: ASK) -> None:
     entries = (
         f'{{ path = "X>Y>X", keep = 0.8, same_rows = true, {GREEDY} }}, {{ path = "X>Z<Y", tag = true, {GREEDY} }}'
     )
@@ -157,12 +157,12 @@ def test_all_of_it_trains(ask_for: ASK) -> None:
     assert {"en>fr", "en>fr>en", "en>es<fr"} <= tokens.keys()
 
 
-def test_chosen_loops_keep_their_best_too(ask_for: ASK) -> None:
+def test_chosen_loops_keep_their_best_rows(ask_for: ASK) -> None:
     trainer = assembled(ask_for(stage('"auto"\nauto = { keep = 0.5 }')))
     assert {(route.synthetic, route.entry.keep) for route in trainer.routes} == {(False, 1.0), (True, 0.5)}
 
 
-def test_chosen_loops_are_filtered_where_somebody_speaks_the_way_back() -> None:
+def test_chosen_loops_are_filtered_if_there_is_a_reverse_translator() -> None:
     """No French text and no pairs with Spanish: es>fr is never learnt, and has no opinion of what fr>es is taught."""
     data = 'languages = ["en", "fr", "es"]\n[data]\nbitext = { "en-fr" = "b", "en-es" = "b" }\nmono = { es = "m" }\n'
     vanilla = '[[stage]]\nname = "vanilla"\nmix = ["X>Y"]\nupdates = 1\n'
@@ -182,15 +182,15 @@ def english(tiny_run: Path) -> Iterator[tuple[TrainingContext, Ragged]]:
     yield context, side.take(np.arange(len(side)))
 
 
-def test_a_cut_sentence_reads_the_same(english: tuple[TrainingContext, Ragged]) -> None:
+def test_subword_dropout_keeps_the_text(english: tuple[TrainingContext, Ragged]) -> None:
     context, text = english
     loose = SubwordDropout(context.vocab, 0.3)(text, "en", 1)
     assert context.vocab.decode(loose.rows(), "en") == context.vocab.decode(text.rows(), "en")
     assert len(loose.flat) > 1.05 * len(text.flat)
 
 
-def test_how_often_merges_are_undone() -> None:
-    """A merge within a merge has its chance once that one was undone, and no merge has two."""
+def test_merges_are_undone_with_the_given_probability() -> None:
+    """An inner merge is tried only after the outer one was undone, and every merge is tried at most once."""
     merges = Merges.of({"a": (5, -9), "b": (6, -9), "ab": (7, 0), "aba": (8, -1)}, 9)
     flat = merges.undone(Ragged.of([[8]] * 10_000), 0.25, np.random.default_rng(1)).flat
     counts = np.bincount(flat, minlength=9) / 10_000
@@ -198,7 +198,7 @@ def test_how_often_merges_are_undone() -> None:
     assert counts[[5, 6]].tolist() == pytest.approx([0.25 + 0.0625, 0.0625], abs=0.015)
 
 
-def test_a_cut_depends_on_its_key(english: tuple[TrainingContext, Ragged]) -> None:
+def test_subword_dropout_depends_on_its_key(english: tuple[TrainingContext, Ragged]) -> None:
     context, text = english
     loosened = SubwordDropout(context.vocab, 0.2)
     one, again, other = (loosened(text, "en", key) for key in (1, 1, 2))

@@ -97,7 +97,7 @@ def test_default_metrics_and_their_order() -> None:
     assert [one.name for one in Scorer.of(EXPERIMENT).metrics] == ["multi_bleu", "sacrebleu", "chrf"], "no judge"
 
 
-def test_an_entry_changes_what_is_known() -> None:
+def test_an_entry_overrides_the_facts_of_a_metric() -> None:
     entry = MetricEntry(use="chrf", name="mine", label="characters", better="lower", digits=0)
     (found,) = chosen_metrics(Evaluate(metrics=[entry]))
     expected = MetricFacts("mine", "characters", "characters", higher_is_better=False, digits=0)
@@ -107,13 +107,13 @@ def test_an_entry_changes_what_is_known() -> None:
         chosen_metrics(Evaluate(metrics=["chrf", "chrf"]))
 
 
-def test_only_a_judge_left_out(here: Path) -> None:
+def test_accuracy_is_left_out_without_a_judge(here: Path) -> None:
     with pytest.raises(ConfigError, match=r"evaluate\.metrics: accuracy needs the built-in languages"):
         Scorer.of(EXPERIMENT.model_copy(update={"evaluate": Evaluate(metrics=["accuracy"])}))
 
 
-def test_what_a_metric_needs() -> None:
-    with pytest.raises(ConfigError, match=r'"accuracy" needs the sources.*--sources'):
+def test_missing_inputs_of_metrics_are_named() -> None:
+    with pytest.raises(ConfigError, match=r'"accuracy".*--sources'):
         METRICS.find("accuracy").measure(replace(TEXTS, sources=None))
     with pytest.raises(ConfigError, match=r'"accuracy" needs the exact judge'):
         METRICS.find("accuracy").measure(TEXTS)
@@ -140,7 +140,7 @@ def test_functions_return_numbers_or_statistics(here: Path) -> None:
         (mean_statistics([1, 0, 1]), "3 numbers for 2 sentences"),
     ],
 )
-def test_functions_that_return_something_else(returned: object, what: str) -> None:
+def test_functions_that_return_invalid_values(returned: object, what: str) -> None:
     wrong = replace(METRICS.find("chrf"), function=lambda texts: returned)  # type: ignore[arg-type, return-value]
     with pytest.raises(ExternalError, match=rf'"chrf" returned .*({what})'):
         wrong.measure(TEXTS)
@@ -166,7 +166,7 @@ def compared(low: float, high: float, higher_is_better: bool) -> Json:
     ("low", "high", "higher", "worse"),
     [(-2, -1, True, True), (1, 2, True, False), (-2, -1, False, False), (1, 2, False, True), (-1, 1, False, False)],
 )
-def test_a_setback_is_a_change_for_the_worse(low: float, high: float, higher: bool, worse: bool) -> None:
+def test_a_loss_is_a_significant_change_for_the_worse(low: float, high: float, higher: bool, worse: bool) -> None:
     assert setbacks(compared(low, high, higher)) == ({"dual": "control"} if worse else {})
 
 
@@ -187,7 +187,7 @@ def test_a_scorecard_of_an_older_version_has_registered_metrics() -> None:
 # -- as typed --------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_adds_metrics_that_are_typed(copied: Path, cli: Cli) -> None:
+def test_evaluate_adds_metrics_of_the_command_line(copied: Path, cli: Cli) -> None:
     done = cli(
         "evaluate", copied, "--beam", 1, "--metric", "own_metrics:length_error", "--metric", "command:./ratio.py"
     )
@@ -250,7 +250,7 @@ def test_a_failing_metric_names_itself_and_keeps_the_translations(copied: Path, 
     assert kept_files(copied, "dual")
 
 
-def test_code_that_a_run_names_is_not_run_unasked(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_named_by_a_run_needs_permission(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = copied.parent / "mark"
     choose(copied, metrics=["chrf", f"command:touch {mark}"])
     with pytest.raises(RunError, match=r"experiment\.json.*command:touch .*LOOPMT_ALLOW_CODE=1"):
@@ -262,7 +262,7 @@ def test_code_that_a_run_names_is_not_run_unasked(copied: Path, monkeypatch: pyt
     assert mark.exists()
 
 
-def test_runs_with_other_metrics_are_judged_together(copied: Path, here: Path) -> None:
+def test_runs_with_different_metrics_are_evaluated_together(copied: Path, here: Path) -> None:
     other = Path(shutil.copytree(copied, here / "other"))
     write_json(other / "experiment.json", with_checksum({**read_checked(other / "experiment.json", ""), "seed": 2}))
     choose(copied, metrics=["chrf"])
@@ -289,7 +289,7 @@ def test_score_adds_metrics(here: Path, cli: Cli) -> None:
     )
 
 
-def test_metrics_of_the_surface_travel_between_processes(here: Path) -> None:
+def test_surface_metrics_run_in_other_processes(here: Path) -> None:
     found = [METRICS.find(name) for name in ("multi_bleu", "sacrebleu", "chrf")]
     assert all(one.runs_anywhere for one in found)
     travelled = pickle.loads(pickle.dumps(found))

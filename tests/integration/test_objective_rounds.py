@@ -1,4 +1,4 @@
-"""What objectives see of a round, and that their factors go with the rows."""
+"""The input of objectives in a round, and their factors on rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loopmt.text.batch import Factors
 
 
 class Spy(Objective):
-    """Keeps what it saw of the last round; each row's factor is its number in its path."""
+    """Records its input of the last round; each row's factor is its number in its path."""
 
     def __init__(self) -> None:
         self.seen: list[PathRows] = []

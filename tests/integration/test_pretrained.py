@@ -53,7 +53,7 @@ def test_the_unmodified_stage_generates_what_hugging_face_does(dual: Make, opus:
     assert beam == plainly(opus["en>fr"], TEXTS, num_beams=3, num_return_sequences=3)
 
 
-def test_one_checkpoint_for_three_languages_speaks_the_one_it_is_told(triangle: Make, m2m: Path) -> None:
+def test_a_multilingual_checkpoint_generates_the_target_language(triangle: Make, m2m: Path) -> None:
     request = triangle()
     prepare_run(request, Silent())
     stack = stack_in(request)
@@ -190,7 +190,7 @@ def test_a_killed_run_resumes_to_the_same_bits(dual: Make) -> None:
         ("\n[vocab]\nsize = 400", ["[vocab]", "tokenizer"]),
     ],
 )
-def test_keys_that_mean_nothing_beside_it(lines: str, facts: list[str], text: Path) -> None:
+def test_keys_that_conflict_with_model_pretrained(lines: str, facts: list[str], text: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         loads(experiment(text, ["en", "fr"], "folder", model=lines))
     assert all(fact in str(caught.value) for fact in facts)
@@ -207,7 +207,7 @@ def test_keys_that_mean_nothing_beside_it(lines: str, facts: list[str], text: Pa
         ('model.pretrained={"en"="a"}', ["model.pretrained", "en>fr"]),
     ],
 )
-def test_settings_that_it_cannot_have(override: str, facts: list[str], text: Path) -> None:
+def test_settings_that_pretrained_checkpoints_do_not_support(override: str, facts: list[str], text: Path) -> None:
     with pytest.raises(LoopmtError) as caught:
         loads(experiment(text, ["en", "fr"], "folder"), [override])
     assert all(fact in str(caught.value) for fact in facts)
@@ -220,7 +220,7 @@ def refused(request: TrainOptions, *facts: str) -> None:
     assert request.run and not (request.run / "pretrained").exists()
 
 
-def test_what_is_no_checkpoint_of_the_languages(triangle: Make, dual: Make, opus: dict[str, Path]) -> None:
+def test_checkpoints_without_the_languages_are_refused(triangle: Make, dual: Make, opus: dict[str, Path]) -> None:
     refused(triangle("model.codes={en='eng'}"), '"eng"', '"en"', "model.codes")
     refused(triangle(f"model.pretrained='{opus['en>fr']}'"), "one direction", "model.prompt")
     swapped = {"en>fr": str(opus["fr>en"]), "fr>en": str(opus["en>fr"])}
@@ -228,7 +228,7 @@ def test_what_is_no_checkpoint_of_the_languages(triangle: Make, dual: Make, opus
     refused(triangle("model.pretrained='nowhere'"), "nowhere")
 
 
-def test_files_that_are_missing_or_could_run_code(triangle: Make, m2m: Path, tmp_path: Path) -> None:
+def test_missing_files_and_files_with_code_are_refused(triangle: Make, m2m: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(m2m, tmp_path / "copy")
     (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
     refused(triangle(f"model.pretrained='{copy}'"), "pickle", "save_pretrained")
@@ -239,7 +239,7 @@ def test_files_that_are_missing_or_could_run_code(triangle: Make, m2m: Path, tmp
     refused(triangle(f"model.pretrained='{copy}'"), "tokenizer", "copy")
 
 
-def test_the_hub_is_named_with_the_way_without_it(triangle: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_hub_the_error_names_a_local_folder(triangle: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     refused(triangle("model.pretrained='somebody/no-such-model'"), "somebody/no-such-model", "hf download", "FOLDER")
 
@@ -293,7 +293,7 @@ def test_only_hugging_face_has_its_architecture(triangle: Make, tmp_path: Path) 
 # -- prompts and tags ------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_and_a_tag_tell_the_target(text: Path, tmp_path: Path) -> None:
+def test_a_prompt_or_a_tag_selects_the_target(text: Path, tmp_path: Path) -> None:
     t5 = make_t5(text, tmp_path / "t5")
     file = tmp_path / "t5.toml"
     prompt = 'prompt = "translate {source_language} to {target_language}: {text}"\ncodes = { en = "English" }'

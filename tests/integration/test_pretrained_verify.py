@@ -1,4 +1,4 @@
-"""Before it learns, a checkpoint must say the same through loopmt as through Hugging Face alone."""
+"""Before training, a checkpoint must translate the same through loopmt and through Hugging Face alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopmt.workflow.train import prepare_run
 
 
 class Kept(Silent):
-    """What was said."""
+    """Records progress lines."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -37,13 +37,13 @@ def test_it_is_checked_once(triangle: Make) -> None:
 
 
 class WrongTokens(ModelTokens):
-    """They say another language than they are told."""
+    """Tokens that select another language than requested."""
 
     def read(self, texts, hop, synthetic=False):  # type: ignore[no-untyped-def]
         return super().read([f"{text} {text}" for text in texts], hop, synthetic)
 
 
-def test_what_differs_is_refused_with_both_translations(dual: Make) -> None:
+def test_different_translations_are_refused_with_both_texts(dual: Make) -> None:
     request = dual()
     prepare_run(request, Silent())
     network = stack_in(request).of(EN_FR)

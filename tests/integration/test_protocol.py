@@ -1,4 +1,4 @@
-"""One protocol: our networks, an exported checkpoint and a CTranslate2 model are asked, and answer, alike."""
+"""The protocol of translation models: our networks, an exported checkpoint and a CTranslate2 model."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pairs(networks: NetworkStack, tiny_run: Path) -> tuple[Sentences, Sentences]
 
 
 @pytest.mark.parametrize("how", [GREEDY, BEAM], ids=["greedy", "beam"])
-def test_all_models_translate_alike(
+def test_all_models_translate_the_same(
     how: Generate, models: Mapping[str, TranslationModel], pairs: tuple[Sentences, Sentences]
 ) -> None:
     texts = {}
@@ -83,7 +83,7 @@ def test_all_models_translate_alike(
     assert min(agree) >= (1.0 if how is GREEDY else 0.8), "beams differ in when they end, not in what they find likely"
 
 
-def test_all_models_score_alike(models: Mapping[str, TranslationModel], pairs: tuple[Sentences, Sentences]) -> None:
+def test_all_models_score_the_same(models: Mapping[str, TranslationModel], pairs: tuple[Sentences, Sentences]) -> None:
     expected, counts = models["networks"].score(EN_FR, *pairs, as_generated=True)
     for name, model in models.items():
         losses, tokens = model.score(EN_FR, *pairs, as_generated=True)
@@ -105,9 +105,7 @@ def test_the_n_best_come_best_first(
     assert found.best().scores.tolist() == [candidates[0][1] for candidates in found.by_source()]
 
 
-def test_samples_are_drawn_anew_for_each_and_by_the_key(
-    networks: NetworkStack, pairs: tuple[Sentences, Sentences]
-) -> None:
+def test_samples_differ_and_depend_on_the_key(networks: NetworkStack, pairs: tuple[Sentences, Sentences]) -> None:
     how = Generate(how="sample", temperature=1.5, top_k=0)
     (once,), (again,), (other,) = (
         networks.generate([HopInput(EN_FR, pairs[0])], how, LIMITS, (key,), 4) for key in ("one", "one", "two")
@@ -122,7 +120,7 @@ def test_an_export_searches_only(models: Mapping[str, TranslationModel], pairs: 
         models["ctranslate2"].generate([HopInput(EN_FR, pairs[0])], Generate(how="sample"), LIMITS, ("test",))
 
 
-def test_inputs_that_go_together_come_back_apart(networks: NetworkStack, pairs: tuple[Sentences, Sentences]) -> None:
+def test_batched_inputs_are_returned_separately(networks: NetworkStack, pairs: tuple[Sentences, Sentences]) -> None:
     english, french = pairs
     inputs = [HopInput(EN_FR, english), HopInput(EN_FR.reverse, french), HopInput(EN_FR, english.take(np.arange(3)))]
     together = networks.generate(inputs, GREEDY, LIMITS, ("test",))
@@ -150,7 +148,7 @@ def test_rollouts_share_the_hops_that_they_begin_with(
     walker, asked = Walker(rollouts), []
     while requests := walker.next():
         asked.append([str(request.input.hop) for request in requests])
-        list(walker.arrive(Translators(networks).answer(requests, LIMITS, ("test",))))
+        list(walker.receive(Translators(networks).answer(requests, LIMITS, ("test",))))
     assert asked == [["en>fr", "en>es"], ["fr>en", "fr>es", "es>en"], ["es>en"]]
     assert rollouts[0].trace[0] is rollouts[1].trace[0] is rollouts[2].trace[0]
     alone = Rollout.to_the_end(LanguagePath.parse("en>fr>es>en"), GREEDY, pairs[0])

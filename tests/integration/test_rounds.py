@@ -1,4 +1,4 @@
-"""Rounds one after another: nothing is read or generated in vain, and every update has its tokens and shares."""
+"""Consecutive rounds: hardly a row is wasted, and every update has its tokens and shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOPS = '["X>Y", {{ path = "X>Y>X", weight = 2{} }}]'
 
 
 def rounds(trainer: Trainer, count: int) -> Iterator[list[Batch]]:
-    """The batches of one round after another, without learning from them."""
+    """The batches of consecutive rounds, without learning."""
     for _ in range(count):
         yield trainer._batches()
         trainer.progress.round += 1
@@ -33,8 +33,8 @@ def tokens_per_update(trainer: Trainer, count: int = 6) -> float:
 # -- the rest of a round -------------------------------------------------------------------------------------------
 
 
-def test_hardly_a_row_is_generated_in_vain(ask_for: ASK) -> None:
-    """Six networks; what is left over by a round is learnt in the next."""
+def test_hardly_any_generated_row_is_discarded(ask_for: ASK) -> None:
+    """Six networks; rows that a round does not use are used in the next."""
     mix = f'["X>Y", {{ path = "X>Y>X", {GREEDY} }}]'
     trainer = assembled(ask_for(stage(mix, round=8, tokens=1024), "guards.filters=[]"))
     offered = []
@@ -56,7 +56,7 @@ def synthetic(trainer: Trainer) -> list[int]:
     return [route.number for route in trainer.routes if route.synthetic]
 
 
-def test_rows_that_wait_are_learnt_first_and_once(ask_for: ASK) -> None:
+def test_carried_rows_are_used_first_and_once(ask_for: ASK) -> None:
     trainer = assembled(ask_for(stage('["X>Y"]', tokens=512)))
     seen: list[tuple[int, ...]] = []
     waiting: set[tuple[int, ...]] = set()
@@ -69,12 +69,12 @@ def test_rows_that_wait_are_learnt_first_and_once(ask_for: ASK) -> None:
 
 
 def of_network(batch: Batch, network: int) -> list[tuple[int, ...]]:
-    """Its sources."""
+    """The sources of a network's rows."""
     held = batch.paths_NB[network] >= 0
     return [tuple(row[row > 1].tolist()) for row in batch.source_NBL[network][held]]
 
 
-def test_rows_of_a_path_that_is_out_do_not_wait(ask_for: ASK) -> None:
+def test_rows_of_removed_paths_are_not_carried(ask_for: ASK) -> None:
     trainer = assembled(ask_for(stage(LOOPS.format(f", {GREEDY}"), tokens=512)))
     next(rounds(trainer, 1))
     loops = synthetic(trainer)
@@ -98,7 +98,7 @@ def test_samples_that_combine_do_not_change_the_tokens_of_an_update(ask_for: ASK
 
 
 def planted(request: TrainOptions) -> TrainOptions:
-    """The translators into French say nothing, so that filters drop all of it."""
+    """The translators into French generate empty outputs, which filters drop."""
     assert request.run is not None
     parent = Run(request.run).stage("vanilla")
     result = parent.result()
@@ -113,7 +113,7 @@ def planted(request: TrainOptions) -> TrainOptions:
 FROZEN = LOOPS.format(', generate = { by = "frozen", how = "greedy" }')
 
 
-def test_real_pairs_fill_the_budget_where_filters_drop_what_is_generated(ask_for: ASK) -> None:
+def test_real_pairs_fill_the_budget_of_dropped_rows(ask_for: ASK) -> None:
     plain = tokens_per_update(assembled(ask_for(stage('["X>Y"]', tokens=1024))))
     trainer = assembled(planted(ask_for(stage(FROZEN, tokens=1024))))
     assert tokens_per_update(trainer) == pytest.approx(plain, rel=0.05)
@@ -125,7 +125,7 @@ def test_real_pairs_fill_the_budget_where_filters_drop_what_is_generated(ask_for
 
 
 class Listener(Silent):
-    """Keeps what is said."""
+    """Records progress lines."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -135,14 +135,14 @@ class Listener(Silent):
 
 
 @pytest.mark.parametrize("broken", [True, False])
-def test_a_stage_says_when_it_had_less_generated_text_than_its_weights_ask_for(ask_for: ASK, broken: bool) -> None:
+def test_a_stage_warns_about_missing_generated_text(ask_for: ASK, broken: bool) -> None:
     request = ask_for(stage(FROZEN, tokens=512, updates=24, on_collapse="warn"))
     listener = Listener()
     assert train(planted(request) if broken else request, listener)
-    told = [line for line in listener.said if "of generated text" in line]
-    assert len(told) == broken
+    warnings = [line for line in listener.said if "generated text" in line]
+    assert len(warnings) == broken
     if broken:
-        assert told[0].startswith("loops: ") and "67%" in told[0]
+        assert warnings[0].startswith("loops: ") and "67%" in warnings[0]
     (end,) = records(request, "end")
     assert meant_share(end) == pytest.approx(2 / 3, abs=0.02)
 
@@ -153,7 +153,7 @@ def meant_share(end: Json) -> float:
 
 
 def test_chosen_loops_of_fresh_translators_have_no_share(ask_for: ASK) -> None:
-    """They say little that filters keep. An update then has the tokens that one of bitext alone has."""
+    """Filters keep little of their output. An update then has as many tokens as with bitext only."""
     fresh = '"auto"\nauto = { sentences = 16 }'
     plain = tokens_per_update(assembled(ask_for(stage('["X>Y"]', parent=False, tokens=512), parent=False)), 3)
     trainer = assembled(ask_for(stage(fresh, parent=False, tokens=512), parent=False))
@@ -167,8 +167,8 @@ def test_chosen_loops_of_fresh_translators_have_no_share(ask_for: ASK) -> None:
 # -- common rows ---------------------------------------------------------------------------------------------------
 
 
-def test_common_rows_stay_common_where_weights_differ(ask_for: ASK) -> None:
-    """The lighter path reads a part of what the heavier one reads, in every round."""
+def test_shared_rows_stay_shared_with_different_weights(ask_for: ASK) -> None:
+    """In every round the path with the lower weight reads a part of the other one's rows."""
     same = f"same_rows = true, {GREEDY}"
     mix = f'["X>Y", {{ path = "X>Y>X", weight = 1.5, {same} }}, {{ path = "X>Z>Y>X", weight = 0.5, {same} }}]'
     trainer = assembled(ask_for(stage(mix, tokens=512), "guards.filters=[]"))

@@ -67,7 +67,7 @@ def test_a_pair_without_bitext_is_also_translated_through_another_language(judge
     assert "fr>es" not in card["stages"]["vanilla"]["sets"]["test"]["directions"]
 
 
-def test_the_better_route_is_told(judged: tuple[Path, Json]) -> None:
+def test_the_better_route_is_reported(judged: tuple[Path, Json]) -> None:
     _, card = judged
     vanilla, dual = (card["stages"][name]["routes"] for name in ("vanilla", "dual"))
     assert vanilla["fr>es"]["best"] == "fr>en>es" and list(vanilla["fr>es"]["scores"]) == ["fr>en>es"]
@@ -79,7 +79,7 @@ def test_the_better_route_is_told(judged: tuple[Path, Json]) -> None:
     assert "en>fr" not in dual, "bitext teaches it, and nobody asked for another way"
 
 
-def test_the_command_tells_it(copied: Path, cli: Cli) -> None:
+def test_the_command_line_reports_it(copied: Path, cli: Cli) -> None:
     shown = cli("evaluate", copied, "--beam", 1, "--samples", 50).out
     lines = {line[:5]: line for line in shown.splitlines() if "use " in line}
     assert list(lines) == ["fr>es", "es>fr"]
@@ -122,7 +122,7 @@ def measured(**right: list[bool]) -> Json:
     return found
 
 
-def test_what_chance_could_have_done_decides_nothing() -> None:
+def test_insignificant_differences_do_not_choose_a_route() -> None:
     direct, through = [row < 20 for row in range(40)], [row >= 19 for row in range(40)]
     found = measured(fr_es=direct, fr_en_es=through)
     assert (found["best"], found["decided"]) == ("fr>es", False), "one hop costs half of two"
@@ -173,11 +173,11 @@ def test_the_server_takes_the_better_route(copied: Path, tmp_path: Path) -> None
     """A longer path is one that somebody has chosen already."""
     dual, vanilla = (engine_of(copied, tmp_path, stage) for stage in ("dual", "vanilla"))
     asked = ("fr>es", "es>fr", "fr>en", "en>fr>es")
-    assert [str(dual.walk(path)) for path in asked] == ["fr>en>es", "es>fr", "fr>en", "en>fr>es"]
-    assert str(vanilla.walk("fr>es")) == "fr>en>es", "which it cannot translate directly"
+    assert [str(dual.parse_path(path)) for path in asked] == ["fr>en>es", "es>fr", "fr>en", "en>fr>es"]
+    assert str(vanilla.parse_path("fr>es")) == "fr>en>es", "which it cannot translate directly"
     assert dual.routes and dual.routes.lines() == ["route fr>en>es for fr>es"]
     with pytest.raises(PathError, match="no language 'de'"):
-        dual.walk("en>de")
+        dual.parse_path("en>de")
 
 
 def test_the_server_needs_an_evaluation_for_that(star: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run's folder: checkpoints whole or not at all, damage passed over, one process at a time, no pickle."""
+"""Run folders: atomic checkpoints, damaged files, locks, and no pickles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from helpers.facts import lacks
+from helpers.facts import lacks, missing
 from loopmt.errors import DamagedError, LockedError, RunError
 from loopmt.learn.resume import CheckpointWriter
 from loopmt.path import Hop
@@ -54,7 +54,7 @@ def filled(folder: Path, updates: int = 2) -> StageFolder:
 # -- checkpoints ---------------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_comes_back_as_it_went(tmp_path: Path) -> None:
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     stage = filled(tmp_path)
     stage.log({"kind": "train"})
     stage.save(stage.stamped(checkpoint(30, 3.5)), keep={30})
@@ -70,7 +70,7 @@ def test_a_stage_without_a_checkpoint(tmp_path: Path) -> None:
     assert StageFolder(tmp_path).newest() is None
 
 
-def test_only_what_may_be_needed_is_kept(tmp_path: Path) -> None:
+def test_only_necessary_checkpoints_are_kept(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path / "stage")
     stage.begin({})
     for update in (10, 20, 30, 40, 50):
@@ -99,20 +99,20 @@ def damage(file: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["delete", "truncate", "empty", "flip a bit"])
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
-def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, name: str, how: str) -> None:
+def test_a_damaged_checkpoint_is_skipped(tmp_path: Path, name: str, how: str) -> None:
     stage = filled(tmp_path)
     damage(stage.place(20) / name, how)
-    with pytest.warns(UserWarning, match=rf"{name}.*The checkpoint before it is used\."):
+    with pytest.warns(UserWarning, match=rf"{name}.*previous checkpoint is used"):
         newest = stage.newest()
     assert newest is not None
     assert newest.update == 10
 
 
 @pytest.mark.parametrize("value", ["[]", "3", "{}", '{"update": 20}'])
-def test_a_state_that_is_no_state_is_damage(tmp_path: Path, value: str) -> None:
+def test_an_invalid_state_is_damage(tmp_path: Path, value: str) -> None:
     stage = filled(tmp_path)
     (stage.place(20) / "state.json").write_text(value, encoding="utf-8")
-    with pytest.warns(UserWarning, match="The checkpoint before it is used"):
+    with pytest.warns(UserWarning, match="previous checkpoint is used"):
         newest = stage.newest()
     assert newest is not None
     assert newest.update == 10
@@ -124,10 +124,10 @@ def test_two_damaged_checkpoints_are_an_error(tmp_path: Path) -> None:
         damage(stage.place(update) / "weights.safetensors", "truncate")
     with pytest.warns(UserWarning, match="is damaged"), pytest.raises(DamagedError) as caught:
         stage.newest()
-    assert str(caught.value) == f"no checkpoint of {stage.folder} can be read. Delete it to train the stage again."
+    assert not missing(caught.value, f"no checkpoint in {stage.checkpoints}", f"Delete {stage.folder} ")
 
 
-def test_a_future_that_was_damaged_is_forgotten(tmp_path: Path) -> None:
+def test_damaged_later_checkpoints_are_deleted(tmp_path: Path) -> None:
     """After going back to 10, a new 15 is newer than the damaged 20."""
     stage = filled(tmp_path)
     damage(stage.place(20) / "weights.safetensors", "truncate")
@@ -138,7 +138,7 @@ def test_a_future_that_was_damaged_is_forgotten(tmp_path: Path) -> None:
     assert newest.update == 15
 
 
-def test_what_a_killed_process_left_half_written_is_not_seen(tmp_path: Path) -> None:
+def test_half_written_checkpoints_are_ignored(tmp_path: Path) -> None:
     stage = filled(tmp_path)
     draft = stage.checkpoints / ".00000030.draft"
     draft.mkdir()
@@ -150,7 +150,7 @@ def test_what_a_killed_process_left_half_written_is_not_seen(tmp_path: Path) -> 
 
 @pytest.fixture
 def no_room() -> Iterator[None]:
-    """No file may grow beyond 100 bytes: the nearest to a full disk that a process can ask for."""
+    """No file may grow beyond 100 bytes, to simulate a full disk."""
     before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     yield
@@ -161,7 +161,7 @@ def no_room() -> Iterator[None]:
 def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     stage = filled(tmp_path)
     request.getfixturevalue("no_room")
-    with pytest.raises(RunError, match=r"00000020 could not be written: .*What was there before is untouched: "):
+    with pytest.raises(RunError, match=r"00000020 could not be written: .*unchanged.*same command"):
         stage.save(checkpoint(20, 7.0), keep={20})
     newest = stage.newest()
     assert newest is not None
@@ -173,7 +173,7 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, reques
     file = tmp_path / "value.json"
     write_json(file, {"old": 1})
     request.getfixturevalue("no_room")
-    with pytest.raises(RunError, match=r"value\.json could not be written: .*What was there before is untouched: "):
+    with pytest.raises(RunError, match=r"value\.json could not be written: .*unchanged.*same command"):
         write_json(file, {"new": "x" * 500})
     assert read_json(file) == {"old": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
@@ -191,7 +191,7 @@ def test_a_result_replaces_checkpoints(tmp_path: Path) -> None:
     assert len(stage.result_digest()) == 64
 
 
-def test_checkpoints_that_outlived_a_result_go_when_the_stage_is_met_again(tmp_path: Path) -> None:
+def test_checkpoints_beside_a_result_are_deleted(tmp_path: Path) -> None:
     stage = filled(tmp_path)
     write_checkpoint(stage.folder / "result", checkpoint(20, 2.0))  # as far as `finish` came before it was killed
     with pytest.raises(RunError, match="seed was 1, now 2"):
@@ -201,7 +201,7 @@ def test_checkpoints_that_outlived_a_result_go_when_the_stage_is_met_again(tmp_p
     assert not stage.checkpoints.exists()
 
 
-def test_writing_over_a_checkpoint(tmp_path: Path) -> None:
+def test_a_checkpoint_can_be_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     for value in (1.0, 2.0):
         write_checkpoint(folder, checkpoint(5, value))
@@ -288,7 +288,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         assert (tmp_path / ".lock").read_text() == str(os.getpid()), "a killed process holds nothing"
 
 
-def test_asking_who_holds_a_run_gets_in_nobodys_way(tmp_path: Path) -> None:
+def test_asking_for_the_owner_does_not_block_a_lock(tmp_path: Path) -> None:
     asking = (tmp_path / ".lock").open("a+")
     fcntl.flock(asking, fcntl.LOCK_SH)
     threading.Timer(0.01, asking.close).start()
@@ -297,13 +297,10 @@ def test_asking_who_holds_a_run_gets_in_nobodys_way(tmp_path: Path) -> None:
     assert Run(tmp_path).owner() is None
 
 
-def test_what_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_without_an_experiment_is_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         Run.open(tmp_path)
-    assert not lacks(
-        str(caught.value),
-        f"{tmp_path} is no run: it has no experiment.json. Make one: `loopmt train EXPERIMENT --run {tmp_path}`.",
-    )
+    assert not missing(caught.value, f"{tmp_path} is not a run", f"`loopmt train EXPERIMENT --run {tmp_path}`")
     (tmp_path / "experiment.json").write_text("{}", encoding="utf-8")
     with pytest.raises(DamagedError, match=r"experiment\.json is damaged"):
         Run.open(tmp_path).experiment()
@@ -317,11 +314,7 @@ def test_a_folder_that_holds_runs_names_them(tmp_path: Path) -> None:
         write_json(_made(tmp_path / name) / "experiment.json", {})
     with pytest.raises(RunError) as caught:
         Run.open(tmp_path)
-    assert not lacks(
-        str(caught.value),
-        f"{tmp_path} is no run: it has no experiment.json. "
-        f"Name one of the runs in it: {tmp_path / 'one'}, {tmp_path / 'two'}.",
-    )
+    assert not missing(caught.value, f"{tmp_path} is not a run", f"{tmp_path / 'one'}, {tmp_path / 'two'}")
 
 
 def test_a_mistyped_run_names_its_neighbour(tmp_path: Path) -> None:
@@ -332,11 +325,11 @@ def test_a_mistyped_run_names_its_neighbour(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_not_offered_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(RunError, match=rf"Make one: `loopmt train EXPERIMENT --run {tmp_path}/run`\.$"):
+    with pytest.raises(RunError, match=f"`loopmt train EXPERIMENT --run {tmp_path}/run`"):
         Run.open(tmp_path)
 
 
-# -- a folder that is somebody's own -----------------------------------------------------------------------------
+# -- folders with unknown files ----------------------------------------------------------------------------------
 
 
 def _made(folder: Path) -> Path:
@@ -350,7 +343,7 @@ def _contents(folder: Path) -> dict[str, str | None]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """With names that a run has too."""
+    """A folder with file names that a run has, too."""
     for name in ("corpora/mine.en", "vocab/words.txt", "store/inventory.csv", "experiment.toml", "manifest.json"):
         _made((tmp_path / "project" / name).parent)
         (tmp_path / "project" / name).write_text('{"mine": 1}', encoding="utf-8")
@@ -366,20 +359,17 @@ WRITERS: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("verb", WRITERS)
-def test_files_of_somebody_else_are_not_touched(verb: str, project: Path, tiny_experiment_file: Path) -> None:
+def test_unknown_files_are_not_changed(verb: str, project: Path, tiny_experiment_file: Path) -> None:
     before = _contents(project)
     with pytest.raises(RunError) as caught:
         WRITERS[verb](tiny_experiment_file, project)
-    assert not lacks(
-        str(caught.value),
-        f"{project} is no run, and it is not empty: it holds corpora, experiment.toml, manifest.json, store, vocab. "
-        f"Nothing in it was touched. Name another folder with --run, such as {project / 'run'}.",
-    )
+    unknown = "corpora, experiment.toml, manifest.json, store, vocab"
+    assert not missing(caught.value, f"{project} is not a run", unknown, "--run", str(project / "run"))
     assert _contents(project) == before
 
 
 @pytest.mark.parametrize("left", [(".lock",), (".lock", "prepare.tmp/text", "corpora", "vocab"), ("imported/en-fr",)])
-def test_what_a_first_preparation_or_an_import_left_is_gone_on_with(
+def test_an_interrupted_preparation_or_an_import_can_be_continued(
     left: Sequence[str], tmp_path: Path, tiny_experiment_file: Path
 ) -> None:
     for name in left:
@@ -391,23 +381,23 @@ def test_what_a_first_preparation_or_an_import_left_is_gone_on_with(
     assert (tmp_path / "experiment.json").is_file()
 
 
-@pytest.mark.parametrize("lock", [None, "a lock of somebody else"])
-def test_corpora_alone_are_not_taken_for_ours(lock: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lock", [None, "the lock of another program"])
+def test_a_folder_of_corpora_is_not_a_run(lock: str | None, tmp_path: Path) -> None:
     _made(tmp_path / "corpora")
     if lock is not None:
         (tmp_path / ".lock").write_text(lock, encoding="utf-8")
     with pytest.raises(RunError, match=r"it holds .*corpora\."):
-        Run(tmp_path).refuse_strangers()
+        Run(tmp_path).refuse_unknown_files()
 
 
 def test_a_run_with_a_damaged_experiment_is_still_a_run(tmp_path: Path) -> None:
     write_json(tmp_path / "manifest.json", {"check": "damaged"})
     (tmp_path / "experiment.json").write_text("{", encoding="utf-8")
     (tmp_path / "notes.txt").touch()
-    Run(tmp_path).refuse_strangers()
+    Run(tmp_path).refuse_unknown_files()
 
 
-def test_json_is_written_whole(tmp_path: Path) -> None:
+def test_json_is_written_atomically(tmp_path: Path) -> None:
     file = tmp_path / "value.json"
     write_json(file, {"text": "é"})
     assert json.loads(file.read_text(encoding="utf-8")) == {"text": "é"}
@@ -431,7 +421,7 @@ def test_checkpoints_are_written_in_the_background_as_they_were(tmp_path: Path) 
     assert stage.at(10).state["metrics_bytes"] == 0 < stage.at(20).state["metrics_bytes"]
 
 
-def test_what_goes_wrong_in_the_background_is_raised(tmp_path: Path) -> None:
+def test_errors_in_the_background_are_raised(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path / "stage")
     (tmp_path / "stage").mkdir()
     (tmp_path / "stage" / "checkpoints").write_text("in the way")

@@ -1,4 +1,4 @@
-"""Which metric chooses checkpoints, and what is watched in validation outputs."""
+"""The metric that selects checkpoints, and statistics of validation outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLLAPSED = "Le roi voit" + " le petit chien" * 12
 
 
 def ended(trainer: Trainer, scores: list[ValidationScores]) -> Json:
-    """How a stage ends whose validations give these scores."""
+    """The end of a stage with these validation scores."""
     left = iter(scores)
     trainer.hooks.validate = lambda: next(left)
     assert trainer.run()
@@ -145,7 +145,7 @@ def test_stages_that_are_compared_are_selected_alike(ask_for: ASK) -> None:
 # -- validation outputs ----------------------------------------------------------------------------------------
 
 
-def test_validation_says_what_outputs_look_like(ask_for: ASK) -> None:
+def test_validation_logs_statistics_of_outputs(ask_for: ASK) -> None:
     request = ask_for(stage('["X>Y"]', updates=4, **QUICK))
     assert train(request, Silent())
     *_, last = records(request, "valid")
@@ -155,7 +155,7 @@ def test_validation_says_what_outputs_look_like(ask_for: ASK) -> None:
 
 
 class Collapsed:
-    """A model that says the same phrase over and over to some of its sources."""
+    """A model that repeats the same phrase for some of its sources."""
 
     def __init__(self, validator: Validator, share: float) -> None:
         self.validator = validator
@@ -200,7 +200,7 @@ def test_validation_outputs_that_repeat_themselves_raise_an_alarm(ask_for: ASK) 
     assert valid["outputs"]["fr>en"] == {"length_ratio": 1.0, "repetitive": 0.0, "sentences": 40}
 
 
-def test_a_few_of_them_raise_none(ask_for: ASK) -> None:
+def test_a_few_repetitive_outputs_raise_no_alarm(ask_for: ASK) -> None:
     trainer, request = collapsed(ask_for, 0.1)
     assert trainer.run() and records(request, "alarm") == []
 

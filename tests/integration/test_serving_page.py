@@ -13,7 +13,7 @@ import typer.main
 
 from helpers.paths import ROOT
 from loopmt.cli import app
-from loopmt.serve.limits import RequestLimits, usual_rate
+from loopmt.serve.limits import RequestLimits, default_rate
 
 PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 
@@ -50,7 +50,7 @@ def test_the_limits_are_the_defaults() -> None:
         str(one)
         for one in (
             limits.characters, limits.texts, limits.hops, limits.grown // limits.characters, limits.queue,
-            limits.subwords, int(limits.seconds), int(usual_rate(local=False)), limits.connections,
+            limits.subwords, int(limits.seconds), int(default_rate(local=False)), limits.connections,
             limits.client_connections, int(limits.reading), int(limits.writing), limits.bodies // 2**20,
             limits.answers // 2**20,
         )

@@ -1,4 +1,4 @@
-"""Text of the built-in languages as files: blocks that do not overlap, the same for the same seed."""
+"""Corpora of the built-in languages: disjoint, and determined by the seed."""
 
 from __future__ import annotations
 

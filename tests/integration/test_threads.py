@@ -1,4 +1,4 @@
-"""CPU threads of training: measured without a trace in what is trained, kept on resume, overruled by the user."""
+"""CPU threads of training: measured without an effect on the weights, kept on resume, overridden by the user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ train = { tokens = 96, round = 4, dropout = 0.1 }
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody set a number of threads, and torch has two."""
+    """The user did not set the number of threads, and torch has two."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
@@ -56,7 +56,7 @@ def assembled(options: TrainOptions, shown: list[Json]) -> Trainer:
 
 
 def trained_state(trainer: Trainer) -> dict[str, torch.Tensor]:
-    """All that an update reads or changes."""
+    """All state that an update reads or changes."""
     learner = trainer.learner
     assert isinstance(learner, Learner)
     tally = {name: getattr(learner.tally, name) for name in ("loss", "tokens", "norms", "updates", "bad_update")}
@@ -122,11 +122,11 @@ def test_the_choice_is_one_line(ask_for: AskFor, cli: Cli) -> None:
         ({1: 1}, 1),
     ],
 )
-def test_more_threads_must_be_worth_it(seconds: dict[int, float], number: int) -> None:
+def test_more_threads_must_be_faster(seconds: dict[int, float], number: int) -> None:
     assert fastest(seconds) == number
 
 
-def test_what_is_tried() -> None:
+def test_the_numbers_of_threads_that_are_measured() -> None:
     assert [thread_counts(most) for most in (1, 2, 3, 8)] == [[1], [1, 2], [1, 3], [1, 4, 8]]
 
 
@@ -164,7 +164,7 @@ def test_the_user_may_change_the_threads_of_a_resumed_stage(ask_for: AskFor, mon
 
 
 def test_a_stage_of_a_version_that_recorded_no_threads(ask_for: AskFor) -> None:
-    """It is not measured: it goes on with the number it would have had."""
+    """It is not measured: it resumes with the default number."""
     shown: list[Json] = []
     trainer = assembled(ask_for(STAGE), shown)
     choose_threads(trainer, resumed=True)
@@ -175,9 +175,7 @@ def test_a_stage_of_a_version_that_recorded_no_threads(ask_for: AskFor) -> None:
 
 
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
-def test_a_variable_of_the_environment_is_not_overruled(
-    ask_for: AskFor, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_an_environment_variable_is_kept(ask_for: AskFor, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "2")
     assert set_by_user() == f"{name}=2"
     shown: list[Json] = []
@@ -186,7 +184,7 @@ def test_a_variable_of_the_environment_is_not_overruled(
     assert (torch.get_num_threads(), trainer.progress.threads, shown) == (2, 2, [])
 
 
-def test_a_number_set_in_torch_is_not_overruled(ask_for: AskFor) -> None:
+def test_a_number_set_in_torch_is_kept(ask_for: AskFor) -> None:
     assert set_by_user() is None
     torch.set_num_threads(3)
     assert set_by_user() == "torch.set_num_threads(3)"

@@ -1,4 +1,4 @@
-"""How a stage ends and what it keeps; what is drawn anew in every round and every process; what a roll back forgets."""
+"""The end of a stage and its result; random draws by round and process; rollbacks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def assembled(ask_for: ASK, end: str = "updates = 4", *overrides: str) -> Traine
 
 
 def trained(trainer: Trainer, scores: Iterable[float]) -> tuple[list[torch.Tensor], Json]:
-    """The weights that were given these scores, and how the stage ended."""
+    """Train with these validation scores; return the resulting weights and the end of the stage."""
     judged, left = [], iter(scores)
 
     def validate() -> ValidationScores:
@@ -59,16 +59,14 @@ def trained(trainer: Trainer, scores: Iterable[float]) -> tuple[list[torch.Tenso
     [([0, 0, 0, 0], 3), ([1, 2, 1, 1, 1], 1), ([1, 2, 1, 2, 1], 3), ([0, 1, 1, 1, 2, 1, 1, 1], 4)],
     ids=["nothing learnt yet", "a peak", "twice as good", "better after all"],
 )
-def test_patience_ends_a_stage_and_of_equals_the_longest_trained_is_kept(
-    ask_for: ASK, scores: list[float], best: int
-) -> None:
+def test_patience_ends_a_stage_and_the_latest_of_equals_is_kept(ask_for: ASK, scores: list[float], best: int) -> None:
     trainer = assembled(ask_for, 'until = "patience"', "stage.one.train.average=1")
     judged, end = trained(trainer, scores)
     assert (end["stale"], end["chosen"], end["best_update"]) == (3, "best", end["validated"][best])
     assert len(judged) == len(scores) and torch.equal(stack_of(trainer.translators).live, judged[best])
 
 
-def test_patience_has_an_end_too(ask_for: ASK) -> None:
+def test_patience_has_a_limit_of_updates(ask_for: ASK) -> None:
     trainer = assembled(ask_for, 'until = "patience"', "stage.one.train.average=1", "stage.one.train.max_updates=10")
     assert trained(trainer, itertools.count())[1]["update"] == 10
 
@@ -86,7 +84,7 @@ def test_the_average_is_taken_only_if_it_is_better(ask_for: ASK, score: float, c
 
 
 def said(trainer: Trainer, number: int, rank: int) -> list[list[int]]:
-    """What a loop generates from the same rows in some round of some process."""
+    """The output of a loop for the same rows in a given round of a given process."""
     gatherer = trainer.gatherer
     gatherer.processes = Processes(rank)
     (route,) = (route for route in trainer.routes if route.synthetic)
@@ -97,7 +95,7 @@ def said(trainer: Trainer, number: int, rank: int) -> list[list[int]]:
     return [row.tolist() for row in rollout.text.ids.rows()]
 
 
-def test_every_round_and_every_process_samples_anew(ask_for: ASK) -> None:
+def test_every_round_and_process_has_its_own_samples(ask_for: ASK) -> None:
     trainer = assembled(ask_for)
     first = said(trainer, 0, 0)
     assert said(trainer, 0, 0) == first
@@ -105,7 +103,7 @@ def test_every_round_and_every_process_samples_anew(ask_for: ASK) -> None:
     assert said(trainer, 0, 1) != first
 
 
-def test_every_update_and_every_process_drops_out_anew(ask_for: ASK) -> None:
+def test_every_update_and_process_has_its_own_dropout(ask_for: ASK) -> None:
     trainer = assembled(ask_for)
     batch = trainer._batches()[0]
 
@@ -121,8 +119,8 @@ def test_every_update_and_every_process_drops_out_anew(ask_for: ASK) -> None:
 # -- loops ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_roll_back_forgets_what_the_collapsed_path_had_said_before(ask_for: ASK) -> None:
-    """Or the path, which is out by then, would raise the same alarm and roll back for ever."""
+def test_a_rollback_deletes_the_counts_of_the_collapsed_path(ask_for: ASK) -> None:
+    """Otherwise the removed path would raise the same alarm and cause endless rollbacks."""
     trainer = assembled(ask_for)
     trainer._resume()
     trainer.guard.add([(1, HopRecord(Hop("en", "fr"), 100, {"empty": 100}, 100, 0, 100, 1, 0))])
@@ -132,7 +130,7 @@ def test_a_roll_back_forgets_what_the_collapsed_path_had_said_before(ask_for: AS
     assert trainer.guard.alarms() == []
 
 
-def test_loops_are_chosen_every_so_many_rounds(ask_for: ASK) -> None:
+def test_loops_are_chosen_at_intervals_of_rounds(ask_for: ASK) -> None:
     trainer, asked = assembled(ask_for), []
 
     def choose(number: int) -> tuple[Mapping[int, float], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The benchmarks in their tiny version: that they run, that systems do the same work, that the figures are right."""
+"""The benchmarks with tiny sizes: they run, all systems do the same work, and the figures are right."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ def sources(translators: NetworkStack) -> list[list[int]]:
 def test_every_sentence_gets_the_stated_number_of_tokens(
     translators: NetworkStack, sources: list[list[int]], how: Generate
 ) -> None:
-    said = ours.speak(translators, HOP, sources, how, 7, PLAN)().each()
-    assert [len(output.ids) for output in said] == [7, 7, 7]
+    outputs = ours.decode(translators, HOP, sources, how, 7, PLAN)().each()
+    assert [len(output.ids) for output in outputs] == [7, 7, 7]
 
 
 @pytest.mark.parametrize("how", [GREEDY, BEAM], ids=lambda how: how.how)
-def test_hugging_face_says_what_we_say(translators: NetworkStack, sources: list[list[int]], how: Generate) -> None:
+def test_hugging_face_generates_what_we_do(translators: NetworkStack, sources: list[list[int]], how: Generate) -> None:
     pytest.importorskip("transformers")
     from benchmarks import hugging_face
 
-    said = [output.ids for output in ours.speak(translators, HOP, sources, how, 7, PLAN)().each()]
+    outputs = [output.ids for output in ours.decode(translators, HOP, sources, how, 7, PLAN)().each()]
     found = hugging_face.generation(translators, sources, how, 7, PLAN)()
-    assert found[:, 1:].tolist() == said
+    assert found[:, 1:].tolist() == outputs
 
 
-def test_ctranslate2_says_what_we_say(translators: NetworkStack, sources: list[list[int]], tmp_path: Path) -> None:
+def test_ctranslate2_translates_as_we_do(translators: NetworkStack, sources: list[list[int]], tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     from benchmarks import ctranslate
 
     found = ctranslate.greedy(translators, sources, 7, PLAN, "float32", tmp_path)()
-    said = [output.ids for output in ours.speak(translators, HOP, sources, GREEDY, 7, PLAN)().each()]
+    outputs = [output.ids for output in ours.decode(translators, HOP, sources, GREEDY, 7, PLAN)().each()]
     pieces = {piece: number for number, piece in enumerate(ctranslate.pieces_of(translators))}
-    assert [[pieces[piece] for piece in one.hypotheses[0]] for one in found] == said
+    assert [[pieces[piece] for piece in one.hypotheses[0]] for one in found] == outputs
 
 
 def test_dual_learning_learns_the_stated_tokens(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_operations_are_those_that_torch_counts(translators: NetworkStack) -> No
     assert training.flops(translators, 4, 8) == pytest.approx(counter.get_total_flops(), abs=attention)
 
 
-def test_a_system_that_fails_is_entered_and_the_others_go_on() -> None:
+def test_a_failing_system_is_recorded_and_the_others_run() -> None:
     def broken() -> Work:
         raise RuntimeError("no such kernel")
 
@@ -149,7 +149,7 @@ def test_the_hosts_time_is_divided_among_its_parts(tmp_path: Path) -> None:
     assert found["fetching rows against a CPU update of preset tiny"]["share"] > 0
 
 
-def test_all_ways_to_compute_agree(tiny_run: Path) -> None:
+def test_all_implementations_agree(tiny_run: Path) -> None:
     rows = list(agreement.compared(tiny_run, None, "valid", 5, torch.device("cpu")))
     assert [row["search"] for row in rows] == ["greedy", "beam 4"]
     for row in rows:

@@ -182,7 +182,7 @@ def test_differences_are_marked(page: Page) -> None:
     assert " ." not in line
 
 
-def test_errors_are_said(page: Page) -> None:
+def test_errors_are_shown(page: Page) -> None:
     page.one("#text").clear()
     page.one("#go").click()
     assert page.one("#problem").text == "Type a sentence first."

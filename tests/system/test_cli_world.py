@@ -33,9 +33,9 @@ def test_world_writes_text_to_practise_on(cli: Cli, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--pair", "en-fr"], "--pair en-fr: write L1-L2=N, such as en-fr=900."),
-        (["--pair", "en-it=3"], 'the world cannot write text for "en-it"; it speaks en, fr, es'),
-        (["--pair", "en-fr=9999999"], "the tiny world has fewer than 8,313,040 meanings. Ask for fewer lines"),
-        (["--languages", "en,it"], 'the world does not speak "it"; it speaks en, fr, es, de.'),
+        (["--pair", "en-it=3"], 'the world cannot write text for "en-it". Its languages are en, fr, es'),
+        (["--pair", "en-fr=9999999"], "the tiny world has fewer than 8,313,040 meanings. Request fewer lines"),
+        (["--languages", "en,it"], 'the world has no language "it"; its languages are en, fr, es, de.'),
     ],
 )
 def test_world_refuses(cli: Cli, tmp_path: Path, words: list[str], said: str) -> None:

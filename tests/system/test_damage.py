@@ -1,4 +1,4 @@
-"""Files that were cut, flipped or deleted, disks that are full or read-only: a sentence or a safe way on, and no loss.
+"""Truncated, changed or deleted files, and full or read-only disks: a clear error or a safe continuation, and no loss.
 
 The table says which verbs must refuse a run with a damaged file; all others must work, because they do not need it
 or can make it again. Afterwards every other file is as it was.
@@ -111,7 +111,7 @@ def unharmed(damaged: bytes, original: bytes) -> bool:
 
 
 def check(cli: Verb, tiny: Path, run: Path, name: str, how: str, verb: str) -> None:
-    """Damage, call, look, and put everything back."""
+    """Damage a file, run the verb, check the result, and restore the file."""
     before, original = contents(run), (run / name).read_bytes()
     damage(run / name, how)
     if name.endswith(".json") and how.startswith("flip") and unharmed((run / name).read_bytes(), original):
@@ -130,7 +130,7 @@ def check(cli: Verb, tiny: Path, run: Path, name: str, how: str, verb: str) -> N
         assert outcome.code == 2 and outcome.out == "", case
         said = [line for line in outcome.err.splitlines() if not line.startswith("loopmt: warning: ")]
         assert len(said) == 1 and said[0].startswith("loopmt: "), case
-        assert str(run / name.partition("/")[0]) in said[0] or "is no run" in said[0], case
+        assert str(run / name.partition("/")[0]) in said[0] or "is not a run folder" in said[0], case
         assert after == broken, case
     else:
         assert outcome.code == 0, case
@@ -183,7 +183,7 @@ def assert_same_weights(request: TrainOptions, other: TrainOptions) -> None:
         ("vocab/joint.model", "is not the file that was written"),
     ],
 )
-def test_damage_in_the_middle_costs_only_time(ask_for: ASK, reference: TrainOptions, name: str, warning: str) -> None:
+def test_damage_during_training_costs_only_time(ask_for: ASK, reference: TrainOptions, name: str, warning: str) -> None:
     request = ask_for(STAGE)
     assert request.run is not None
     for _ in range(2):
@@ -245,7 +245,7 @@ def test_a_disk_that_fills_up_while_training(
     outcome = cli("train", request.file, run)
     assert (outcome.code, outcome.out) == (2, ""), outcome
     assert "loopmt: " in outcome.err and "No space left on device" in outcome.err
-    assert "the same command goes on" in outcome.err
+    assert "same command" in outcome.err
     disk.remount("size=64m")
     assert cli("train", request.file, run).code == 0
     assert_same_weights(TrainOptions(request.file, run), reference)
@@ -268,7 +268,7 @@ def test_a_disk_that_fills_up_while_preparing(
 
 
 def test_a_read_only_disk(tiny_experiment_file: Path, judged_run: Path, disk: Disk, cli: Verb) -> None:
-    """What only reads works; what must write says that it cannot."""
+    """Verbs that only read work; verbs that must write report an error."""
     run = Path(shutil.copytree(judged_run, disk.folder / "run"))
     before = contents(run)
     disk.remount("ro")
@@ -278,7 +278,7 @@ def test_a_read_only_disk(tiny_experiment_file: Path, judged_run: Path, disk: Di
         outcome = cli(verb, tiny_experiment_file, run)
         assert (outcome.code, outcome.out) == (2, ""), (verb, outcome)
         kept = verb in ("evaluate", "report")
-        reason = "cannot be written, and what is found" if kept else "Read-only file system"
+        reason = "is not writable" if kept else "Read-only file system"
         assert reason in outcome.err and outcome.err.startswith("loopmt: ")
     disk.remount("rw")
     assert contents(run) == before

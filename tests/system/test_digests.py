@@ -1,4 +1,4 @@
-"""Every kind of stage ends with the weights that are on record: what changes no arithmetic moves none of them.
+"""Every kind of stage ends with the recorded weights: a change without an effect on arithmetic moves none of them.
 
 `PYTHONPATH=src:tests python tests/system/test_digests.py` records them again. Digests hold on the CPU that they were
 recorded on; on any other the test compares training losses.
@@ -98,7 +98,7 @@ def experiment_with(stages: dict[str, str]) -> str:
 
 
 def shared_experiment() -> str:
-    """One network for all directions, on text that the experiment draws itself."""
+    """One network for all directions, on text of the built-in languages."""
     head, _, rest = experiment_with(SHARED).partition("[data]")
     _, _, tail = rest.partition("[vocab]")
     return f"{head}{WORLD}\n[vocab]{tail}".replace("[model]", '[model]\nsharing = "all"')
@@ -108,7 +108,7 @@ def shared_experiment() -> str:
 
 
 def train_all(folder: Path) -> dict[str, Path]:
-    """Train every case; say where its stage lies."""
+    """Train every case. Return the folder of its stage."""
     many, shared = folder / "many.toml", folder / "shared.toml"
     many.write_text(experiment_with(STAGES), encoding="utf-8")
     shared.write_text(shared_experiment(), encoding="utf-8")
@@ -122,7 +122,7 @@ def train_all(folder: Path) -> dict[str, Path]:
 
 
 def train_in_two_processes(file: Path, run: Path) -> None:
-    """The rest of an experiment, as torchrun would start it."""
+    """Train the rest of an experiment in two processes, as torchrun does."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -159,7 +159,7 @@ def loss_of(stage: Path) -> float:
 
 
 def found_in(folder: Path) -> dict[str, Any]:
-    """What there is to record."""
+    """The records of all cases."""
     stages = train_all(folder)
     cases = {name: {"sha256": weights_digest(stage), "loss": loss_of(stage)} for name, stage in stages.items()}
     return {"machine": signature(), "cases": cases}

@@ -1,4 +1,4 @@
-"""Two processes train what one does, sharded or not, and resume after both were killed."""
+"""Two processes give the results of one, sharded or not, and resume after both were killed."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def arguments(request: TrainOptions) -> list[str]:
 
 @contextmanager
 def two(request: TrainOptions, script: str | None = None) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two processes as torchrun would start them, of loopmt or of a script around it."""
+    """Two processes as torchrun starts them, of loopmt or of a script around it."""
     what = ["-m", *command(request)] if script is None else ["-c", script, *arguments(request)]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -190,7 +190,7 @@ def test_two_processes_in_parts_that_do_not_divide_a_batch_train_what_one_does(a
 
 
 def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> None:
-    """The least doubtful rows are those of all processes together. Also with R-Drop, which computes batches twice."""
+    """The rows with the lowest cross-entropies are selected among all processes. R-Drop computes batches twice."""
     stage = FILTERED.replace("train = {", "train = { rdrop = 1.0,")
     one, both, killed = (ask_for(stage) for _ in range(3))
     assert train(one, Silent())
@@ -202,15 +202,15 @@ def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> No
 
 
 @pytest.mark.parametrize(("slow", "rank", "average"), [("write", 0, 2), ("read", 1, 1)])
-def test_nobody_reads_a_checkpoint_that_is_not_there(ask_for: ASK, slow: str, rank: int, average: int) -> None:
-    """Not yet, because the first process is still writing it, or no longer, because the stage is finished."""
+def test_no_process_reads_a_missing_checkpoint(ask_for: ASK, slow: str, rank: int, average: int) -> None:
+    """It is missing while the first process writes it, and after the stage is finished."""
     request = ask_for(SUPERVISED, f"stage.supervised.train.average={average}", parent=False)
     finish(request, AS_ON_CUDA.format(slow=slow, rank=rank))
     assert folder_of(request, "supervised").finished
 
 
-def test_torchrun_is_asked_to_stop(ask_for: ASK) -> None:
-    """What torchrun passes on to both, perhaps twice, ends a round and saves."""
+def test_torchrun_can_be_stopped(ask_for: ASK) -> None:
+    """The signal that torchrun forwards to both, perhaps twice, ends the round and saves."""
     request = ask_for(LOOPS, "stage.loops.updates=2000")
     folder = folder_of(request, "loops")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "--"]
@@ -226,8 +226,8 @@ def test_torchrun_is_asked_to_stop(ask_for: ASK) -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_sharded_network_trains_as_a_whole_one(ask_for: ASK, norm: str) -> None:
-    """Killed on the way; one goes on in two processes, its twin unsharded in one."""
+def test_a_sharded_network_trains_like_an_unsharded_one(ask_for: ASK, norm: str) -> None:
+    """After a kill, one run resumes in two processes, its copy unsharded in one."""
     settings = ["model.sharing=all", f"model.norm={norm}"]
     whole, sharded = (ask_for(SHARED, *settings, *shard, parent=False) for shard in ([], ["train.shard=true"]))
     assert train(whole, Silent())
@@ -266,7 +266,7 @@ def test_sharding_needs_processes(ask_for: ASK) -> None:
     )
 
 
-def test_alone_every_operation_is_the_identity() -> None:
+def test_operations_of_a_single_process_are_the_identity() -> None:
     alone = Processes.join(torch.device("cpu"))
     assert (alone.rank, alone.size, alone.is_main, alone.many, alone.in_group) == (0, 1, True, False, False)
     assert alone.all_gather("x") == ["x"]

@@ -33,7 +33,7 @@ def train_with_two(request: TrainOptions) -> None:
     assert [process.returncode for process in processes] == [0, 0], said
 
 
-def test_two_processes_learn_what_one_does(dual: Make) -> None:
+def test_two_processes_train_what_one_does(dual: Make) -> None:
     settings = {"stages": {"loops": LOOPS}, "updates": 4}
     # With a large epsilon Adam does not turn rounding into steps where a gradient is 0.
     overrides = ("train.dropout=0.0", "train.learning_rate=1e-2", "train.adam=[0.9, 0.98, 1e-3]")

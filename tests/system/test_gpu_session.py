@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_session_in_calls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(arguments(folder, "--until", "vanilla", "--call-minutes", "0"))
-    assert capsys.readouterr().out == "{}\nunfinished: the same command goes on\n"
+    assert capsys.readouterr().out == "{}\nunfinished: run the same command again\n"
     whole = arguments(folder, "--until", "dual", "--seed", "7", "--sentences", "4")
     main(whole)
     assert capsys.readouterr().out.endswith("\nfinished\n")
@@ -111,10 +111,10 @@ def test_training_stops_in_time_to_judge(tiny_run: Path, tiny_experiment_file: P
     late = [*options, "--call-minutes", "5", "--judging", "5", "--judge"]
     assert GpuSession(parse(late)).go() == "finished", "kept for judging in the last call alone"
     shutil.rmtree(run / "stages/dual")
-    assert GpuSession(parse([*late, "--last"])).go() == "finished: what was trained in time is judged"
+    assert GpuSession(parse([*late, "--last"])).go() == "finished: the stages trained in time are evaluated"
     assert "dual" not in Run(run).finished()
     spent = [*options, "--call-minutes", "0", "--judging", "0", "--last"]
-    assert GpuSession(parse(spent)).go() == "unfinished: the same command goes on"
+    assert GpuSession(parse(spent)).go() == "unfinished: run the same command again"
 
 
 def test_a_stage_that_overtook_another_does_not_end_training(

@@ -1,4 +1,4 @@
-"""A run that an older version trained still works with every verb, and translates as before.
+"""A run trained by an older version works with every verb and translates as before.
 
 `data/legacy-run` has the text, the experiment file and the run: three finished stages, and the stage `more`, which was
 paused after its first round. `data/legacy-run.json` has what that version made of it.
@@ -47,7 +47,7 @@ def test_show(cli: Cli, legacy: Path) -> None:
     assert all(name in done.out for name in (*STAGES, "more"))
 
 
-def test_its_scorecard_is_taken_up(cli: Cli, legacy: Path) -> None:
+def test_its_scorecard_is_read(cli: Cli, legacy: Path) -> None:
     before = contents(legacy / "run" / "stages")
     done = cli("evaluate", legacy / "run")
     assert (done.code, scores(legacy / "run")) == (0, RECORDED["bleu"]), done.err
@@ -58,7 +58,7 @@ def test_its_scorecard_is_taken_up(cli: Cli, legacy: Path) -> None:
     }, "nothing is translated again"
 
 
-def test_it_is_evaluated_anew(cli: Cli, legacy: Path) -> None:
+def test_it_can_be_evaluated_again(cli: Cli, legacy: Path) -> None:
     (legacy / "run" / "scorecard.json").unlink()
     for name in STAGES:
         shutil.rmtree(legacy / "run" / "stages" / name / "translations")

@@ -1,4 +1,4 @@
-"""When memory runs out, updates and decoding go on by halves with the same result; then comes a sentence.
+"""Out of memory: updates and decoding continue with halves and the same result, or end with a clear error.
 
 The limit is a real one (RLIMIT_AS), in a process of its own: just enough for half of the work, or not enough for it.
 """
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.facts import missing
 from loopmt.config import Train
 from loopmt.errors import ExhaustedError
 from loopmt.learn.learner import BatchSplitter
@@ -53,7 +54,7 @@ def update(rows):
     batch = Batch(BatchShape(rows, 32), ids, ids.copy(), none * 0, none, ones)
     (learner.add if rows < 512 else lambda batch: learner.update(batch, 1, 0.01))(batch)
 
-def speak(rows):
+def decode(rows):
     sources = np.random.default_rng(2).integers(20, 300, (512, 24))[:rows].tolist()
     found = generate_each(translators.decoder(hop), sources, Generate(how="greedy"), DecodeLimits())
     return [output.ids for output in found]
@@ -64,7 +65,7 @@ def memory(which):
 def limit(more):
     resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize") + more, -1))
 
-work = {"update": update, "decode": speak}[what]
+work = {"update": update, "decode": decode}[what]
 work(8)
 more = 2**23
 while limited in ("half", "quarter"):
@@ -74,27 +75,27 @@ while limited in ("half", "quarter"):
         break
     except (RuntimeError, MemoryError):
         more = more * 5 // 4
-room = 2**21  # for the rows and the result themselves
+spare = 2**21  # for the rows and the result themselves
 if limited == "half":
-    limit(more + room)
+    limit(more + spare)
 elif limited == "quarter":
-    limit(more // 4 + room)
+    limit(more // 4 + spare)
 elif limited.isdigit():
     limit(int(limited))
 learner.gradient.zero_()
 learner.tokens.zero_()
-Path("/proc/self/clear_refs").write_text("5")  # the peak of the start is forgotten
+Path("/proc/self/clear_refs").write_text("5")  # reset the peak
 resident = memory("VmRSS")
-said, refusal = None, None
+outputs, refusal = None, None
 try:
-    said = work(512)
+    outputs = work(512)
 except LoopmtError as error:
     refusal = str(error)
 resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
 print(json.dumps({
     "halved": len(learner.splitting.halved),
     "needed": memory("VmHWM") - resident,
-    "said": said,
+    "outputs": outputs,
     "error": refusal,
     "weights": translators.live[0].tolist(),
 }))
@@ -128,21 +129,18 @@ def test_an_update_that_does_not_fit_is_made_in_halves(tiny_run: Path) -> None:
 
 
 @linux
-def test_an_update_whose_halves_do_not_fit_says_what_to_set(tiny_run: Path) -> None:
-    assert limited(tiny_run / "vocab", "update", "quarter")["error"] == (
-        "memory ran out on a batch of 512 rows of 32 places, and on half of it. Set train.accumulate = 4 (the same "
-        "updates in smaller parts: the run goes on from its last checkpoint), or train.tokens = 4096 and give the "
-        "stage another name."
-    )
+def test_the_error_of_an_update_whose_halves_do_not_fit_names_the_settings(tiny_run: Path) -> None:
+    error = limited(tiny_run / "vocab", "update", "quarter")["error"]
+    assert not missing(error, "512 rows of 32 tokens", "train.accumulate = 4", "train.tokens = 4096")
 
 
 @linux
-def test_decoding_goes_on_by_halves(tiny_run: Path) -> None:
-    """The limit is generous to small arrays: numpy dies where it is refused one."""
+def test_decoding_splits_batches(tiny_run: Path) -> None:
+    """The limit leaves memory for small arrays, since numpy crashes without it."""
     free = limited(tiny_run / "vocab", "decode", "no")
     tight = limited(tiny_run / "vocab", "decode", str(free["needed"] // 2))
     assert free["needed"] > 2**24 and tight["needed"] < free["needed"]
-    assert free["said"] == tight["said"]
+    assert free["outputs"] == tight["outputs"]
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------
@@ -162,11 +160,11 @@ def test_decoding_goes_on_by_halves(tiny_run: Path) -> None:
         (ValueError("can't allocate memory"), False),
     ],
 )
-def test_which_errors_are_of_memory(error: Exception, is_it: bool) -> None:
+def test_out_of_memory_errors_are_recognized(error: Exception, is_it: bool) -> None:
     assert is_out_of_memory(error) is is_it
 
 
-def test_by_halves_down_to_one_row() -> None:
+def test_rows_are_halved_down_to_one() -> None:
     tried = []
 
     def work(rows: Sequence[int]) -> list[int]:
@@ -181,9 +179,9 @@ def test_by_halves_down_to_one_row() -> None:
         in_halves(work, [1, 9])
 
 
-def test_memory_that_ran_out_for_good_is_a_sentence() -> None:
+def test_out_of_memory_is_an_error_with_fixes() -> None:
     with (
-        pytest.raises(ExhaustedError, match=r"ran out \(CUDA out of memory\)\. The last checkpoint is kept.*--jobs"),
+        pytest.raises(ExhaustedError, match=r"\(CUDA out of memory\)\. The last checkpoint is kept.*--jobs"),
         explain_out_of_memory(),
     ):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.00 MiB. GPU 0 has")
@@ -202,18 +200,18 @@ def batch(rows: int, groups: list[int]) -> Batch:
     [(1, [-1], False), (4, [5, 5, 5, 5], False), (4, [-1, -1, -1, -1], True)],
     ids=["one row", "one group", "sharded"],
 )
-def test_what_may_not_be_split_is_a_sentence_at_once(rows: int, groups: list[int], shard: bool) -> None:
+def test_a_batch_that_must_not_be_split_is_one_error(rows: int, groups: list[int], shard: bool) -> None:
     def add(given: Batch) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     largest = len([group for group in groups if group >= 0]) or 1
     splitting = BatchSplitter(Train(shard=shard, accumulate=2, tokens=100), largest)
-    with pytest.raises(ExhaustedError, match=r"Set train\.accumulate = 8 .* or train\.tokens = 25 "):
+    with pytest.raises(ExhaustedError, match=r"train\.accumulate = 8 .* train\.tokens = 25 "):
         splitting.add(batch(rows, groups), add)
     assert not splitting.halved
 
 
-def test_a_shape_that_did_not_fit_is_not_tried_whole_again() -> None:
+def test_a_shape_that_failed_once_is_always_split() -> None:
     tried = []
 
     def add(given: Batch) -> None:
@@ -235,7 +233,7 @@ def test_other_errors_pass() -> None:
         BatchSplitter(Train()).add(batch(4, [-1] * 4), add)
 
 
-def test_an_odd_batch_is_split_with_a_place_to_spare() -> None:
+def test_a_batch_with_an_odd_number_of_rows_is_split_with_a_padding_row() -> None:
     shapes = []
 
     def add(given: Batch) -> None:

@@ -127,7 +127,7 @@ def test_what_cannot_be_trained_or_judged(tiny_experiment_file: Path, tmp_path: 
     with pytest.raises(loopmt.LoopmtError, match=r"unknown key 'tokns' in train\. Did you mean 'tokens'\?"):
         loopmt.train(tiny_experiment_file, tmp_path / "run", ["train.tokns=8"])
     for judge in (loopmt.evaluate, loopmt.plan):
-        with pytest.raises(loopmt.LoopmtError, match=r"is no run: it has no experiment\.json"):
+        with pytest.raises(loopmt.LoopmtError, match=r"is not a run folder: it has no experiment\.json"):
             judge(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""A stage that was killed, stopped or paused ends with the same weights and the same log, bit for bit."""
+"""A stage that was killed, stopped or paused ends with bit-identical weights and the same log."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ema = 0.9
 """
 
 
-def test_the_whole_stage_does_what_it_should(reference: TrainOptions) -> None:
+def test_the_uninterrupted_stage_trains_correctly(reference: TrainOptions) -> None:
     _, records = outcome(reference)
     kinds = [record["kind"] for record in records]
     assert kinds.count("valid") == 5
@@ -95,7 +95,7 @@ def test_two_passes_resume_exactly(ask_for: ASK) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop(ask_for: ASK, reference: TrainOptions, number: signal.Signals) -> None:
+def test_stopped_by_a_signal(ask_for: ASK, reference: TrainOptions, number: signal.Signals) -> None:
     request = ask_for(STAGE)
     folder = folder_of(request)
     process = started(request)
@@ -135,7 +135,7 @@ def test_paused_after_every_round(ask_for: ASK, reference: TrainOptions) -> None
 
 
 class Overheard(Silent):
-    """Remembers what is said, and where a bar would stand."""
+    """Records progress lines and the position of the bar."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -154,7 +154,7 @@ class Overheard(Silent):
         self.said.append(line)
 
 
-def test_a_bar_moves_with_every_update_and_goes_on_where_it_was(ask_for: ASK) -> None:
+def test_a_bar_moves_with_every_update_and_resumes(ask_for: ASK) -> None:
     request = ask_for(STAGE)
     first, second = Overheard(), Overheard()
     assert not train(TrainOptions(request.file, request.run, stop_after=0.0), first)
@@ -167,7 +167,7 @@ def test_a_bar_moves_with_every_update_and_goes_on_where_it_was(ask_for: ASK) ->
     assert any(line.startswith("loops      28 of 28  loss ") for line in second.said)
 
 
-def test_no_time_at_all_is_one_round(ask_for: ASK) -> None:
+def test_without_time_one_round_is_trained(ask_for: ASK) -> None:
     request = ask_for(STAGE)
     assert not train(TrainOptions(request.file, request.run, stop_after=0.0), Silent())
     assert 0 < folder_of(request).updates()[-1] <= 4
@@ -180,7 +180,7 @@ def test_a_damaged_checkpoint_costs_only_time(ask_for: ASK, reference: TrainOpti
         assert not train(TrainOptions(request.file, request.run, stop_after=1e-6), Silent())
     newest = folder.place(folder.updates()[-1]) / "weights.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1] + b"x")
-    with pytest.warns(UserWarning, match="The checkpoint before it is used"):
+    with pytest.warns(UserWarning, match="previous checkpoint is used"):
         assert train(request, Silent())
     assert_same(request, reference)
 
@@ -211,8 +211,8 @@ SIBLINGS = "".join(
 )
 
 
-def test_stages_side_by_side_are_those_one_after_another(ask_for: ASK) -> None:
-    """Asked to stop on the way, all of them end their round and are saved."""
+def test_parallel_stages_equal_sequential_ones(ask_for: ASK) -> None:
+    """After a signal, all of them end their round and save."""
     both, single = ask_for(SIBLINGS), ask_for(SIBLINGS)
     assert both.run is not None and single.run is not None
     process = started(both, "--jobs", "2")
@@ -239,7 +239,7 @@ ENDLESS = "".join(
 )
 
 
-def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
+def test_two_signals_to_parallel_stages_give_one_message(ask_for: ASK) -> None:
     """As a terminal does it: the second Ctrl-C reaches every process, in a round that is far from its end."""
     request = ask_for(ENDLESS)
     assert request.run is not None
@@ -257,7 +257,7 @@ def test_asked_twice_side_by_side_is_a_sentence(ask_for: ASK) -> None:
     assert "Traceback" not in said
 
 
-def test_asked_to_stop_before_they_listen_they_pause(ask_for: ASK, capfd: pytest.CaptureFixture[str]) -> None:
+def test_signals_during_start_up_pause_parallel_stages(ask_for: ASK, capfd: pytest.CaptureFixture[str]) -> None:
     """A Ctrl-C in the terminal reaches every process, and these are still importing."""
     request = replace(ask_for(ENDLESS), jobs=2)
 
@@ -298,7 +298,7 @@ def one_of_several_gets(number: int, request: TrainOptions) -> Iterator[None]:
     killer.join()
 
 
-def test_if_one_of_several_is_asked_to_stop_all_of_them_pause(ask_for: ASK) -> None:
+def test_a_signal_to_one_parallel_stage_pauses_all(ask_for: ASK) -> None:
     request = replace(ask_for(PATIENT), jobs=2)
     said = io.StringIO()
     with one_of_several_gets(signal.SIGTERM, request):
@@ -306,7 +306,7 @@ def test_if_one_of_several_is_asked_to_stop_all_of_them_pause(ask_for: ASK) -> N
     assert re.search('training paused: stage "[ab]" was asked to stop. The same command resumes it.', said.getvalue())
 
 
-def test_if_one_of_several_is_killed_it_is_named(ask_for: ASK) -> None:
+def test_a_killed_parallel_stage_is_named(ask_for: ASK) -> None:
     request = replace(ask_for(PATIENT), jobs=2)
     killed = 'stage "[ab]" was killed by SIGKILL, .*; the same command resumes it'
     with one_of_several_gets(signal.SIGKILL, request), pytest.raises(RunError, match=killed):
@@ -321,7 +321,7 @@ def test_if_one_of_several_is_killed_it_is_named(ask_for: ASK) -> None:
         (signal.SIGRTMIN + 1, "was killed by signal 35"),  # which has no name
     ],
 )
-def test_only_what_a_machine_without_memory_does_is_laid_to_it(number: int, end: str) -> None:
+def test_only_kills_by_the_system_are_attributed_to_memory(number: int, end: str) -> None:
     process = multiprocessing.get_context("spawn").Process(target=signal.raise_signal, args=(number,))
     process.start()
     process.join()

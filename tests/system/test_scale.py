@@ -1,4 +1,4 @@
-"""The benchmarks of scale in small: text as it is described, room asked for, costs that add up."""
+"""The benchmarks of scale with tiny sizes: the made-up text, the check of disk space, and the costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.watching import watch
 from loopmt.config import load
 
 
-def test_made_up_text_is_as_long_and_as_repetitive_as_said() -> None:
+def test_made_up_text_has_the_stated_length_and_repetitions() -> None:
     table = scale_text._by_zipf(scale_text.lexicon("en"))
     lines = b"".join(scale_text._chunks(table, 3000, "test")).decode().splitlines()
     assert len(lines) == 3000
@@ -23,13 +23,13 @@ def test_made_up_text_is_as_long_and_as_repetitive_as_said() -> None:
     assert 0.003 < 1 - len(set(lines)) / 3000 < 0.02
 
 
-def test_too_little_room_is_refused(tmp_path: Path) -> None:
+def test_too_little_disk_space_is_refused(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     with pytest.raises(SystemExit, match=r"lines need about [\d.]+ GB under .*free. Give another --scratch"):
-        scale.refuse_without_room(tmp_path, 2 * free // scale_text.BYTES_PER_LINE)
+        scale.check_free_space(tmp_path, 2 * free // scale_text.BYTES_PER_LINE)
 
 
-def test_memory_of_a_whole_tree_is_seen() -> None:
+def test_memory_of_a_process_tree_is_measured() -> None:
     child = "import sys, time; held = bytearray(60_000_000); time.sleep(2)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     watched = watch([sys.executable, "-c", parent])

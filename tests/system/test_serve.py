@@ -1,4 +1,4 @@
-"""The server on a real socket: what it answers, what it refuses and how, what it tells of training, and its end."""
+"""The server on a real socket: responses, refused requests, watching training, and the stop."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_closed_path_is_its_own_loop(client: httpx.Client) -> None:
     assert told["confidence"] is None
 
 
-def test_nothing_is_translated_to_nothing(client: httpx.Client) -> None:
+def test_an_empty_text_has_an_empty_translation(client: httpx.Client) -> None:
     answer = ask(client, texts=["", " \n "], loops=True)
     assert [one["text"] for one in answer.json()["translations"]] == ["", ""]
 
@@ -103,10 +103,10 @@ REFUSED: list[tuple[Any, int, str]] = [
     ({"path": "en", "texts": ["a"]}, 400, "has no hop"),
     ({"path": "X>Y", "texts": ["a"]}, 400, "is a pattern, not a path"),
     ({"path": "en>fr>en>fr>en", "texts": ["a"]}, 400, "the path has 4 hops; at most 3."),
-    ({"path": "../../etc/passwd", "texts": ["a"]}, 400, "is no language"),
+    ({"path": "../../etc/passwd", "texts": ["a"]}, 400, "'../../etc/passwd' is not a language"),
     ({"path": "en>fr", "texts": ["a" * 61]}, 413, "text 1 has 61 characters; at most 60. Send it in parts."),
     ({"path": "en>fr", "texts": ["a"] * 5}, 413, "5 texts; at most 4 in one request."),
-    ({"path": "en>fr", "texts": ["a"] * 3, "loops": True}, 413, "3 texts whose loops are asked for; at most 2"),
+    ({"path": "en>fr", "texts": ["a"] * 3, "loops": True}, 413, "3 texts with loops; at most 2"),
     ({"path": "en>fr", "texts": []}, 422, "texts: List should have at least 1 item"),
     ({"path": "en>fr", "texts": [1]}, 422, "texts.0: Input should be a valid string"),
     ({"path": "en>fr", "texts": "a"}, 422, "texts: Input should be a valid list"),
@@ -118,24 +118,26 @@ REFUSED: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("body", "status", "sentence"), REFUSED, ids=range(len(REFUSED)))
-def test_refused_with_a_sentence(client: httpx.Client, body: Any, status: int, sentence: str) -> None:
+def test_invalid_requests_are_refused_with_a_message(
+    client: httpx.Client, body: Any, status: int, sentence: str
+) -> None:
     answer = client.post("/translate", json=body)
     assert answer.status_code == status
     assert sentence in answer.json()["error"]
 
 
-def test_what_is_no_json(client: httpx.Client) -> None:
+def test_invalid_json_is_refused(client: httpx.Client) -> None:
     for content in (b"", b"{", b"\xff\xfe", b"[" * 5000 + b"]" * 5000):
         answer = client.post("/translate", content=content, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 422)
-        assert answer.json()["error"].endswith("The interface is described at /docs.")
+        assert answer.json()["error"].endswith("/docs.")
     broken = client.post("/translate", content=b"{'a'}", headers={"content-type": "application/json"})
-    assert broken.json()["error"].startswith("the request is no valid JSON: it breaks at character 1 (Expecting")
+    assert broken.json()["error"].startswith("the request is not valid JSON: Expecting")
     plain = client.post("/translate", content=b"{}", headers={"content-type": "text/plain"})
     assert (plain.status_code, plain.json()["error"][:9]) == (415, "send JSON")
 
 
-def test_a_large_body_is_not_kept(client: httpx.Client) -> None:
+def test_oversized_bodies_are_not_kept(client: httpx.Client) -> None:
     body = b" " * (SMALL.body + 1)
     answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 413
@@ -164,7 +166,7 @@ TEXTS = [
 ]
 
 
-def test_texts_are_only_texts(client: httpx.Client, tiny_run: Path) -> None:
+def test_texts_are_not_interpreted(client: httpx.Client, tiny_run: Path) -> None:
     translator = loopmt.load(tiny_run)
     for text in TEXTS:
         answer = ask(client, texts=[text])
@@ -174,7 +176,7 @@ def test_texts_are_only_texts(client: httpx.Client, tiny_run: Path) -> None:
 
 
 def test_a_lone_surrogate_breaks_nothing(client: httpx.Client) -> None:
-    """Neither in a text that the answer quotes, nor in a path or a key that the refusal quotes."""
+    """Neither in a text that the response quotes, nor in a path or a key that an error quotes."""
     for body, status in (
         (rb'{"path": "en>fr", "texts": ["the \ud800 dog"], "loops": true}', 200),
         (rb'{"path": "en>\ud800", "texts": ["a"]}', 422),
@@ -185,7 +187,7 @@ def test_a_lone_surrogate_breaks_nothing(client: httpx.Client) -> None:
     assert ask(client).status_code == 200
 
 
-def test_nothing_of_the_file_system(client: httpx.Client) -> None:
+def test_the_file_system_is_not_served(client: httpx.Client) -> None:
     for place in ("/etc/passwd", "/../app.py", "/%2e%2e/%2e%2e/etc/passwd", "/page.js/../app.py", "//etc/passwd",
                   "/static/page.js", "/..%5capp.py", "/experiment.json", "/page.html"):  # fmt: skip
         answer = client.send(client.build_request("GET", client.base_url.copy_with(raw_path=place.encode())))
@@ -195,12 +197,12 @@ def test_nothing_of_the_file_system(client: httpx.Client) -> None:
         answer = client.get("/watch", params={"stage": stage})
         assert (answer.status_code, answer.json()["error"]) == (
             404,
-            "there is no such stage; there are vanilla, vanilla-longer, dual.",
+            "there is no such stage. The stages are vanilla, vanilla-longer, dual.",
         )
 
 
 def test_other_names_and_methods(client: httpx.Client) -> None:
-    """A name of another site that was made to point here is no way in."""
+    """A host name of another site that resolves to this server is refused (DNS rebinding)."""
     assert client.get("/health", headers={"host": "evil.example"}).status_code == 421
     assert client.get("/health", headers={"host": "LOCALHOST:99"}).status_code == 200
     assert client.get("/health", headers={"host": "[::1]:99"}).status_code == 200
@@ -212,7 +214,7 @@ def test_other_names_and_methods(client: httpx.Client) -> None:
 # -- pages -------------------------------------------------------------------------------------------------------
 
 
-def test_pages_need_nothing_from_elsewhere(client: httpx.Client) -> None:
+def test_pages_are_self_contained(client: httpx.Client) -> None:
     for place in ("/", "/page.css", "/page.js", "/watch.js", "/docs"):
         answer = client.get(place)
         assert answer.status_code == 200
@@ -252,7 +254,7 @@ def test_health(client: httpx.Client) -> None:
 # -- watching ----------------------------------------------------------------------------------------------------
 
 
-def test_watch_tells_a_finished_run(client: httpx.Client) -> None:
+def test_watching_a_finished_run(client: httpx.Client) -> None:
     told = client.get("/watch").json()
     assert [(stage["name"], stage["state"]) for stage in told["stages"]] == [
         ("vanilla", "finished"), ("vanilla-longer", "finished"), ("dual", "finished"),
@@ -275,7 +277,7 @@ def test_samples_follow(client: httpx.Client, tiny_run: Path) -> None:
     assert row["said"] == loopmt.load(tiny_run, "vanilla").translate([row["source"]], "en>fr", beam=1)[0]
 
 
-def test_samples_of_a_stage_under_way(tiny_run: Path, tmp_path: Path) -> None:
+def test_samples_of_a_running_stage(tiny_run: Path, tmp_path: Path) -> None:
     run = Run(Path(shutil.copytree(tiny_run, tmp_path / "run")))
     samples = Samples(run)
     shutil.rmtree(run.stage("dual").folder)
@@ -292,7 +294,7 @@ def test_samples_of_a_stage_under_way(tiny_run: Path, tmp_path: Path) -> None:
     assert samples("dual") is None
 
 
-def test_the_log_is_told_from_where_it_was_left(tmp_path: Path) -> None:
+def test_the_log_continues_at_the_offset(tmp_path: Path) -> None:
     folder = StageFolder(tmp_path)
     assert new_records(folder, 5) == {"offset": 0, "restarted": True, "more": False, "records": []}
     folder.log({"kind": "train", "update": 1, "loss": {"en>fr": float("nan")}, "guards": []})
@@ -324,7 +326,7 @@ def test_a_logged_number_that_is_not_finite(tiny_run: Path, engine: LoadedEngine
     assert answer.json()["records"] == [{"kind": "train", "update": 1, "loss": {"en>fr": None}, "seconds": 1}]
 
 
-def test_a_line_of_any_length_is_told(tmp_path: Path) -> None:
+def test_lines_of_any_length_are_sent(tmp_path: Path) -> None:
     folder = StageFolder(tmp_path)
     for update in (1, 2):
         folder.log({"kind": "valid", "update": update, "loss": {"en>fr": 1.0}, "said": "x" * 2**20})
@@ -345,7 +347,7 @@ def test_a_run_without_a_finished_stage_can_be_watched(tiny_run: Path, engine: L
     with running(service) as client:
         early = ask(client)
         assert (early.status_code, early.headers["retry-after"]) == (503, "10")
-        assert early.json()["error"] == "no stage of the run is finished yet: there is nothing to translate with."
+        assert "no stage of the run is finished" in early.json()["error"]
         assert client.get("/health").json()["status"] == "waiting for a finished stage"
         assert client.get("/watch").status_code == 200
         service.load = lambda: engine
@@ -358,15 +360,15 @@ def test_a_run_without_a_finished_stage_can_be_watched(tiny_run: Path, engine: L
     [
         (
             DamagedError("/x/result is damaged."),
-            "a file of the run is damaged; the server's log says which.",
+            "a file of the run is damaged; see the server's log.",
             "/x/result",
         ),
-        (ExhaustedError("memory ran out. Free some."), "memory ran out. Free some.", "memory ran out. Free some."),
-        (ValueError("nobody foresaw this"), "the server's log says why.", "ValueError: nobody foresaw this"),
+        (ExhaustedError("out of memory. Free some."), "out of memory. Free some.", "out of memory. Free some."),
+        (ValueError("nobody foresaw this"), "see the server's log.", "ValueError: nobody foresaw this"),
     ],
     ids=["damaged", "foreseen", "unforeseen"],
 )
-def test_a_stage_that_cannot_be_loaded_is_told_and_tried_again(
+def test_a_stage_that_cannot_be_loaded_is_reported_and_tried_again(
     tiny_run: Path,
     engine: LoadedEngine,
     monkeypatch: pytest.MonkeyPatch,
@@ -399,7 +401,7 @@ def test_a_stage_that_cannot_be_loaded_is_told_and_tried_again(
     assert log.count("the finished stage cannot be loaded") == 1 and logged in log
 
 
-def test_a_damaged_result_is_told_when_it_appears(tiny_run: Path, tmp_path: Path) -> None:
+def test_a_damaged_result_is_reported_when_it_appears(tiny_run: Path, tmp_path: Path) -> None:
     """The server as typed: it waits, a stage ends whose weights are damaged, a copy of them is put back."""
     run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
     results = [Path(shutil.move(one, tmp_path / one.parent.name)) for one in run.glob("stages/*/result")]
@@ -434,7 +436,7 @@ def wait_until(arrived: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(("number", "backend"), [(signal.SIGINT, "loopmt"), (signal.SIGTERM, "auto")])
-def test_served_and_stopped_as_typed(tiny_run: Path, tmp_path: Path, number: signal.Signals, backend: str) -> None:
+def test_the_command_serves_and_stops(tiny_run: Path, tmp_path: Path, number: signal.Signals, backend: str) -> None:
     """What is under way is answered, nothing is left behind, and the exit is clean."""
     command = [sys.executable, "-m", "loopmt", "serve", str(tiny_run), "--port", "0", "--stage", "vanilla"]
     command += ["--backend", backend]
@@ -455,7 +457,7 @@ def test_served_and_stopped_as_typed(tiny_run: Path, tmp_path: Path, number: sig
 
 
 def test_refused_at_the_start(tiny_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is no run"):
+    with pytest.raises(RunError, match="is not a run folder"):
         serve(ServeOptions(tmp_path), Silent())
     with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla"):
         serve(ServeOptions(tiny_run, "duel", port=0), Silent())

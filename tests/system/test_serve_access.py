@@ -1,4 +1,4 @@
-"""Who may ask the server: its names, its token, and the proxies that it believes."""
+"""Access to the server over sockets: host names, the token, and trusted proxies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ask_with(client: httpx.Client, authorization: str) -> httpx.Response:
     return client.post("/translate", json={"path": "en>fr", "texts": ["a"]}, headers=headers)
 
 
-def test_what_a_token_does_not_hide_says_nothing_of_the_run(tiny_run: Path) -> None:
+def test_public_pages_reveal_nothing_of_the_run(tiny_run: Path) -> None:
     with running(service_of(tiny_run, Slow()), Access("127.0.0.1", token=TOKEN)) as client:
         assert client.get("/health").json() == {"status": "ready"}
         assert client.get("/health", headers={"authorization": "Bearer x"}).status_code == 401
@@ -75,7 +75,7 @@ def test_what_a_token_does_not_hide_says_nothing_of_the_run(tiny_run: Path) -> N
 
 
 def test_a_client_cannot_choose_its_address(tiny_run: Path) -> None:
-    """A new X-Forwarded-For with each request is still one client, unless a proxy is believed."""
+    """Requests with different X-Forwarded-For are one client, unless the proxy is trusted."""
     for proxies, refused in (([], True), (["127.0.0.1"], False)):
         access = Access("127.0.0.1", proxies=proxies)
         with running(service_of(tiny_run, Slow(), replace(SMALL, rate=2)), access) as client:
@@ -104,7 +104,7 @@ def test_refused_at_the_start(cli: Cli, tiny_run: Path, options: list[str], told
     assert told in done.err and "Traceback" not in done.err
 
 
-def test_a_public_server_as_typed(tiny_run: Path) -> None:
+def test_a_public_server_started_by_the_command(tiny_run: Path) -> None:
     """It warns, takes the token from the environment, does not show it to `ps`, and writes nothing into the run."""
     before = files_of(tiny_run)
     command = [sys.executable, "-m", "loopmt", "serve", str(tiny_run), "--port", "0", "--host", "0.0.0.0"]

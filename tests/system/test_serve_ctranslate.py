@@ -1,4 +1,4 @@
-"""Serving through CTranslate2: it says what our own decoding says, and can be done without."""
+"""Serving with CTranslate2, which translates as our own decoder does, and without it."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def engine(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedEn
     return load_engine(ServeOptions(tiny_run, backend="loopmt"), tmp_path_factory.mktemp("unused"), Silent())
 
 
-def test_ctranslate2_says_what_we_say(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
+def test_ctranslate2_translates_as_we_do(tiny_run: Path, engine: LoadedEngine, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     fast = load_engine(ServeOptions(tiny_run, kind="float32"), tmp_path, Silent())
     assert (fast.backend, engine.backend) == ("CTranslate2 float32", "loopmt on cpu")
     lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:20], "", "xyz " * 60]
     for hop in (Hop("en", "fr"), Hop("es", "en")):
-        ours, theirs = engine.say(lines, hop, 1), fast.say(lines, hop, 1)
+        ours, theirs = engine.translate(lines, hop, 1), fast.translate(lines, hop, 1)
         same = [one[0].text == other[0].text for one, other in zip(ours, theirs, strict=True)]
         assert sum(same) >= len(lines) - 2, "a beam may part at a tie"
         for one, other, equal in zip(ours[:-1], theirs, same, strict=False):  # nonsense may be cut into other subwords
             assert not equal or one[0].score == pytest.approx(other[0].score, abs=1e-2)
-    assert len(fast.say(lines[:1], Hop("en", "fr"), 6)[0]) == 6
+    assert len(fast.translate(lines[:1], Hop("en", "fr"), 6)[0]) == 6
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_translation_cut_off_at_its_limit_has_the_score_of_what_it_says(
+def test_a_translation_cut_off_at_its_limit_has_the_right_score(
     tiny_run: Path, engine: LoadedEngine, tmp_path: Path, beam: int
 ) -> None:
-    """Beside a long sentence, which may say more: the others are still cut off where they would be alone."""
+    """In a batch with a long sentence, the others are cut off at the same length as alone."""
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     fast = load_engine(ServeOptions(tiny_run, kind="float32"), tmp_path, Silent())
     lines = ["The small child hears the kind cat often the red dog.", "xyz", "qq", "a", "中文", "☃☃☃☃"]
@@ -50,7 +50,7 @@ def test_a_translation_cut_off_at_its_limit_has_the_score_of_what_it_says(
         assert one.score == pytest.approx(other.score, abs=1e-2)
 
 
-def test_ctranslate2_in_parts_says_what_it_says_at_once(tiny_run: Path, tmp_path: Path) -> None:
+def test_ctranslate2_translates_parts_as_the_whole(tiny_run: Path, tmp_path: Path) -> None:
     """With two threads, so many sentences are decoded in two parts."""
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     lines = [*Store.open(tiny_run / "store").texts("valid", "en")[:40]]
@@ -61,23 +61,23 @@ def test_ctranslate2_in_parts_says_what_it_says_at_once(tiny_run: Path, tmp_path
         (folder := tmp_path / str(threads)).mkdir()
         engine = load_engine(ServeOptions(tiny_run, kind="float32"), folder, Silent())
         torch.set_num_threads(1)
-        said.append([best.text for best, *_ in engine.say(lines, Hop("en", "fr"), 1)])
+        said.append([best.text for best, *_ in engine.translate(lines, Hop("en", "fr"), 1)])
     assert said[0] == said[1]
 
 
-def test_rounded_numbers_are_the_default_and_say_nearly_the_same(
+def test_int8_is_the_default_and_translates_nearly_the_same(
     tiny_run: Path, engine: LoadedEngine, tmp_path: Path
 ) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     fast = load_engine(ServeOptions(tiny_run), tmp_path, Silent())
     assert fast.backend == "CTranslate2 int8"
     lines = Store.open(tiny_run / "store").texts("valid", "en")[:20]
-    said = zip(engine.say(lines, Hop("en", "fr"), 1), fast.say(lines, Hop("en", "fr"), 1), strict=True)
+    said = zip(engine.translate(lines, Hop("en", "fr"), 1), fast.translate(lines, Hop("en", "fr"), 1), strict=True)
     same = [one[0].text == other[0].text for one, other in said]
     assert sum(same) >= len(lines) * 0.7
 
 
-def test_ctranslate2_is_done_without(
+def test_without_ctranslate2_loopmt_decodes(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from loopmt.progress import Lines

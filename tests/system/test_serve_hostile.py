@@ -1,4 +1,4 @@
-"""The server against clients that mean harm: slow, greedy, or gone. Nobody else waits for them, and nothing grows."""
+"""The server with hostile clients: slow, greedy, or disconnected. They neither delay others nor exhaust memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from stress.hostile import Size, measure
+from stress.hostile import AttackSize, measure
 
 from helpers.serving import SMALL, Slow, ask, running, service_of
 from loopmt.serve.access import Access
@@ -80,8 +80,8 @@ def wait_until(arrived: Callable[[], bool], seconds: float = 10) -> None:
     ],
     ids=["type", "host", "token", "chunks", "continue"],
 )
-def test_a_drip_after_a_refusal_ends(tiny_run: Path, request_head: bytes, status: int) -> None:
-    """The answer says that the connection is closed, and it is, whoever goes on sending."""
+def test_a_drip_after_a_refusal_is_closed(tiny_run: Path, request_head: bytes, status: int) -> None:
+    """The connection is closed as the response says, even if the client continues to send."""
     access = Access("127.0.0.1", token="x" * 16)
     if status != 401:
         request_head = request_head.replace(b"host:", b"authorization: Bearer " + b"x" * 16 + b"\r\nhost:")
@@ -96,7 +96,7 @@ def test_a_drip_after_a_refusal_ends(tiny_run: Path, request_head: bytes, status
             pytest.fail("it is still open")
 
 
-def test_a_refused_client_reads_why(tiny_run: Path) -> None:
+def test_a_refused_client_reads_the_reason(tiny_run: Path) -> None:
     """It sends all of its body first, as most clients do."""
     with running(service_of(tiny_run, Slow())) as client:
         for _ in range(20):
@@ -141,7 +141,7 @@ def test_connections_of_a_client_are_bounded(tiny_run: Path) -> None:
         assert client.get("/health").status_code == 200
 
 
-def test_whoever_has_most_connections_gives_way(tiny_run: Path) -> None:
+def test_the_client_with_most_connections_loses_one(tiny_run: Path) -> None:
     limits = replace(SMALL, connections=6, client_connections=5)
     with (
         running(service_of(tiny_run, Slow(), limits)) as client,
@@ -155,7 +155,7 @@ def test_whoever_has_most_connections_gives_way(tiny_run: Path) -> None:
             assert another.recv(4096).startswith(b"HTTP/1.1 503"), "who has most displaces nobody"
 
 
-def test_a_request_under_way_keeps_its_place(tiny_run: Path) -> None:
+def test_a_running_request_keeps_its_connection(tiny_run: Path) -> None:
     limits = replace(SMALL, connections=3, client_connections=3)
     with running(service_of(tiny_run, Slow(1.0), limits)) as client, connected(client, 3, "127.0.0.2") as busy:
         for one in busy:
@@ -167,7 +167,7 @@ def test_a_request_under_way_keeps_its_place(tiny_run: Path) -> None:
         assert all(b"200 OK" in one.recv(4096) for one in busy)
 
 
-def test_connections_of_a_proxy_are_of_many_clients(tiny_run: Path) -> None:
+def test_connections_of_a_proxy_count_separately(tiny_run: Path) -> None:
     limits = replace(SMALL, connections=20, client_connections=2)
     access = Access("127.0.0.1", proxies=["127.0.0.2"])
     with running(service_of(tiny_run, Slow(), limits), access) as client, connected(client, 12, "127.0.0.2") as many:
@@ -211,8 +211,8 @@ def test_unfinished_bodies_are_bounded(tiny_run: Path) -> None:
         assert all(answer.startswith(b"HTTP/1.1 408") for answer in late)
 
 
-def test_answers_that_nobody_takes_are_bounded(tiny_run: Path) -> None:
-    """In all: the largest are given up, the others are kept for those who read slowly."""
+def test_unread_responses_are_bounded(tiny_run: Path) -> None:
+    """In total: the largest are aborted, the others are kept for slow readers."""
     limits = replace(LARGE, answers=300_000)
     body = json.dumps({"path": "en>fr>en>fr", "texts": ["a" * 2_000] * 8}).encode()
     with (
@@ -228,7 +228,7 @@ def test_answers_that_nobody_takes_are_bounded(tiny_run: Path) -> None:
 
 
 def was_reset(connection: socket.socket) -> bool:
-    """Whether the other side has given up, though there may still be something to read."""
+    """Whether the other side has reset the connection, though data may remain to be read."""
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([_TCP_CLOSE])
 
 
@@ -251,9 +251,9 @@ def test_one_client_does_not_starve_another(tiny_run: Path) -> None:
     """Six connections send as much as they may; each of their texts takes 40 ms."""
 
     class PerText(Slow):
-        def say(self, texts, hop, n):  # type: ignore[no-untyped-def]
+        def translate(self, texts, hop, n):  # type: ignore[no-untyped-def]
             time.sleep(sum(map(len, texts)) * 2e-5)
-            return super().say(texts, hop, n)
+            return super().translate(texts, hop, n)
 
     limits = replace(LARGE, queue=256, seconds=20)
     stop = threading.Event()
@@ -276,7 +276,7 @@ def test_one_client_does_not_starve_another(tiny_run: Path) -> None:
     assert took < 5
 
 
-def test_a_request_too_large_for_its_share_says_what_would_fit(tiny_run: Path) -> None:
+def test_the_error_of_a_large_request_names_the_limit(tiny_run: Path) -> None:
     limits = replace(LARGE, subwords=10_000)
     with running(service_of(tiny_run, Slow(), limits)) as client:
         refused = ask(client, "en>fr>en", ["中" * 2_000])
@@ -287,8 +287,8 @@ def test_a_request_too_large_for_its_share_says_what_would_fit(tiny_run: Path) -
 
 def test_a_translation_that_grows_is_not_translated_further(tiny_run: Path) -> None:
     class Growing(Slow):
-        def say(self, texts, hop, n):  # type: ignore[no-untyped-def]
-            return super().say([text * 9 for text in texts], hop, n)
+        def translate(self, texts, hop, n):  # type: ignore[no-untyped-def]
+            return super().translate([text * 9 for text in texts], hop, n)
 
     with running(service_of(tiny_run, Growing())) as client:
         refused = ask(client, "en>fr>en", ["a" * 60])
@@ -300,7 +300,7 @@ def test_a_translation_that_grows_is_not_translated_further(tiny_run: Path) -> N
 # -- gone --------------------------------------------------------------------------------------------------------
 
 
-def test_work_of_a_client_that_left_is_dropped(tiny_run: Path) -> None:
+def test_work_of_a_disconnected_client_is_dropped(tiny_run: Path) -> None:
     engine = Slow(0.3)
     with running(service_of(tiny_run, engine, LARGE)) as client:
         with connect(client) as leaving:
@@ -311,7 +311,7 @@ def test_work_of_a_client_that_left_is_dropped(tiny_run: Path) -> None:
         assert len(engine.asked) == 1
 
 
-def test_it_stops_in_time_in_the_middle_of_a_batch(tiny_run: Path, tmp_path: Path) -> None:
+def test_the_server_stops_in_time_during_a_batch(tiny_run: Path, tmp_path: Path) -> None:
     """One text that takes a minute, as typed: the exit is clean and nothing is left behind."""
     command = [sys.executable, "-m", "loopmt", "serve", str(tiny_run), "--port", "0", "--backend", "loopmt"]
     command += ["--max-length", "2000000", "--max-subwords", "100000000"]
@@ -350,7 +350,7 @@ BROKEN = [
 ]
 
 
-def test_what_is_no_http_fills_no_log(tiny_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_http_does_not_fill_the_log(tiny_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with running(service_of(tiny_run, Slow())) as client:
         for _ in range(40):
             for content in BROKEN:
@@ -368,7 +368,7 @@ def test_what_is_no_http_fills_no_log(tiny_run: Path, capfd: pytest.CaptureFixtu
 
 def test_honest_clients_are_served_beside_hostile_ones() -> None:
     """The short form of `python -m stress.hostile`."""
-    found = measure(Size(hostile=250, honest=8, seconds=10, microseconds=20), pinned=False)
+    found = measure(AttackSize(hostile=250, honest=8, seconds=10, microseconds=20), pinned=False)
     assert found["honest"]["requests"] > 8
     assert found["honest"]["succeeded"] >= 0.99, found
     assert all(found["cut_off"].get(kind) for kind in ("slow head", "slow body", "drip after a refusal"))

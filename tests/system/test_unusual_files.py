@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stress.feeding import limited
+from stress.checks import limited
 
 from helpers.commands import Cli, Outcome, contents
 from loopmt.progress import Silent
@@ -114,7 +114,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 def move(path: Path, outside: Path, folder: bool = False) -> Path:
-    """Where a file or a folder of the run is now: a link that is followed leads to what fits."""
+    """Move a file or folder of the run; a link to the new place would lead to valid content."""
     target = outside / path.name
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
@@ -128,7 +128,7 @@ def move(path: Path, outside: Path, folder: bool = False) -> Path:
 
 
 def assert_refused(call: Callable[[], Outcome], name: str, outside: Path) -> None:
-    """At once, in one line that names the file, without harm."""
+    """The verb ends at once with one line that names the file, and changes nothing."""
     before = contents(outside)
     with limited(SOON):
         outcome = call()
@@ -185,7 +185,7 @@ def test_in_place_of_a_folder(
 
 @pytest.mark.parametrize("kind", [kind for kind in UNUSUAL if kind != "folder"])
 @pytest.mark.parametrize("name", [".lock", "experiment.json"])
-def test_alone_in_a_folder_that_is_to_be_a_run(
+def test_unusual_files_in_a_new_run_folder(
     cli: Cli, tiny_experiment_file: Path, outside: Path, tmp_path: Path, name: str, kind: str
 ) -> None:
     UNUSUAL[kind](tmp_path / "new" / name, move(tmp_path / "new" / name, outside))

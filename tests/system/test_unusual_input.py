@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from stress.feeding import limited
+from stress.checks import limited
 
 from helpers.commands import Cli, Outcome
 

@@ -1,4 +1,4 @@
-"""Alarms: what a collapsed generator looks like in counts, and what is no collapse."""
+"""Alarms: counts that show a collapsed generator, and counts that do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEALTHY = HopRecord(HOP, 100, {"empty": 2, "copy": 3}, 900, 850, 100, 95, 3)
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module of alarms, which is forgotten after the test."""
+    """A module of alarms, which is removed after the test."""
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path / "own_alarms.py"
     sys.modules.pop("own_alarms", None)
@@ -85,7 +85,7 @@ def test_alarms_are_chosen_and_have_settings(
     assert len(found) == bool(what) and (what is None or what in found[0])
 
 
-def test_an_alarm_may_be_a_function_of_anybody(own: Path) -> None:
+def test_an_alarm_may_be_an_external_function(own: Path) -> None:
     own.write_text(
         "def short(counts, guards):\n    return f'{counts.offered_tokens}!' if counts.kept_tokens else None\n"
     )
@@ -102,7 +102,7 @@ def test_alarms_that_fail(own: Path) -> None:
         alarms(HEALTHY, guards=Guards(alarms=["own_alarms:broken"]))
     with pytest.raises(ConfigError, match=r'alarm "destinct".*"distinct".*copies.*repetition'):
         alarms(HEALTHY, guards=Guards(alarms=["destinct"]))
-    with pytest.raises(ConfigError, match="a program cannot be one"):
+    with pytest.raises(ConfigError, match="cannot be a program"):
         alarms(HEALTHY, guards=Guards(alarms=["command:true"]))
 
 
@@ -144,7 +144,7 @@ def test_a_window_adds_up_and_survives_a_checkpoint() -> None:
     assert len(resumed.alarms()) == 1
 
 
-def test_a_path_that_is_seldom_walked_is_judged_once_enough_was_seen() -> None:
+def test_a_rare_path_is_checked_once_it_has_enough_rows() -> None:
     few = replace(HEALTHY, offered=25, dropped={"empty": 25})
     guard, alarms = AlarmMonitor(ROUTES), []
     for _ in range(6):
@@ -155,9 +155,9 @@ def test_a_path_that_is_seldom_walked_is_judged_once_enough_was_seen() -> None:
     assert alarms == [0, 0, 1, 0, 0, 1]
 
 
-def test_what_is_forgotten_raises_no_alarm() -> None:
+def test_removed_routes_raise_no_alarm() -> None:
     guard = AlarmMonitor(ROUTES)
     guard.add([(0, replace(HEALTHY, distinct=1)), (1, replace(HEALTHY, distinct=1))])
-    guard.forget([0])
+    guard.remove([0])
     guard.window()
     assert [alarm.route for alarm in guard.alarms()] == [1]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stress.feeding import limited
+from stress.checks import limited
 
 from helpers.packed import tar_of, zip_of
 from loopmt.errors import DataError

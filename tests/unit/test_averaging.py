@@ -1,4 +1,4 @@
-"""Checkpoint averaging: the mean of the weights that the last checkpoints have."""
+"""Checkpoint averaging: the mean weights of the last checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loopmt.run import Checkpoint, StageFolder
 
 
 def saved(folder: Path, *updates: int) -> StageFolder:
-    """A stage whose weights after an update are its number."""
+    """A stage whose weights after each update equal the number of the update."""
     stage = StageFolder(folder)
     stage.begin({"stage": "one"})
     for update in updates:

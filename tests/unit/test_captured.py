@@ -1,4 +1,4 @@
-"""The fixed-shape decoder says what the step-by-step decoder says; a graph is replayed by doing the work again."""
+"""The fixed-shape decoder gives the outputs of the eager one; graphs are replaced by running the work again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GREEDY = Generate(how="greedy")
 
 
 def speakers(norm: str = "post") -> tuple[Decoder, Decoder, CapturedDecoder]:
-    """One that speaks step by step, the same in fixed shapes, and what holds the shapes."""
+    """An eager decoder, the same network in fixed shapes, and the holder of the shapes."""
     model = Model.model_validate({"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "norm": norm})
     layout = Layout(model, SIZE, SIZE, True)
     logit_mask = torch.zeros(SIZE)
@@ -37,7 +37,7 @@ def speakers(norm: str = "post") -> tuple[Decoder, Decoder, CapturedDecoder]:
 
 @pytest.mark.parametrize("how", [GREEDY, Generate(how="beam"), Generate(how="beam", length_penalty=0.0)])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_fixed_shapes_say_the_same(how: Generate, norm: str) -> None:
+def test_fixed_shapes_generate_the_same(how: Generate, norm: str) -> None:
     slow, fast, _ = speakers(norm)
     draw = np.random.default_rng(1)
     sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(0, 14, size=30)]
@@ -58,7 +58,7 @@ def test_sources_of_like_length_share_a_shape() -> None:
     assert [key[:3] for key in fixed.shapes] == [(8, 32, 96)]
 
 
-def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_shape_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captured_decoder, "_MOST_SHAPES", 2)
     _, fast, fixed = speakers()
     for length in (40, 20, 40, 3):
@@ -66,7 +66,7 @@ def test_the_shape_that_waited_longest_goes_first(monkeypatch: pytest.MonkeyPatc
     assert [key[1] for key in fixed.shapes] == [48, 16], "of 48, 32 and 16 places; 48 was used again"
 
 
-def test_all_shapes_keep_their_caches_in_one_place() -> None:
+def test_all_shapes_share_one_buffer_of_caches() -> None:
     slow, fast, fixed = speakers()
     sources = [[[5 + length] * length] * rows for length, rows in ((3, 2), (20, 9), (40, 40), (20, 40), (3, 9))]
     for how in (Generate(how="beam"), GREEDY):
@@ -82,7 +82,7 @@ def test_all_shapes_keep_their_caches_in_one_place() -> None:
     assert fixed.caches.numel() == largest, "no more than the largest shape needs"
 
 
-def test_every_batch_of_a_call_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_batch_of_a_call_has_its_own_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "manual_seed", torch.manual_seed)  # graphs on CUDA draw from what it seeds
     _, fast, _ = speakers()
     how, limits = Generate(temperature=1.0, top_k=0), DecodeLimits(longest=20, batch_rows=8)

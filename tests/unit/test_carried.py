@@ -1,4 +1,4 @@
-"""Rows that wait for the next round, in a checkpoint and back."""
+"""Rows carried over to the next round, saved in a checkpoint and restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loopmt.learn.carried import from_tensors, to_tensors
 from loopmt.text.batch import Rows
 
 
-def test_rows_come_back_as_they_were() -> None:
+def test_carried_rows_are_restored_exactly() -> None:
     one, other = rows(1, group=3), replace(rows(2), factors=np.linspace(-1, 2, 12, dtype=np.float32))
     one = replace(one, groups=one.groups + 2**40)  # as in a stage with many paths
     (found,) = from_tensors(load(save(to_tensors([one, Rows.empty(), other]))))
@@ -24,7 +24,7 @@ def test_rows_come_back_as_they_were() -> None:
         assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs)
 
 
-def test_a_checkpoint_without_such_rows_is_of_a_version_that_had_none() -> None:
+def test_a_checkpoint_of_an_older_version_has_no_carried_rows() -> None:
     assert from_tensors({}) == []
     (none,) = from_tensors(to_tensors([]))
     assert len(none) == 0

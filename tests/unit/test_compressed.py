@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from stress.feeding import limited
+from stress.checks import limited
 
 from loopmt.errors import DataError
 from loopmt.text import compressed

@@ -105,7 +105,7 @@ REFUSED = {
         BASE + stage("vanilla", more='updates = 3\nuntil = "patience"'),
         ': stage."vanilla": give either `updates = N` or `until = "patience"`.',
     ),
-    "bad path": (mixed('["X>>Y"]'), f": stage \"vanilla\": path 'X>>Y': a place is empty. {HELP}"),
+    "bad path": (mixed('["X>>Y"]'), f": stage \"vanilla\": path 'X>>Y': a language is missing. {HELP}"),
     "foreign path": (
         mixed('["en>it"]'),
         ": stage \"vanilla\": path en>it: language 'it' is not in the experiment, which has en, fr, es.",

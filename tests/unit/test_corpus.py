@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from stress.feeding import limited
+from stress.checks import limited
 
 from helpers.compressed import COMPRESS
 from helpers.facts import lacks

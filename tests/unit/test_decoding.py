@@ -27,7 +27,7 @@ GREEDY = Generate(how="greedy")
 
 @cache
 def decoder() -> Decoder:
-    """A network that half learnt to say most of the source's words in any order: it knows what to say, not surely."""
+    """A half-trained network that generates most words of the source in any order, with uncertainty."""
     settings = Model(layers=1, width=16, feed_forward=24, heads=2, dropout=0.0)
     layout = Layout(settings, SIZE, SIZE, True)
     flat = layout.initial((1, "speaker")).requires_grad_()
@@ -66,7 +66,7 @@ def sources(count: int, longest: int = 9, seed: int = 2) -> list[list[int]]:
 
 @torch.no_grad()
 def scores(one: Decoder, source: list[int], targets: Tensor) -> Tensor:
-    """Log-probability of every prefix's next token when whole targets are given: (targets, length)."""
+    """Log-probability of every prefix's next token with teacher forcing: (targets, length)."""
     weights = one.layout.unpack(one.flat)
     table = torch.tensor([[*source, EOS]])[None].expand(1, len(targets), -1)
     memory = one.transformer.memory(weights, one.transformer.encode(weights, table), table)
@@ -81,7 +81,7 @@ def score(one: Decoder, source: list[int], ids: list[int], ended: bool = True) -
 
 
 def everything(one: Decoder, source: list[int], length: int) -> dict[tuple[int, ...], float]:
-    """Log-probability of every translation that ends within `length` tokens, its end included."""
+    """Log-probability of every translation of at most `length` tokens including EOS."""
     found = {}
     for size in range(length):
         targets = torch.tensor([[*ids, EOS] for ids in itertools.product(TEXT, repeat=size)])
@@ -93,7 +93,7 @@ def everything(one: Decoder, source: list[int], length: int) -> dict[tuple[int, 
 # -- greedy ------------------------------------------------------------------------------------------------------
 
 
-def test_greedy_takes_the_likeliest_token_each_time() -> None:
+def test_greedy_takes_the_most_likely_token() -> None:
     one, limits = decoder(), DecodeLimits(growth=0, extra=6)
     for source, output in zip(sources(20), generate_each(one, sources(20), GREEDY, limits), strict=True):
         ids = [*output.ids, EOS] if output.ended else output.ids
@@ -127,7 +127,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(penalty: float, sourc
     assert all(output.ended for output in found)
 
 
-def test_a_wider_beam_finds_likelier_translations() -> None:
+def test_a_wider_beam_finds_better_scores() -> None:
     one, limits = decoder(), DecodeLimits(growth=0, extra=12)
     means = []
     for beam in (1, 4, 16):
@@ -205,8 +205,8 @@ def test_samples_repeat_with_their_generator_and_differ_without() -> None:
     assert once != other
 
 
-def test_the_score_of_a_sample_is_its_probability_under_the_network() -> None:
-    """Whatever restricts or flattens the sampler."""
+def test_the_score_of_a_sample_is_its_unrestricted_log_probability() -> None:
+    """It does not depend on top-k, top-p and temperature."""
     one, texts = decoder(), sources(10)
     how = Generate(how="sample", temperature=0.7, top_k=4)
     for source, output in zip(
@@ -221,7 +221,7 @@ ALL = [GREEDY, Generate(how="beam", beam=4), Generate(how="beam", beam=3, length
 
 
 @pytest.mark.parametrize("how", ALL, ids=lambda how: f"{how.how}{how.beam}")
-def test_company_does_not_change_a_translation(how: Generate) -> None:
+def test_a_translation_does_not_depend_on_its_batch(how: Generate) -> None:
     one, texts = decoder(), sources(10, longest=12)
     limits, small = DecodeLimits(growth=1), DecodeLimits(growth=1, batch_rows=3, batch_tokens=40)
     together = generate_each(one, texts, how, limits)
@@ -234,7 +234,7 @@ def test_company_does_not_change_a_translation(how: Generate) -> None:
 @pytest.mark.parametrize(
     "how", [*ALL, Generate(how="sample", temperature=3.0, top_k=0)], ids=lambda how: f"{how.how}{how.beam}"
 )
-def test_limits_and_silence(how: Generate) -> None:
+def test_length_limits_and_logit_masks(how: Generate) -> None:
     texts = sources(60, longest=12)
     limits = DecodeLimits(growth=0.5, extra=2, longest=6)
     outputs = generate_each(decoder(), texts, how, limits, torch.Generator().manual_seed(1))

@@ -1,4 +1,4 @@
-"""How many rows of every path a round reads, and what takes the place of those that generators cannot give."""
+"""How many rows of every path a round reads, and which rows replace missing generated ones."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ def wanted(*routes: Route, share: float = 0.5, count: float = 100.0, waiting: in
         ({"samples": 4}, 1.0, 8, 25),
     ],
 )
-def test_what_is_read_is_what_is_lacking(settings: dict[str, Any], kept: float, waiting: int, count: int) -> None:
+def test_a_round_reads_the_missing_rows(settings: dict[str, Any], kept: float, waiting: int, count: int) -> None:
     loop = route(0, LOOP, **settings)
     assert wanted(loop, waiting=waiting).count(loop, ReadPosition(0, kept)) == count
 
 
-def test_real_pairs_take_the_place_of_what_generators_lack() -> None:
+def test_real_pairs_replace_missing_generated_rows() -> None:
     routes = [route(0, PAIRS), route(1, LOOP), route(2, OTHER)]
     demand = Demand(queues_of(routes))
     for one, share, count in zip(routes, (0.2, 0.6, 0.2), (20.0, 60.0, 20.0), strict=True):
         demand.want(one, share, count, 0)
-    demand.arrive(routes[1], 30)
-    demand.arrive(routes[2], 25)
+    demand.add(routes[1], 30)
+    demand.add(routes[2], 25)
     demand.top_up()
     shares = {number: queue.share for number, queue in demand.held.items()}
     assert shares == pytest.approx({0: 0.5, 1: 0.3, 2: 0.2})
     assert demand.of(routes[0]).wanted == pytest.approx(50)
 
 
-def test_without_real_pairs_nothing_takes_the_place() -> None:
+def test_without_real_pairs_missing_rows_are_not_replaced() -> None:
     one, other = route(0, LOOP), route(1, PAIRS.replace("fr", "es"))
     demand = wanted(one, other)
-    demand.arrive(one, 40)
+    demand.add(one, 40)
     demand.top_up()
     assert demand.of(one).share == pytest.approx(0.5 * 0.4)
     assert (demand.of(other).share, demand.of(other).wanted) == (0.5, 100)
 
 
-def test_paths_that_are_drawn_anew_share_a_queue() -> None:
+def test_paths_drawn_per_round_share_a_queue() -> None:
     drawn = [route(number, path, entry=7, per_round=1) for number, path in enumerate((LOOP, OTHER, "en>es>en"))]
     own = route(3, LOOP)
     queues = queues_of([*drawn, own])
@@ -88,7 +88,7 @@ def test_paths_that_are_drawn_anew_share_a_queue() -> None:
     assert by_queue([], queues) == {}
 
 
-def test_few_rows_say_little_about_what_is_kept() -> None:
+def test_few_rows_hardly_change_the_expected_kept_share() -> None:
     position = ReadPosition(10, 0.8)
     assert position.after(20, 0, 0) == ReadPosition(20, 0.8)
     assert position.after(20, 2, 0).kept == pytest.approx(0.8 * 32 / 34)

@@ -1,4 +1,4 @@
-"""JSON and TOML from others: what would exhaust a parser is refused first, and nothing else."""
+"""Untrusted JSON and TOML: only documents that would exhaust a parser are refused before parsing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stress.feeding import limited
+from stress.checks import limited
 
 from loopmt.config import load
 from loopmt.errors import ConfigError, DamagedError, LoopmtError
@@ -47,14 +47,14 @@ def test_numbers_of_any_finite_size() -> None:
     assert json_text(parse_json(text)) == "[1e+308, -1e+308, 1000000000000000019884624838656, 5e-324, 0]"
 
 
-def test_what_is_written_is_json() -> None:
+def test_written_numbers_are_valid_json() -> None:
     value = {"rows": [float("nan"), 1.0, {"high": float("inf")}], "pair": (float("-inf"), 2)}
     assert json.loads(json_text(value)) == {"rows": [None, 1.0, {"high": None}], "pair": [None, 2]}
     line = log_line({"kind": "choice", "update": 1, "worth": {}, "score": float("nan")})
     assert parse_record(line.encode()) == {"kind": "choice", "update": 1, "worth": {}, "score": None}
 
 
-def test_brackets_in_text_are_no_nesting() -> None:
+def test_brackets_in_strings_do_not_count_as_nesting() -> None:
     value = [{"text": '[{"\\' * 500, "more": ["{" * 500]}] * 200
     assert parse_json(json.dumps(value)) == value
     assert parse_toml('a = "' + "[" * 500 + '"') == {"a": "[" * 500}
@@ -88,7 +88,7 @@ def test_numbers_that_cannot_be_printed(number: str) -> None:
 
 
 @given(st.text("ab.[]{}=\"'#\n, \\1", max_size=40))
-def test_what_the_parser_takes_is_taken(text: str) -> None:
+def test_valid_documents_are_parsed(text: str) -> None:
     try:
         expected = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

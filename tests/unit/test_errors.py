@@ -1,4 +1,4 @@
-"""What a user meets: one tree of exceptions, and sentences that say what is wrong, where, and the way out."""
+"""The exceptions of users: their class hierarchy, and messages that say what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import loopmt.errors
-from helpers.facts import lacks
+from helpers.facts import missing
 from loopmt.config import loads
 from loopmt.errors import (
     CollapseError,
@@ -32,20 +32,20 @@ ALL = [kind for _, kind in inspect.getmembers(loopmt.errors, inspect.isclass) if
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
-def test_the_tree(kind: type[LoopmtError]) -> None:
+def test_the_hierarchy(kind: type[LoopmtError]) -> None:
     assert issubclass(kind, LoopmtError)
     assert kind.__doc__
     assert kind.__name__.endswith("Error")
     assert kind.exit_code == (3 if kind in (DivergedError, CollapseError) else 2)
 
 
-def test_narrow_errors_are_wide_ones_too() -> None:
+def test_specific_errors_are_general_ones_too() -> None:
     assert issubclass(LockedError, RunError)
     assert issubclass(DamagedError, RunError)
     assert not issubclass(PathError, ConfigError)
 
 
-def asked(text: str, *overrides: str) -> Callable[[Path], object]:
+def loading(text: str, *overrides: str) -> Callable[[Path], object]:
     return lambda folder: loads(text, overrides, where="exp.toml")
 
 
@@ -61,56 +61,53 @@ def training(text: str | None, until: str | None = None) -> Callable[[Path], obj
 DATA = 'languages = ["en", "fr"]\n[data]\nbitext = { "en-fr" = "bi" }\nvalid = "valid"\n'
 STAGE = '[[stage]]\nname = "multi-step"\nmix = ["X>Y"]\nupdates = 1\n'
 
-CASES: dict[str, tuple[Callable[[Path], object], type[LoopmtError], str]] = {
+CASES: dict[str, tuple[Callable[[Path], object], type[LoopmtError], list[str]]] = {
     "a loop without monolingual text": (
-        asked(DATA + STAGE.replace('"X>Y"', '"X>Y", "en>fr>en"')),
+        loading(DATA + STAGE.replace('"X>Y"', '"X>Y", "en>fr>en"')),
         ConfigError,
-        'exp.toml: stage "multi-step": path en>fr>en needs monolingual text of en; the data has none. '
-        "Add data.mono.en.",
+        ["exp.toml", '"multi-step"', "path en>fr>en", "monolingual text of en", "has none", "data.mono.en"],
     ),
     "an open path without bitext": (
-        asked(DATA.replace('"fr"]', '"fr", "es"]') + STAGE.replace("X>Y", "en>fr>es")),
+        loading(DATA.replace('"fr"]', '"fr", "es"]') + STAGE.replace("X>Y", "en>fr>es")),
         ConfigError,
-        'exp.toml: stage "multi-step": path en>fr>es needs bitext en-es; the data has en-fr. '
-        "Add data.bitext.en-es, or write a path that returns to en, such as en>fr>es>en.",
+        ["exp.toml", '"multi-step"', "path en>fr>es", "has en-fr", "en>fr>es>en", "data.bitext.en-es"],
     ),
-    "a pattern where a path is wanted": (
+    "a pattern instead of a path": (
         lambda folder: LanguagePath.parse("X>en"),
         PathError,
-        "'X>en' is a pattern, not a path: X is not a language. Write languages joined by '>', such as en>fr or "
-        "en>fr>es>en; capitals stand for any language, as in X>Y>X.",
+        ["'X>en' is a pattern", "en>fr>es>en"],
     ),
     "no experiment": (
         training(None),
         ConfigError,
-        "{folder}/exp.toml: there is no such experiment file.",
+        ["{folder}/exp.toml", "no such experiment file"],
     ),
     "no stage of that name": (
         training(DATA + STAGE, until="dual"),
         ConfigError,
-        "there is no stage 'dual'; there are multi-step.",
+        ["no stage", "dual", "multi-step"],
     ),
     "no run": (
         lambda folder: Run.open(folder / "run"),
         RunError,
-        "{folder}/run is no run: it has no experiment.json. Make one: `loopmt train EXPERIMENT --run {folder}/run`.",
+        ["{folder}/run is not a run", "experiment.json", "`loopmt train EXPERIMENT --run {folder}/run`"],
     ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_sentences(case: str, tmp_path: Path) -> None:
-    work, kind, sentence = CASES[case]
+def test_messages_state_the_facts(case: str, tmp_path: Path) -> None:
+    work, kind, facts = CASES[case]
     with pytest.raises(LoopmtError) as caught:
         work(tmp_path)
     assert type(caught.value) is kind
-    assert not lacks(str(caught.value), sentence.format(folder=tmp_path))
+    assert not missing(caught.value, *(fact.format(folder=tmp_path) for fact in facts))
 
 
 @pytest.mark.parametrize(
     ("reader", "folder"), [(Vocab.load, "vocab"), (Store.open, "store")], ids=["vocabulary", "store"]
 )
-def test_a_missing_part_of_a_run_says_how_to_make_it(
+def test_the_error_of_a_missing_folder_names_the_command_that_makes_it(
     reader: Callable[[Path], object], folder: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DamagedError, match="loopmt prepare"):

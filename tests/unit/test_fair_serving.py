@@ -1,4 +1,4 @@
-"""How the server shares its work: admission, fair turns, bounded batches, threads that end, a log that stays small."""
+"""How the server shares its work: admission, fair turns, bounded batches, worker threads, and a bounded log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loopmt.serve.threads import WorkerThread
 from loopmt.text.vocab import Vocab
 
 
-def test_a_share_is_what_is_left() -> None:
+def test_a_client_may_hold_as_much_as_is_left() -> None:
     share = FairShare(100)
     assert share.largest == 50 and not share.take("a", 51)
     assert share.take("a", 50) and not share.take("a", 1)
@@ -46,7 +46,7 @@ def order_of(puts: list[tuple[str, list[str]]], most: int) -> list[str]:
 
 
 def test_clients_take_turns_by_subwords() -> None:
-    """Whoever filled the queue before: a small text waits for one large one at most, not for all."""
+    """A small text waits for at most one large one, even if another client has filled the queue."""
     found = order_of([("greedy", ["x" * 500] * 20), ("a", ["small"]), ("b", ["small too"])], most=600)
     assert sorted(found[:2]) == ["small", "small too"] or sorted(found[1:3]) == ["small", "small too"]
     found = order_of([("many", ["x" * 50] * 100), ("few", ["y" * 500] * 10)], most=1_000)
@@ -54,8 +54,8 @@ def test_clients_take_turns_by_subwords() -> None:
     assert 3 <= half.count("y" * 500) <= 7, "both get the same share, however it is cut"
 
 
-def test_equal_requests_of_many_clients_do_not_keep_a_newcomer_waiting() -> None:
-    """Their turns are all the same; one that comes while the first is served is next."""
+def test_a_new_client_does_not_wait_for_many_equal_requests() -> None:
+    """All their turns are equal; a request that arrives during the first one is next."""
 
     async def taken() -> list[str]:
         queue, key = FairQueue(), BatchKey(Hop("en", "fr"), 1)
@@ -69,18 +69,18 @@ def test_equal_requests_of_many_clients_do_not_keep_a_newcomer_waiting() -> None
 
 
 def test_a_batch_is_bounded_in_subwords() -> None:
-    """By their number at first; then by what takes half a second."""
+    """First by a fixed number, then by the number that takes half a second."""
     sizes: list[int] = []
 
     class Counting(Slow):
-        def say(self, texts, hop, n):  # type: ignore[no-untyped-def]
+        def translate(self, texts, hop, n):  # type: ignore[no-untyped-def]
             sizes.append(sum(map(len, texts)))
-            return super().say(texts, hop, n)
+            return super().translate(texts, hop, n)
 
     async def crowd(engine: Slow, clients: int) -> None:
         batcher = Batcher()
         work = asyncio.create_task(batcher.work(engine))
-        asked = (batcher.say(["x" * 1_000] * 10, engine.hops[0], client=str(one)) for one in range(clients))
+        asked = (batcher.translate(["x" * 1_000] * 10, engine.hops[0], client=str(one)) for one in range(clients))
         await asyncio.gather(*asked)
         work.cancel()
         assert batcher.close(1)
@@ -92,14 +92,16 @@ def test_a_batch_is_bounded_in_subwords() -> None:
     assert max(sizes) <= 4_096
 
 
-def test_a_text_that_fails_is_found_by_halves() -> None:
+def test_a_failing_text_is_found_by_bisection() -> None:
     engine = Slow()
 
     async def crowd() -> list[object]:
         batcher = Batcher()
         work = asyncio.create_task(batcher.work(engine))
         texts = [*map(str, range(200)), "stumble"]
-        found = await asyncio.gather(*(batcher.say([text], engine.hops[0]) for text in texts), return_exceptions=True)
+        found = await asyncio.gather(
+            *(batcher.translate([text], engine.hops[0]) for text in texts), return_exceptions=True
+        )
         work.cancel()
         assert batcher.close(1)
         return list(found)
@@ -109,11 +111,11 @@ def test_a_text_that_fails_is_found_by_halves() -> None:
     assert len(engine.asked) < 20
 
 
-def test_work_given_up_leaves_the_queue() -> None:
+def test_cancelled_work_leaves_the_queue() -> None:
     async def given_up() -> int:
         batcher, queue = Batcher(), FairQueue()
         batcher._queue = queue
-        asking = [asyncio.create_task(batcher.say(["x"] * 10, Hop("en", "fr"))) for _ in range(100)]
+        asking = [asyncio.create_task(batcher.translate(["x"] * 10, Hop("en", "fr"))) for _ in range(100)]
         await asyncio.sleep(0)
         assert queue
         for task in asking[1:]:
@@ -127,7 +129,7 @@ def test_work_given_up_leaves_the_queue() -> None:
     assert asyncio.run(given_up()) == 10
 
 
-def test_a_worker_thread_does_not_hold_up_the_end() -> None:
+def test_a_worker_thread_does_not_block_the_exit() -> None:
     async def closed(seconds: float) -> tuple[bool, float]:
         thread = WorkerThread("test")
         done = [thread.submit(time.sleep, seconds) for _ in range(3)]
@@ -154,7 +156,7 @@ def test_a_log_is_bounded() -> None:
     assert first[0] == "bad request of 0" and sum(one is not None for one in first) == 20
     assert passes("something else") == "something else"
     now[0] = 61.0
-    assert passes("bad request of %s", 101) == "bad request of 101 (80 more such lines were left out)"
+    assert passes("bad request of %s", 101) == "bad request of 101 (80 more such lines were dropped)"
     assert passes("bad request of %s", 102) is None
     assert sum(passes(f"kind {number}") is not None for number in range(1_000)) < 150
 
@@ -185,12 +187,12 @@ def test_the_defaults_admit_an_ordinary_request() -> None:
         "",
     ],
 )
-def test_subwords_are_estimated_from_above(tiny_run: Path, text: str) -> None:
-    """By a vocabulary that knows three languages of a few words, and spells anything else in bytes."""
+def test_the_estimate_of_subwords_is_an_upper_bound(tiny_run: Path, text: str) -> None:
+    """With a vocabulary of few words in three languages, which encodes other text in bytes."""
     vocab = Vocab.load(tiny_run / "vocab")
     assert len(vocab.encode([text], "en")[0]) <= estimated_subwords(text) * 4 / 3
 
 
-def test_the_estimate_is_not_far_from_what_ordinary_text_has(tiny_run: Path) -> None:
+def test_the_estimate_is_close_for_ordinary_text(tiny_run: Path) -> None:
     vocab = Vocab.load(tiny_run / "vocab")
     assert estimated_subwords(SENTENCE) <= 6 * len(vocab.encode([SENTENCE], "en")[0])

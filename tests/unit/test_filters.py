@@ -43,7 +43,7 @@ def sentences(*rows: list[int], language: str = "fr") -> Sentences:
 def found(
     context: FilterContext, before: Sentences, outputs: Sentences, ended: Mask | None = None
 ) -> dict[str, list[int]]:
-    """Which outputs each filter drops, where it drops any."""
+    """The outputs that each filter drops, if any."""
     ended = np.ones(len(outputs), dtype=np.bool_) if ended is None else ended
     reasons = SyntheticTextFilter(context)(before, outputs, ended, HOP).reasons
     return {reason: np.flatnonzero(bad).tolist() for reason, bad in reasons.items() if bad.any()}
@@ -57,7 +57,7 @@ OUTPUTS = sentences([8, 9], [], [5, 6, 7], [8] * 17, [8, 9], [8] * 20)
 ENDED = np.array([True, True, True, True, True, False])
 
 
-def test_what_is_dropped_and_why() -> None:
+def test_each_filter_drops_its_outputs() -> None:
     expected = {"empty": [1], "runaway": [5], "copy": [2], "length": [3, 4, 5]}
     assert found(FilterContext(longest=20), BEFORE, OUTPUTS, ENDED) == expected
 
@@ -69,14 +69,16 @@ def test_thresholds_are_settings() -> None:
     assert found(FilterContext(20, guards=narrower), BEFORE, OUTPUTS, ENDED) == {"length": [0, 1, 3, 4, 5]}
 
 
-def test_the_wrong_language_is_noticed() -> None:
+def test_outputs_in_another_language_are_dropped() -> None:
     samples = {"en": Ragged.of([[10, 11, 12, 13]] * 20), "fr": Ragged.of([[20, 21, 22, 13]] * 20)}
     frequencies = LanguageFrequencies.learn(samples, 30)
     rows = Ragged.of([[20, 21, 22, 20], [10, 11, 12, 10], [10, 11], [13, 13, 13, 13]])
-    assert frequencies.foreign(rows, "fr").tolist() == [False, True, False, False], "short and shared text is let by"
-    assert frequencies.foreign(rows, "en").tolist() == [True, False, False, False]
-    assert not frequencies.foreign(rows, "de").any(), "a language without text of its own is not judged"
-    assert frequencies.foreign(Ragged.of([]), "fr").tolist() == []
+    assert frequencies.other_language(rows, "fr").tolist() == [False, True, False, False], (
+        "short text and shared words pass"
+    )
+    assert frequencies.other_language(rows, "en").tolist() == [True, False, False, False]
+    assert not frequencies.other_language(rows, "de").any(), "a language without text of its own is not judged"
+    assert frequencies.other_language(Ragged.of([]), "fr").tolist() == []
     before, outputs = sentences(*[[1]] * 4), Sentences(None, "fr", ids=rows)
     assert found(FilterContext(50, frequencies), before, outputs) == {"language": [1]}
     shorter = Guards(filters=["language"], fewest_subwords=2)
@@ -84,7 +86,7 @@ def test_the_wrong_language_is_noticed() -> None:
     assert found(FilterContext(50, frequencies, guards=Guards(margin=9)), before, outputs) == {}
 
 
-def test_a_copy_is_noticed_between_two_vocabularies(tmp_path: Path) -> None:
+def test_copies_are_detected_across_vocabularies(tmp_path: Path) -> None:
     texts = {"en": ["the cat sees the old dog ."] * 9, "fr": ["le chat voit le vieux chien ."] * 9}
     vocab = Vocab.learn(tmp_path, texts, VocabConfig(size=320, sharing="language"), ["en", "fr"], 1, Form())
     before = Sentences(vocab, "en", texts=["the cat", "où 日本", "le chat", ""])
@@ -120,7 +122,7 @@ def test_the_share_of_repeated_n_grams() -> None:
     assert repeated_share(Ragged.of([])).tolist() == []
 
 
-def test_n_grams_are_counted_as_by_hand() -> None:
+def test_repeated_n_grams_equal_a_direct_count() -> None:
     generator = np.random.default_rng(1)
     rows = [generator.integers(3, 7, size=length).tolist() for length in generator.integers(0, 60, size=200)]
     grams = [[tuple(row[place : place + 4]) for place in range(len(row) - 3)] for row in rows]
@@ -162,11 +164,11 @@ def test_a_collapse_into_repetition_raises_an_alarm(vocab: Vocab, repetition: Re
 
 
 def recorded(start: Sentences, outputs: Sentences, context: FilterContext) -> HopRecord:
-    """What a path records of its hop."""
+    """The record of a path's hop."""
     rollout = Rollout(LanguagePath.parse("en>fr>en"), [Generate()], start)
     count = len(outputs)
     ended, ones = np.ones(count, dtype=np.bool_), np.ones(count, dtype=np.int64)
-    rollout.arrive(Translations(outputs, np.zeros(count), ended, ones))
+    rollout.append(Translations(outputs, np.zeros(count), ended, ones))
     recorder(SyntheticTextFilter(context))(rollout, HOP)
     return rollout.records[0]
 
@@ -189,7 +191,7 @@ def scores(sources, outputs, ended, hop, context):
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder with a module of filters, which is forgotten after the test."""
+    """A current folder with a module of filters, which is removed after the test."""
     (tmp_path / "own_filters.py").write_text(OWN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     places = list(sys.path)
@@ -208,7 +210,7 @@ def run(context: FilterContext, vocab: Vocab) -> Findings:
     return SyntheticTextFilter(context)(before, outputs, np.ones(3, dtype=np.bool_), HOP)
 
 
-def test_filters_are_functions_and_programs_of_anybody(own: Path, vocab: Vocab) -> None:
+def test_filters_may_be_external_functions_and_programs(own: Path, vocab: Vocab) -> None:
     program = "command:awk -F '\\t' '{ print ENVIRON[\"LOOPMT_TARGET\"] == \"fr\" && $1 == $2 }'"
     findings = run(chosen("own_filters:shouting", program, "empty"), vocab)
     assert list(findings.reasons) == ["own_filters:shouting", program, "empty"], "in their order"
@@ -216,7 +218,7 @@ def test_filters_are_functions_and_programs_of_anybody(own: Path, vocab: Vocab) 
     assert dropped == [[0], [1], []]
 
 
-def test_copies_are_counted_where_they_are_no_reason(vocab: Vocab) -> None:
+def test_copies_are_counted_without_the_filter(vocab: Vocab) -> None:
     findings = run(chosen(), vocab)
     assert findings.reasons == {} and findings.signs["copy"].tolist() == [False, True, False]
     start, outputs = (Sentences(vocab, language, texts=["one", "two"]) for language in ("en", "fr"))
@@ -225,12 +227,12 @@ def test_copies_are_counted_where_they_are_no_reason(vocab: Vocab) -> None:
 
 
 @pytest.mark.parametrize("name", ["own_filters:wrong", "own_filters:scores"])
-def test_filters_that_return_something_else(own: Path, vocab: Vocab, name: str) -> None:
+def test_filters_that_return_invalid_values(own: Path, vocab: Vocab, name: str) -> None:
     with pytest.raises(ExternalError, match=rf'filter "{name}" returned .* for 3 outputs.*True'):
         run(chosen(name), vocab)
 
 
-def test_names_of_filters_that_there_are_not() -> None:
+def test_unknown_filters() -> None:
     with pytest.raises(ConfigError) as failed:
         SyntheticTextFilter(chosen("empty", "repetitive"))
     facts = ('filter "repetitive"', '"repetition"', "empty", "runaway", "copy", "length", "language", "module:function")

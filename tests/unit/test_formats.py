@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from stress.feeding import limited
+from stress.checks import limited
 
 from helpers.compressed import COMPRESS
 from loopmt.config import Data

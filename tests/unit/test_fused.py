@@ -1,4 +1,4 @@
-"""Compiled regions compute what the eager network computes; here on the CPU."""
+"""Compiled regions give the results of the eager network; here on the CPU."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def greedy(transformer: Transformer, layout: Layout, flat: torch.Tensor) -> list
     return [output.ids for output in generate_each(decoder, sources, Generate(how="greedy"), DecodeLimits(longest=20))]
 
 
-def test_compiled_layers_say_what_eager_ones_say() -> None:
+def test_compiled_layers_generate_what_eager_ones_generate() -> None:
     layout = Layout(model(), SIZE, SIZE, True)
     flat = layout.initial((1, "x")) * 2
     said = greedy(Transformer(model(), True), layout, flat)

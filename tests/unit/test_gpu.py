@@ -1,4 +1,4 @@
-"""What only a CUDA machine can show: captured graphs compute what eager steps compute. `make test-gpu`."""
+"""Tests that need CUDA: captured graphs give the results of eager steps. `make test-gpu`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZE = 500
 
 @dataclasses.dataclass
 class Stack:
-    """As much of `Translators` as a learner needs."""
+    """The part of `Translators` that a learner needs."""
 
     model: Model
     layout: Layout
@@ -90,19 +90,19 @@ def test_captured_learning_equals_eager_learning() -> None:
     assert eager[-1] < eager[0]
 
 
-def test_bfloat16_learns_alike() -> None:
+def test_bfloat16_learns_similarly() -> None:
     np.testing.assert_allclose(losses(CapturedLearner, "bfloat16"), losses(Learner, "float32"), rtol=2e-2)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 2e-2)])
-def test_networks_of_kernels_learn_alike(norm: str, precision: str, tolerance: float) -> None:
+def test_networks_with_kernels_learn_similarly(norm: str, precision: str, tolerance: float) -> None:
     accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
     found = losses(CapturedLearner, precision, transformer=accelerated, norm=norm)
     np.testing.assert_allclose(found, losses(Learner, "float32", norm=norm), rtol=tolerance)
 
 
-def test_dropout_of_kernels_is_drawn_anew_in_every_replay() -> None:
+def test_dropout_of_kernels_differs_in_every_replay() -> None:
     accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
     networks = stack(2, accelerated, dropout=0.3, activation_dropout=0.1)
     train = Train.model_validate({"learning_rate": 1e-9, "warmup": 1})
@@ -159,7 +159,7 @@ def test_kernels_over_large_vocabularies(size: int) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}])
-def test_kernels_draw_as_often_as_they_should(settings: dict[str, float]) -> None:
+def test_kernels_sample_with_the_right_frequencies(settings: dict[str, float]) -> None:
     choose = pytest.importorskip("loopmt.translate.kernels.sampling")
     how = Generate(how="sample", **{"temperature": 1.0, "top_k": 0} | settings)
     logits = torch.randn(1, 3000, device=DEVICE).mul(3).expand(200_000, -1).contiguous()
@@ -181,7 +181,7 @@ def test_kernels_draw_as_often_as_they_should(settings: dict[str, float]) -> Non
 
 
 @pytest.mark.parametrize("source", [26, 32, 100, 200])
-def test_hypotheses_attend_to_their_source_together(source: int) -> None:
+def test_hypotheses_of_a_sentence_attend_to_the_source_in_one_call(source: int) -> None:
     accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
     networks, draw = stack(1), torch.Generator(DEVICE).manual_seed(1)
     sizes = (16, networks.model.heads, source, networks.model.width // networks.model.heads)
@@ -200,7 +200,7 @@ def test_hypotheses_attend_to_their_source_together(source: int) -> None:
 
 
 @pytest.mark.parametrize("width", [2, 4, 5, 16])
-def test_beams_grow_in_place(width: int) -> None:
+def test_beams_are_extended_in_place(width: int) -> None:
     kernels, draw = pytest.importorskip("loopmt.translate.kernels.beam"), torch.Generator(DEVICE).manual_seed(1)
     beams = beam_search.start_search([96] * 300, Generate(how="beam", beam=width), DEVICE)
     assert isinstance(beams, beam_search.Beams)
@@ -218,7 +218,7 @@ def test_beams_grow_in_place(width: int) -> None:
 
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_kernels_decode_alike(how: Generate, norm: str) -> None:
+def test_kernels_decode_similarly(how: Generate, norm: str) -> None:
     accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
     networks = stack(1, norm=norm)
     logit_mask = torch.zeros(SIZE, device=DEVICE)
@@ -236,7 +236,7 @@ def test_kernels_decode_alike(how: Generate, norm: str) -> None:
 
 
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
-def test_captured_decoding_says_what_eager_decoding_says(how: Generate) -> None:
+def test_captured_decoding_equals_eager_decoding(how: Generate) -> None:
     networks = stack(1)
     logit_mask = torch.zeros(SIZE, device=DEVICE)
     logit_mask[0] = -torch.inf
@@ -301,7 +301,7 @@ updates = 200
 
 
 def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_weights(tmp_path: Path) -> None:
-    """Checkpoints are written in the background here, and graphs recorded anew after every stop."""
+    """On CUDA checkpoints are written in the background, and graphs are captured again after every stop."""
     file = tmp_path / "experiment.toml"
     file.write_text(EXPERIMENT)
     assert train(TrainOptions(file, tmp_path / "whole"), Silent())

@@ -1,4 +1,4 @@
-"""Gradients on a CPU, where they are computed in fewer passes over memory: the same bits as autograd's own."""
+"""Gradients on a CPU, computed in fewer passes over memory, are bit-identical to those of autograd."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = 50
 
 
 def ids(networks: int, seed: int) -> Tensor:
-    """Of few words, so that some come again, and with padding."""
+    """Ids from a small vocabulary, so that some repeat, and with padding."""
     found = torch.randint(3, 20, (networks, 6, 9), generator=torch.Generator().manual_seed(seed))
     found[:, ::2, 6:] = PAD
     return found

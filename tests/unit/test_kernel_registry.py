@@ -1,4 +1,4 @@
-"""Kernels are registered beside their references; each registered kernel exists, and the code asks for it."""
+"""Kernels are registered with their references; each registered kernel exists, and the code uses it."""
 
 from __future__ import annotations
 

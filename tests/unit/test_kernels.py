@@ -1,4 +1,4 @@
-"""Triton kernels compute what eager operations compute, forward and backward; here interpreted on the CPU.
+"""Triton kernels give the results of eager operations, forward and backward; here interpreted on the CPU.
 
 `TRITON_INTERPRET=1 pytest tests/unit/test_kernels.py` where triton is installed; on CUDA see test_gpu.py.
 """
@@ -148,7 +148,7 @@ def padding(rows: int, length: int) -> Tensor:
     ("rows", "count", "size", "length"), [(1, 1, 16, 1), (3, 2, 32, 13), (2, 1, 64, 33), (1, 1, 128, 100)]
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_to_itself(rows: int, count: int, size: int, length: int, causal: bool) -> None:
+def test_self_attention(rows: int, count: int, size: int, length: int, causal: bool) -> None:
     packed, double = leaf(normal(1, rows, length, 3 * count * size))
     mask = None if causal else padding(rows, length)
     query, key, value = heads(double, 3, count)
@@ -160,7 +160,7 @@ def test_attention_to_itself(rows: int, count: int, size: int, length: int, caus
 @pytest.mark.parametrize(
     ("rows", "count", "size", "length", "source"), [(2, 2, 16, 3, 40), (3, 1, 32, 33, 16), (1, 2, 64, 1, 1)]
 )
-def test_attention_to_a_source(rows: int, count: int, size: int, length: int, source: int) -> None:
+def test_cross_attention(rows: int, count: int, size: int, length: int, source: int) -> None:
     query, double_query = leaf(normal(1, rows, length, count * size))
     packed, double = leaf(normal(2, rows, source, 2 * count * size))
     mask = padding(rows, source)
@@ -250,7 +250,7 @@ def test_a_network_of_kernels(norm: str, networks: int, activation: str, length:
 
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam", beam=3)])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_decoding_with_kernels_says_the_same(how: Generate, norm: str) -> None:
+def test_decoding_with_kernels_gives_the_same_outputs(how: Generate, norm: str) -> None:
     model, layout = network(norm=norm)
     logit_mask = torch.zeros(SIZE)
     logit_mask[[0, 2]] = -torch.inf
@@ -283,7 +283,7 @@ def test_projection(networks: int, rows: int, width: int, biased: bool) -> None:
 @pytest.mark.parametrize(("rows", "size"), [(1, 5), (3, 130), (2, 2048), (2, 8003)])
 @pytest.mark.parametrize("count", [1, 4, 10])
 @pytest.mark.parametrize("coarse", [False, True])
-def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
+def test_the_most_likely_tokens(rows: int, size: int, count: int, coarse: bool) -> None:
     """`coarse` numbers have many that are equal, and some tokens must not be said."""
     logits = 3 * normal(1, rows, size)
     logits = logits.mul(2).round().div(2) if coarse else logits
@@ -301,7 +301,7 @@ def test_the_likeliest(rows: int, size: int, count: int, coarse: bool) -> None:
 
 @pytest.mark.parametrize("size", [5, 130, 2048, 8003])
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="sample", top_k=1, temperature=1.0)])
-def test_the_one_likeliest(size: int, how: Generate) -> None:
+def test_the_most_likely_token(size: int, how: Generate) -> None:
     logits = 3 * normal(1, 3, size)
     logits[:, 0] = -torch.inf
     for one, other in zip(pick(logits, how, None), beam_search.pick(logits, how, None), strict=True):
@@ -309,7 +309,7 @@ def test_the_one_likeliest(size: int, how: Generate) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.6}])
-def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> None:
+def test_draws_have_the_right_frequencies(settings: dict[str, float]) -> None:
     how, rows = Generate.model_validate({"how": "sample", **settings}), 4000
     logits = normal(3, 1, 24).repeat(rows, 1)
     logits[:, 0] = -torch.inf
@@ -325,7 +325,7 @@ def test_draws_are_as_frequent_as_they_should_be(settings: dict[str, float]) -> 
 
 
 @pytest.mark.parametrize("rows", [1, 7, 130])
-def test_one_more_token(rows: int) -> None:
+def test_hypotheses_are_extended_by_a_token(rows: int) -> None:
     draw, length, position = torch.Generator().manual_seed(1), 5, torch.tensor(3)
     prefixes = torch.randint(3, 9, (rows, length), generator=draw)
     ended, longest = torch.arange(rows) % 3 == 1, torch.arange(rows) % 2 + 4
@@ -357,7 +357,7 @@ def beams(rows: int, width: int, length: int, position: int) -> beam_search.Beam
     [(4, 8, 20, 7), (1, 2, 9, 3), (5, 10, 70, 66), (3, 6, 9, 0), (4, 8, 9, 8), (2, 2, 140, 133)],
 )
 @pytest.mark.parametrize("penalty", [0.0, 0.6])
-def test_beams_grow(width: int, choices: int, length: int, position: int, penalty: float) -> None:
+def test_beams_are_extended(width: int, choices: int, length: int, position: int, penalty: float) -> None:
     rows, draw, place = 7, torch.Generator().manual_seed(3), torch.tensor(position)
     kept = beams(rows, width, length, position)
     longest = torch.full((rows,), length)
@@ -377,7 +377,7 @@ def test_beams_grow(width: int, choices: int, length: int, position: int, penalt
 
 
 @pytest.mark.parametrize(("width", "length", "position"), [(4, 20, 7), (5, 70, 66), (1, 3, 0), (20, 30, 29)])
-def test_tables_of_rows_move(width: int, length: int, position: int) -> None:
+def test_ancestor_tables_are_reordered(width: int, length: int, position: int) -> None:
     draw, rows = torch.Generator().manual_seed(1), 3
     own = torch.arange(rows * width)
     parents = torch.randint(width, (rows, width), generator=draw) + own.view(rows, width)[:, :1]

@@ -1,4 +1,4 @@
-"""The ledger of equal budgets: what each path was learnt from beside what its weight stood for."""
+"""The ledger of token budgets: what each path trained on, and what its weight asked for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entered(counts: tuple[int, ...], shares: dict[int, float], spent: Spent | No
     return spent
 
 
-def test_a_round_is_entered_by_path() -> None:
+def test_a_round_is_recorded_by_path() -> None:
     spent = entered((6, 4, 0, 5), {0: 0.5, 1: 0.5, 3: 1.0})
     assert spent["en>fr"] == {"rows": 6, "target_tokens": 24, "real_rows": 7, "meant_tokens": 20}
     assert spent["fr>en>fr"] == {"rows": 4, "target_tokens": 16, "real_rows": 0, "meant_tokens": 20}
@@ -39,7 +39,7 @@ def test_a_round_is_entered_by_path() -> None:
 
 
 @pytest.mark.parametrize(("pairs", "loops", "missed"), [(50, 50, False), (52, 48, False), (53, 47, True), (9, 0, True)])
-def test_generated_text_that_is_missing_is_told(pairs: int, loops: int, missed: bool) -> None:
+def test_missing_generated_text_is_reported(pairs: int, loops: int, missed: bool) -> None:
     share = SyntheticShare.of(entered((pairs, loops, 0, 0), {0: 0.5, 1: 0.5}))
     assert share.target_tokens == 4 * (pairs + loops)
     assert share.synthetic == loops / (pairs + loops)
@@ -48,7 +48,7 @@ def test_generated_text_that_is_missing_is_told(pairs: int, loops: int, missed: 
     assert f"{share.synthetic:.0%}" in share.warning() and "50%" in share.warning()
 
 
-def test_what_an_older_version_did_not_note_is_not_judged() -> None:
+def test_ledgers_of_older_versions_raise_no_warning() -> None:
     old: Spent = {"en>fr": {"target_tokens": 90}, "fr>en>fr": {"target_tokens": 10}}
     share = SyntheticShare.of(old)
     assert (share.synthetic, share.meant, share.missed) == (0.1, None, False)

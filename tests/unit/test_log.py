@@ -1,4 +1,4 @@
-"""Lines of a stage's log are records only if they have what their kind has."""
+"""Lines of a stage's log are records only if they have the fields of their kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_record_without_what_it_needs_is_damaged(kind: str, key: str, value: o
 
 
 @pytest.mark.parametrize("line", [b"", b"3", b"[]", b"{}", b'{"kind": []}', b'{"kind": "train"', b"\xff", b"[" * 9999])
-def test_what_is_no_record(line: bytes) -> None:
+def test_invalid_records(line: bytes) -> None:
     assert parse_record(line) is None
 
 
@@ -43,4 +43,4 @@ def test_other_kinds_are_records() -> None:
     record = {"kind": "threads", "text": "é\u2028"}
     line = log_line(record).encode()
     assert parse_record(line) == record
-    assert parse_record(line.replace("é".encode(), b"e")) is None, "its checksum does not fit"
+    assert parse_record(line.replace("é".encode(), b"e")) is None, "its checksum does not match"

@@ -1,4 +1,4 @@
-"""Scores against independent reckonings, the verb as typed."""
+"""Scores compared with independent computations, and the verb `score`."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_sacre_scores_are_sacrebleu_s(pairs: list[tuple[str, str]]) -> None:
     )
 
 
-def test_scores_are_plain_json() -> None:
+def test_scores_are_json() -> None:
     hypotheses, references = corpus(np.random.default_rng(5), 20, 0.3)
     scored = asdict(chrf_statistics(hypotheses, references).summary())
     assert json.loads(json.dumps(scored)) == scored
@@ -155,7 +155,7 @@ def test_uneven_or_empty_sides_are_refused(
     metric: Callable[..., object], hypotheses: list[str], references: list[str]
 ) -> None:
     listed = f"{len(hypotheses)} hypotheses, {len(references)} references"
-    with pytest.raises(DataError, match=f"one sentence per line on every side, and at least one: {listed}"):
+    with pytest.raises(DataError, match=listed):
         metric(hypotheses, references)
 
 
@@ -181,7 +181,7 @@ def test_sentence_bleu_unsmoothed_is_the_script_s_except_for_exact_matches() -> 
 
 def test_comet_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "comet", None)
-    with pytest.raises(MissingExtraError, match="COMET is not installed; pip install unbabel-comet"):
+    with pytest.raises(MissingExtraError, match="pip install unbabel-comet"):
         comet_statistics(["a"], ["b"], ["c"], Path("model.ckpt"))
 
 
@@ -197,7 +197,7 @@ def test_comet_reads_a_local_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setitem(sys.modules, "comet", module)
     monkeypatch.setattr("loopmt.evaluation.metrics.version", lambda package: "2.2")
     checkpoint = tmp_path / "model.ckpt"
-    with pytest.raises(MissingExtraError, match=r"model\.ckpt: no such COMET checkpoint"):
+    with pytest.raises(MissingExtraError, match=r"model\.ckpt.*no such COMET checkpoint"):
         comet_statistics(["s"], ["a"], ["a"], checkpoint)
     checkpoint.touch()
     scored = comet_statistics(["s", "s"], ["a", "b"], ["a", "c"], checkpoint)

@@ -1,4 +1,4 @@
-"""Objectives: their factors and terms reach the gradient in every learner; a stage has those that it turns on."""
+"""Objectives: their factors and terms affect the gradient in every learner; a stage has those that it turns on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def weighted(given: Rows, seed: int = 1) -> Rows:
 def learners(
     found: Callable[[], NetworkStack], train: Train, objectives: Sequence[Objective], unit: int = 1
 ) -> list[Learner]:
-    """An eager one, and one that replays what it recorded."""
+    """An eager learner, and one that replays recorded work."""
     eager = Learner(found(), train, 3, Processes(), unit, objectives)
     return [eager, CapturedLearner(found(), train, 3, Processes(), unit, objectives, recorder)]
 
@@ -139,7 +139,7 @@ def test_captured_updates_are_eager_updates(vocab: Vocab, objectives: list[Objec
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.parametrize("halved", [False, True])
-def test_neither_parts_nor_halves_change_what_objectives_add(vocab: Vocab, parts: int, halved: bool) -> None:
+def test_neither_parts_nor_halves_change_the_terms_of_objectives(vocab: Vocab, parts: int, halved: bool) -> None:
     given = batch(weighted(rows(1)), rows(2))
     whole, cut = (Learner(translators(vocab), Train(), 3, Processes(), 1, [Confidence(0.5)]) for _ in range(2))
     whole.add(given)
@@ -153,7 +153,7 @@ def test_neither_parts_nor_halves_change_what_objectives_add(vocab: Vocab, parts
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_what_turns_an_objective_on_is_in_the_schema(name: str) -> None:
+def test_the_keys_of_objectives_are_in_the_schema(name: str) -> None:
     section, key = OBJECTIVES[name].key.split(".")
     sections: dict[str, type[BaseModel]] = {"train": Train, "mix": MixEntry}
     assert key in sections[section].model_fields

@@ -1,4 +1,4 @@
-"""Progress: occasional lines, bars on a terminal, nothing at all."""
+"""Progress: occasional lines, bars on a terminal, or nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import pytest
 
 from loopmt.config import MixEntry, Stage, Train
-from loopmt.progress import Bars, Lines, Progress, Silent, _standing, standard
+from loopmt.progress import Bars, Lines, Progress, Silent, _status, standard
 from loopmt.workflow.observers import Display
 
 
@@ -19,7 +19,7 @@ def test_lines_are_occasional() -> None:
     assert stream.getvalue() == ""
 
 
-def test_lines_say_how_far_the_work_is() -> None:
+def test_lines_report_the_progress() -> None:
     stream = io.StringIO()
     progress = Lines(stream, interval=0)
     with progress.track("outer") as outer, progress.track("inner", 200) as inner:
@@ -30,7 +30,7 @@ def test_lines_say_how_far_the_work_is() -> None:
     assert lines[2:] == ["inner: done in 0 s", "outer: done in 0 s"]
 
 
-def test_what_is_left_early_is_not_done() -> None:
+def test_a_stopped_task_is_not_reported_as_done() -> None:
     stream = io.StringIO()
     with pytest.raises(KeyboardInterrupt), Lines(stream, interval=0).track("training vanilla", 10):
         raise KeyboardInterrupt
@@ -51,12 +51,12 @@ def test_what_is_left_early_is_not_done() -> None:
     ],
 )
 def test_time_left(done: float, total: float | None, seconds: float, said: str) -> None:
-    assert _standing(done, total, seconds) == said
+    assert _status(done, total, seconds) == said
 
 
-def test_what_was_done_before_says_nothing_about_the_time_left() -> None:
-    assert _standing(80, 120, 20.0, before=60) == "67% after 20 s, about 40 s left"
-    assert _standing(60, 120, 20.0, before=60) == "50% after 20 s"
+def test_resumed_steps_do_not_count_for_the_remaining_time() -> None:
+    assert _status(80, 120, 20.0, before=60) == "67% after 20 s, about 40 s left"
+    assert _status(60, 120, 20.0, before=60) == "50% after 20 s"
     stream = io.StringIO()
     with Lines(stream, interval=0).track("training", 120, 60) as advance:
         advance(30)
@@ -64,7 +64,7 @@ def test_what_was_done_before_says_nothing_about_the_time_left() -> None:
 
 
 @pytest.mark.parametrize("progress", [Silent(), Bars(), Lines(interval=1e9)])
-def test_all_can_nest_and_speak(progress: Progress, capfd: pytest.CaptureFixture[str]) -> None:
+def test_tasks_can_nest_and_print_lines(progress: Progress, capfd: pytest.CaptureFixture[str]) -> None:
     with progress.track("outer", 2) as outer, progress.track("inner") as inner:
         inner(1)
         outer(1)
@@ -75,10 +75,10 @@ def test_all_can_nest_and_speak(progress: Progress, capfd: pytest.CaptureFixture
     assert ("[a line]" in err and "afterwards" in err) != isinstance(progress, Silent)
 
 
-def test_a_bar_begins_where_the_work_stands() -> None:
+def test_a_bar_begins_at_the_resumed_step() -> None:
     bars = Bars()
     with bars.track("training", 120, 32):
-        task = bars._shown().tasks[0]
+        task = bars._started().tasks[0]
         assert task.completed == 32 and task.time_remaining is None
 
 
@@ -94,8 +94,8 @@ def test_without_a_terminal_there_are_lines() -> None:
     assert isinstance(standard(), Lines)
 
 
-def test_a_validation_says_of_how_many_directions_its_mean_is() -> None:
-    """What a shared network was not taught is shown, and has no part in the mean."""
+def test_a_validation_reports_the_directions_of_its_mean() -> None:
+    """Untaught directions of a shared network are shown, but left out of the mean."""
     stream = io.StringIO()
     stage = Stage(name="dual", mix=[MixEntry(path="X>Y")], updates=10)
     display = Display(stage, Train.model_validate({}), Lines(stream))

@@ -1,4 +1,4 @@
-"""Functions by name: registered, imported from a module, run as a program; and what is said of each that fails."""
+"""Functions by name: registered, imported from a module, run as a program; and the error messages of each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tools() -> Registry[Tool]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder for modules, which are forgotten after the test."""
+    """A current folder for modules, which are removed after the test."""
     monkeypatch.chdir(tmp_path)
     known, places = set(sys.modules), list(sys.path)
     yield tmp_path
@@ -68,7 +68,7 @@ def test_a_registered_name_has_its_function_and_facts(tools: Registry[Tool]) -> 
     assert tools.find("twice").function(4) == 8 and tools.find("twice").size == 3
 
 
-def test_an_unknown_name_lists_those_there_are(tools: Registry[Tool]) -> None:
+def test_the_error_of_an_unknown_name_lists_the_known_ones(tools: Registry[Tool]) -> None:
     with pytest.raises(ConfigError) as failed:
         tools.find("twise")
     assert all(word in str(failed.value) for word in ('tool "twise"', 'Did you mean "twice"', "shovel", "command:"))
@@ -119,7 +119,7 @@ def test_an_imported_function_that_registers_itself_keeps_its_facts(tools: Regis
         (":one", None, [":one"]),
     ],
 )
-def test_what_cannot_be_imported(
+def test_import_errors_name_module_and_cause(
     tools: Registry[Tool], here: Path, reference: str, text: str | None, facts: list[str]
 ) -> None:
     if text is not None:
@@ -176,7 +176,7 @@ def test_a_program_is_found_in_a_registry(tools: Registry[Tool]) -> None:
         ("command:/dev/null", ["/dev/null", "executable"]),
     ],
 )
-def test_programs_that_there_are_not(reference: str, facts: list[str]) -> None:
+def test_missing_programs(reference: str, facts: list[str]) -> None:
     with pytest.raises(ConfigError) as failed:
         Command.parse(reference)
     assert all(fact in str(failed.value) for fact in [reference, *facts])
@@ -203,15 +203,15 @@ def test_programs_that_fail(tmp_path: Path, text: str, facts: list[str]) -> None
     assert all(fact in str(failed.value) for fact in [found, *facts])
 
 
-def test_what_the_system_cannot_run(tmp_path: Path) -> None:
+def test_a_file_that_is_not_executable_code(tmp_path: Path) -> None:
     found = program(tmp_path / "odd", "\x00\x01", shebang="")
     with pytest.raises(ExternalError, match="odd cannot be run"):
         numbers(found)
 
 
 @pytest.mark.parametrize("text", ["sleep 60", "sleep 60 &\nexit 0", "exec >&-\nsleep 60"])
-def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, text: str) -> None:
-    """Also where only a child holds on to the output, and where the output ends but the program does not."""
+def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, text: str) -> None:
+    """Also if only a child keeps the output open, and if the output ends but the program does not."""
     found = program(tmp_path / "slow.sh", f"echo $$ > {tmp_path / 'group'}\n{text}\n", shebang="#!/bin/sh\n")
     began = time.monotonic()
     with pytest.raises(ExternalError, match=r"slow\.sh.*1 seconds.*timeout"):
@@ -221,7 +221,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, 
 
 
 def soon_ended(group: int) -> bool:
-    """The system takes a moment to end what is killed."""
+    """Killed processes take a moment to end."""
     deadline = time.monotonic() + 20
     while alive(group) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -229,7 +229,7 @@ def soon_ended(group: int) -> bool:
 
 
 def alive(group: int) -> bool:
-    """Is some process of a group running?"""
+    """Whether a process of a group is running."""
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = file.read_text().rpartition(")")[2].split()

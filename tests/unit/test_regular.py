@@ -1,4 +1,4 @@
-"""How files of a run are opened: regular files of a bounded size, and never through a link."""
+"""Opening files of a run: only regular files of a bounded size, never through a link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stress.feeding import limited
+from stress.checks import limited
 
 from loopmt.errors import DamagedError, DataError, LockedError, UnsafeFileError
 from loopmt.files import regular
@@ -47,7 +47,7 @@ def test_no_link_is_followed(tmp_path: Path, opener: Callable[[Path], object], t
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_a_pipe_is_not_waited_for(tmp_path: Path, opener: Callable[[Path], object]) -> None:
+def test_opening_a_pipe_does_not_block(tmp_path: Path, opener: Callable[[Path], object]) -> None:
     os.mkfifo(tmp_path / "pipe")
     with limited(5), pytest.raises(UnsafeFileError, match="pipe is a named pipe, not a file"):
         opener(tmp_path / "pipe")
@@ -82,7 +82,7 @@ def test_a_shared_folder_has_the_same_files_and_no_links(tmp_path: Path, monkeyp
     assert not (tmp_path / "third").exists()
 
 
-def test_what_was_being_written_when_it_failed_is_gone(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt), regular.replacing(tmp_path / "file") as stream:
         stream.write(b"new")
@@ -102,8 +102,8 @@ def test_size_is_bounded(tmp_path: Path) -> None:
         regular.read_bytes(file, 3)
 
 
-def test_files_that_the_user_names(tmp_path: Path) -> None:
-    """Links are followed and pipes of the shell are read; what has no end is not."""
+def test_files_named_by_the_user(tmp_path: Path) -> None:
+    """Links are followed and pipes of the shell are read, but not files without an end."""
     (tmp_path / "file").write_bytes("é".encode())
     (tmp_path / "link").symlink_to("file")
     assert regular.read_given_text(tmp_path / "link") == "é"
@@ -121,7 +121,7 @@ def test_files_that_the_user_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "..", "a/b", ""])
-def test_names_in_files_lead_nowhere_else(tmp_path: Path, name: str) -> None:
+def test_names_in_files_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("secret\n")
     store = {"version": 1, "sides": {}, "sets": {}, "files": {name: {"size": 7, "sha256": ""}}}
     model = {"file": name, "size": 1, "sha256": ""}
@@ -147,7 +147,7 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_a_lock_that_was_removed_is_still_held(tmp_path: Path) -> None:
+def test_a_lock_is_held_after_its_file_was_deleted(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         try:

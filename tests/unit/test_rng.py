@@ -1,4 +1,4 @@
-"""Random numbers depend on their key and on nothing else."""
+"""Random numbers depend only on their key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask the server: its names, its token, and the proxies that it believes."""
+"""Access to the server: host names, the token, and trusted proxies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 
 from loopmt.errors import ConfigError
 from loopmt.serve.access import Access, chosen_token, client_key, host_name, is_loopback
-from loopmt.serve.limits import RefusedError, usual_rate
+from loopmt.serve.limits import RefusedError, default_rate
 
 TOKEN = "a-token-of-thirty-characters-x"
 
@@ -18,13 +18,13 @@ TOKEN = "a-token-of-thirty-characters-x"
     ("host", "own"),
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
 )
-def test_who_is_this_machine(host: str, own: bool) -> None:
+def test_loopback_addresses_are_recognized(host: str, own: bool) -> None:
     assert is_loopback(host) == own
-    assert (usual_rate(Access(host).local) == 0) == own
+    assert (default_rate(Access(host).local) == 0) == own
 
 
-def test_behind_a_proxy_others_ask() -> None:
-    assert usual_rate(Access("127.0.0.1", proxies=["127.0.0.1"]).local) > 0
+def test_behind_a_proxy_clients_are_remote() -> None:
+    assert default_rate(Access("127.0.0.1", proxies=["127.0.0.1"]).local) > 0
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_host_header_is_read_strictly(header: str, name: str | None) -> None:
         ("0.0.0.0", ["a.example", "b.example"], "b.example:8000", True),
     ],
 )
-def test_a_server_answers_to_its_names(host: str, names: list[str], header: str, answered: bool) -> None:
-    """A page of another site whose name was made to point here sends that name."""
+def test_a_server_accepts_its_names(host: str, names: list[str], header: str, answered: bool) -> None:
+    """A page of another site whose name resolves to this server sends that name (DNS rebinding)."""
     access = Access(host, names)
     if answered:
         access.check(Headers({"host": header}))
@@ -79,14 +79,14 @@ def test_a_server_answers_to_its_names(host: str, names: list[str], header: str,
 
 
 @pytest.mark.parametrize("name", ["https://a.example", "a.example:80", "a b", "*"])
-def test_a_name_that_is_none(name: str) -> None:
+def test_invalid_names(name: str) -> None:
     with pytest.raises(ConfigError) as error:
         Access("0.0.0.0", [name])
     assert f"--name {name}" in str(error.value) and "example.org" in str(error.value)
 
 
 @pytest.mark.parametrize("token", ["", "short", "x" * 15, "sixteen letters and", "é" * 20])
-def test_a_token_that_is_none(token: str) -> None:
+def test_invalid_tokens(token: str) -> None:
     with pytest.raises(ConfigError) as error:
         Access("127.0.0.1", token=token)
     assert "16" in str(error.value) and "openssl rand" in str(error.value)
@@ -122,7 +122,7 @@ def test_a_token_from_a_file(tmp_path: Path) -> None:
         ("127.0.0.1", ",".join(["10.0.0.1"] * 500), "10.0.0.1"),
     ],
 )
-def test_a_proxy_says_who_asks(peer: str, forwarded: str, client: str) -> None:
+def test_a_proxy_forwards_the_client_address(peer: str, forwarded: str, client: str) -> None:
     access = Access("127.0.0.1", proxies=["127.0.0.1", "10.0.0.0/8"])
     assert access.client(peer, Headers({"x-forwarded-for": forwarded})) == client
     assert Access("127.0.0.1").client(peer, Headers({"x-forwarded-for": forwarded})) == peer
@@ -143,13 +143,13 @@ def test_a_client_is_an_address_or_an_ipv6_network(address: str, client: str) ->
 
 
 @pytest.mark.parametrize("proxy", ["example.org", "10.0.0.1/8", "1.2.3.4.5"])
-def test_a_proxy_that_is_none(proxy: str) -> None:
+def test_invalid_proxies(proxy: str) -> None:
     with pytest.raises(ConfigError) as error:
         Access("127.0.0.1", proxies=[proxy])
     assert f"--trust-proxy {proxy}" in str(error.value) and "10.0.0.0/8" in str(error.value)
 
 
-def test_whoever_starts_a_public_server_is_warned() -> None:
+def test_starting_a_public_server_prints_warnings() -> None:
     assert list(Access("127.0.0.1").warnings()) == []
     without, plain = Access("0.0.0.0").warnings()
     assert "--token-file" in without and "LOOPMT_TOKEN" in without

@@ -1,4 +1,4 @@
-"""Names and learnt text are shown on a terminal and on a page, never obeyed."""
+"""Names and generated text are escaped on a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = r"\x1b[31m\x1b]0;title\x07 \x9b2J \u202e"
         ("\udcff\ud800", r"\udcff\ud800"),
     ],
 )
-def test_what_would_act_is_spelt_out(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
@@ -36,7 +36,7 @@ def test_no_name_begins_a_message_of_its_own() -> None:
     assert len(out.getvalue().splitlines()) == 1
 
 
-def test_a_test_set_may_be_called_anything() -> None:
+def test_a_test_set_may_have_any_name() -> None:
     """Its name is neither markup nor a control sequence in a table."""
     out = io.StringIO()
     Console(file=out, width=200).print(number_table(f"BLEU on {EVIL}", "direction", EVIL))

@@ -1,4 +1,4 @@
-"""The network: weight for weight the Marian and Pegasus of `transformers`, and the same however it is computed."""
+"""The network: equal to Marian and Pegasus of `transformers`, and equal in all its implementations."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def layout(settings: Model, joint: bool = True, source_size: int = SIZE) -> Layo
 
 
 def stirred(plan: Layout, rows: int = 1) -> Tensor:
-    """Weights with nothing left at zero or one, so that a bias or a norm that is misplaced shows."""
+    """Weights without zeros and ones, so that a misplaced bias or norm changes the result."""
     flat = plan.initial(*((1, "network", row) for row in range(rows)))
     return flat + 0.1 * torch.randn(flat.shape, generator=torch.Generator().manual_seed(5))
 
 
 def ids(*shape: int, seed: int = 3) -> Tensor:
-    """Random sentences with an end and some padding after it."""
+    """Random sentences with EOS and padding."""
     table = torch.randint(3, SIZE, shape, generator=torch.Generator().manual_seed(seed))
     for row, sentence in enumerate(table.view(-1, shape[-1])):
         length = 2 + row % (shape[-1] - 1)
@@ -90,7 +90,7 @@ def peer(settings: Model, weights: dict[str, Tensor]) -> Any:
 
 
 def theirs(settings: Model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Our weights of one network under the peer's names."""
+    """Our weights of one network under the names of `transformers`."""
     found = {"model.shared.weight": weights["embed"][0], "final_logits_bias": weights["output_bias"]}
     found["model.encoder.embed_tokens.weight"] = found["model.decoder.embed_tokens.weight"] = weights["embed"][0]
     found["lm_head.weight"] = weights["embed"][0]
@@ -121,7 +121,7 @@ def _renamed(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
-def test_logits_are_those_of_the_peer(norm: str, activation: str) -> None:
+def test_logits_equal_those_of_transformers(norm: str, activation: str) -> None:
     settings = model(norm=norm, activation=activation)
     flat = stirred(layout(settings))
     other = peer(settings, layout(settings).unpack(flat))
@@ -132,7 +132,7 @@ def test_logits_are_those_of_the_peer(norm: str, activation: str) -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_greedy_translations_are_those_of_the_peer(norm: str) -> None:
+def test_greedy_translations_equal_those_of_transformers(norm: str) -> None:
     settings = model(norm=norm)
     flat = stirred(layout(settings))
     other = peer(settings, layout(settings).unpack(flat))
@@ -146,7 +146,7 @@ def test_greedy_translations_are_those_of_the_peer(norm: str) -> None:
 
 @torch.no_grad()
 def greedy(settings: Model, flat: Tensor, source: Tensor, length: int) -> Tensor:
-    """Step by step with a cache, as a decoder does it."""
+    """Greedy search with a cache, step by step."""
     network, weights = Transformer(settings, True), layout(settings).unpack(flat)
     memory = network.memory(weights, network.encode(weights, source[None]), source[None])
     cache = network.new_cache(len(source), length, memory.keys[0].new_zeros)
@@ -215,7 +215,7 @@ def test_the_decoder_does_not_look_ahead() -> None:
 
 
 def test_a_row_of_padding_gives_finite_logits_and_gradients() -> None:
-    """Networks with fewer rows than others in an update have rows that are none."""
+    """Networks with fewer rows than others in an update have padding rows."""
     settings = model()
     flat = stirred(layout(settings)).requires_grad_()
     source = ids(1, 3, 6)
@@ -227,7 +227,7 @@ def test_a_row_of_padding_gives_finite_logits_and_gradients() -> None:
 
 
 @pytest.mark.parametrize("kind", ["state", "attention", "activation"])
-def test_dropout_only_where_it_is_asked_for(kind: str) -> None:
+def test_dropout_is_applied_only_if_requested(kind: str) -> None:
     settings = model(dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
     flat = stirred(layout(settings))
     source, inputs = ids(1, 4, 6), ids(1, 4, 5)

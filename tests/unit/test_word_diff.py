@@ -1,4 +1,4 @@
-"""What the page compares: the walks that a request needs, and lines word by word."""
+"""Comparisons on the page: the paths of a request, and lines word by word."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def longest(one: str, other: str) -> int:
 
 
 @given(st.text("abc", max_size=30), st.text("abc", max_size=30))
-def test_words_in_common_are_as_many_as_can_be(one: str, other: str) -> None:
+def test_common_words_form_a_longest_subsequence(one: str, other: str) -> None:
     found = matches(one, other)
     assert len(found) == longest(one, other)
     assert all(one[row] == other[column] for row, column in found)
@@ -76,7 +76,7 @@ def test_words_in_common_are_as_many_as_can_be(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("." * 2000, ".," * 1000), (".," * 4000, ",." * 4000)])
 def test_repeated_words_are_compared_in_bounded_time(before: str, after: str) -> None:
-    """A comparison that looks for the longest block again and again takes minutes for these lines."""
+    """A comparison that repeatedly searches the longest block takes minutes for these lines."""
     began = time.process_time()
     found = list(differences(before, after))
     assert similarity(before, after) >= 0.5

@@ -1,1 +1,1 @@
-"""Scores of translations: metrics with signatures, paired bootstrap, validation."""
+"""Evaluation of translations: metrics with signatures, paired bootstrap, validation."""

@@ -1,14 +1,14 @@
-"""Paired bootstrap: does one system beat another, or was the test set kind to it?
+"""Paired bootstrap: confidence intervals of the difference between two systems.
 
-A corpus score is a formula of sums over sentences (matching n-grams, lengths, right answers), so one
-resampled test set costs one weighted sum of a small matrix. Test sets that are translations of one
-another form a group: the same rows are drawn for every direction of it, since a hard sentence is hard
-in all of them. Seeds, where there are several, are drawn as well.
+A corpus score is a function of sums over sentences (matching n-grams, lengths, correct answers), so a resampled test
+set costs one weighted sum of a small matrix. Test sets that are translations of one another form a group: the same rows
+are drawn for all its directions, since a hard sentence is hard in all of them. Several seeds are resampled, too.
 
-Few seeds know little of each other: drawing k of k shows only (k-1)/k of the variance between them. Where they differ
-much more than test sets do, the interval ends at the least and the greatest of two or three differences, so a nominal
-95% holds the truth in 1 of 2 cases with two seeds and in 3 of 4 with three. Simulated, where the deviation between
-seeds is about twice that of test sets, it is 84 in 100 with two or three; where it is no greater, 95 and more.
+With few seeds the intervals are too narrow: drawing k of k shows only (k-1)/k of the variance between seeds. If seeds
+vary much more than test sets, the interval ends at the smallest and largest difference, so a nominal 95% interval
+covers the true value in 1 of 2 cases with two seeds and in 3 of 4 with three. In simulations where the deviation
+between seeds is about twice that of test sets, coverage is 84% with two or three seeds; if it is no greater, 95%
+or more.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from loopmt.rng import numpy_generator
 
 FloatArray = NDArray[np.float64]
 CELLS = 4_000_000
-"""Most resampled counts held at once."""
+"""The most resampled counts in memory."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number, and how it came about."""
+    """A score and the signature of its computation."""
 
     score: float
     signature: str
@@ -37,15 +37,15 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What one system leaves on one test set: a row of summable figures per sentence."""
+    """Sufficient statistics of one system on one test set: a row of summable numbers per sentence."""
 
     rows: FloatArray
     formula: Callable[[FloatArray], FloatArray]
-    """From sums of rows, over the last axis, to scores."""
+    """Maps sums of rows (the last axis) to scores."""
     signature: str
 
     def score(self, weights: FloatArray | None = None) -> float:
-        """The corpus score, each sentence counted `weights` times (by default once)."""
+        """The corpus score; each sentence counts `weights` times, by default once."""
         return float(self.formula(self.rows.sum(axis=0) if weights is None else weights @ self.rows))
 
     def scores(self, weights: FloatArray) -> FloatArray:
@@ -58,19 +58,19 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Interval:
-    """By how much a system is ahead of its control, on average over all pairs."""
+    """The mean difference between systems and their controls, with its interval."""
 
     difference: float
     low: float
     high: float
     p_value: float
-    """Two-sided: how often resampling alone moves the difference by as much as was observed."""
+    """Two-sided p-value: how often resampling moves the difference by at least the observed amount."""
     samples: int
     level: float
 
 
 def mean_statistics(values: Sequence[float] | NDArray[np.generic], signature: str = "mean") -> Statistics:
-    """Statistics whose score is the mean of one value per sentence, such as right (1) or wrong (0)."""
+    """Statistics whose score is the mean of one value per sentence, such as correct (1) or wrong (0)."""
     column = np.asarray(values, dtype=np.float64)
     return Statistics(np.stack([column, np.ones_like(column)], axis=1), _ratio, signature)
 
@@ -91,9 +91,8 @@ def bootstrap_difference(
 ) -> Interval:
     """The mean of score(system) - score(control) over pairs, with its percentile interval.
 
-    Pair i belongs to test set `groups[i]` (one group by default) and to training seed `seeds[i]`. Rows are
-    drawn once per group for all its pairs, and independently between groups; where several seeds occur
-    they are drawn too, both sides together.
+    Pair i belongs to test set `groups[i]` (one group by default) and to training seed `seeds[i]`. Rows are drawn once
+    per group for all its pairs, and independently between groups. Several seeds are drawn too, for both sides together.
     """
     groups = list(groups) if groups is not None else ["test"] * len(systems)
     seeds = list(seeds) if seeds is not None else [0] * len(systems)
@@ -111,7 +110,7 @@ def bootstrap_difference(
 
 
 def _resamples(num_rows: int, samples: int, generator: np.random.Generator) -> Iterator[tuple[slice, FloatArray]]:
-    """Blocks of resampled test sets, each as how often every row was drawn."""
+    """Blocks of resampled test sets, as the number of draws of every row."""
     size = max(1, CELLS // num_rows)
     for start in range(0, samples, size):
         num = min(size, samples - start)
@@ -121,7 +120,7 @@ def _resamples(num_rows: int, samples: int, generator: np.random.Generator) -> I
 
 
 def _seed_weights(seeds: Sequence[int], samples: int, key: Sequence[str | int]) -> FloatArray:
-    """How often every pair's seed was drawn, in each sample."""
+    """The number of draws of every pair's seed, in each sample."""
     distinct = sorted(set(seeds))
     if len(distinct) == 1:
         return np.ones((samples, len(seeds)))
@@ -132,7 +131,7 @@ def _seed_weights(seeds: Sequence[int], samples: int, key: Sequence[str | int]) 
 
 def _interval(observed: float, resampled: FloatArray, level: float) -> Interval:
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    # The observed sample counts as one of them, so that no p-value is ever zero.
+    # The observed sample is included, so that no p-value is zero.
     extreme = 1 + np.count_nonzero(np.abs(resampled - observed) >= abs(observed))
     p_value = extreme / (len(resampled) + 1)
     return Interval(observed, float(low), float(high), float(p_value), len(resampled), level)
@@ -146,19 +145,19 @@ def _check(
     samples: int,
 ) -> None:
     if not systems or samples < 1:
-        raise DataError(f"bootstrap: {len(systems)} systems and {samples} samples; at least one of each is needed.")
+        raise DataError(f"bootstrap: {len(systems)} systems and {samples} samples. Give at least one of each.")
     lengths = {len(systems), len(controls), len(groups), len(seeds)}
     if len(lengths) > 1:
         raise DataError(
             f"bootstrap: {len(systems)} systems, {len(controls)} controls, {len(groups)} groups and "
-            f"{len(seeds)} seeds; every system needs one of each."
+            f"{len(seeds)} seeds. Give one of each for every system."
         )
     for group in dict.fromkeys(groups):
         members = [i for i, other in enumerate(groups) if other == group]
         sizes = sorted({len(side[i].rows) for i in members for side in (systems, controls)})
         if sizes[0] == 0 or len(sizes) > 1:
             raise DataError(
-                f'bootstrap: test set "{group}" has {" and ".join(map(str, sizes))} sentences; its '
-                "directions are resampled together, so all need the same rows. Score both sides on the "
-                "same text, or give test sets of different length different groups."
+                f'bootstrap: test set "{group}" has {" and ".join(map(str, sizes))} sentences. Its '
+                "directions are resampled together, so all need the same number. Score both sides on the same text, "
+                "or put test sets of different length into different groups."
             )

@@ -1,4 +1,4 @@
-"""Which metrics an experiment has, and what a scorecard says of its own."""
+"""The metrics of an experiment, and the facts about metrics that a scorecard records."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from loopmt.evaluation.metrics import METRICS
 
 
 def chosen_metrics(settings: Evaluate, more: Iterable[str] = ()) -> list[Metric]:
-    """The metrics of an experiment, and others; the first is the one that is shown first."""
+    """The metrics of an experiment, then `more`; the first one is displayed first."""
     found = [chosen_metric(entry) for entry in settings.entries()]
     found += [one for name in more if (one := METRICS.find(name)).name not in {known.name for known in found}]
     names = [one.name for one in found]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"evaluate.metrics: {', '.join(sorted(twice))} occurs twice. Give each a `name` of its own.")
+        raise ConfigError(
+            f"evaluate.metrics: {', '.join(sorted(twice))} occurs twice. Give each entry a different `name`."
+        )
     return found
 
 
 def chosen_metric(entry: MetricEntry) -> Metric:
-    """A metric with what its entry says differently."""
+    """A metric with the changes of its entry."""
     known = METRICS.find(entry.use)
     own = {key: value for key in ("name", "label", "digits") if (value := getattr(entry, key)) is not None}
     if entry.better is not None:
@@ -37,7 +39,7 @@ def chosen_metric(entry: MetricEntry) -> Metric:
 
 
 def facts_of(card: Mapping[str, Any]) -> list[MetricFacts]:
-    """What a scorecard says of its metrics. Older ones say nothing: theirs are registered ones."""
+    """The facts about a scorecard's metrics. Older scorecards lack them; their metrics are registered ones."""
     if "metrics" in card:
         keys = {field.name for field in fields(MetricFacts)}
         return [MetricFacts(**{key: one[key] for key in keys & one.keys()}) for one in card["metrics"]]
@@ -45,5 +47,5 @@ def facts_of(card: Mapping[str, Any]) -> list[MetricFacts]:
 
 
 def first_metric(card: Mapping[str, Any]) -> MetricFacts:
-    """The one that is shown where there is room for one."""
+    """The metric to show if only one can be shown."""
     return next(iter(facts_of(card)), METRICS.find("multi_bleu").facts)

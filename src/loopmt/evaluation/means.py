@@ -1,4 +1,4 @@
-"""Means over directions. Those of different directions are no comparison, so they say which ones they are of."""
+"""Means over directions. Means over different directions are not comparable, so callers label them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ Scores = Mapping[str, Any]
 
 
 def mean_scores(scores: Sequence[Scores], skip: Collection[str] = ()) -> dict[str, float]:
-    """By metric; `skip` is no metric."""
+    """The mean of each metric; keys in `skip` are not metrics."""
     metrics = [metric for metric in scores[0] if metric not in skip] if scores else []
     return {metric: fmean(one[metric] for one in scores) for metric in metrics}
 
 
 def shared(judged: Sequence[Mapping[Key, Scores]]) -> list[Key] | None:
-    """What all stages were judged on; None where that is all there is, and their means can stand side by side."""
+    """The directions on which all stages were scored; None if those are all, so that means are comparable."""
     some = [one for one in judged if one]
     common = [key for key in some[0] if all(key in one for one in some)] if some else []
     return None if all(len(one) == len(common) for one in some) else common
 
 
 def mean_over(scores: Mapping[Key, Scores], keys: Sequence[Key]) -> dict[str, float]:
-    """A stage's mean over what it shares with others; empty where it was not judged on that."""
+    """A stage's mean over the shared directions; empty if it was not scored on them."""
     return mean_scores([scores[key] for key in keys if key in scores], skip=("sentences",))
 
 
 def differ(directions: Iterable[Collection[str]]) -> bool:
-    """Are these means of different directions? One of none has nothing to say."""
+    """Whether these means are of different directions; empty ones are ignored."""
     return len({frozenset(one) for one in directions if one}) > 1
 
 
 def validated(record: Scores) -> list[str]:
-    """The directions that the mean of a validation is of: those that a shared network was not taught are left out."""
+    """The directions in the mean of a validation: without those that a shared network was not trained on."""
     hops, untaught = list(record["bleu"]), record.get("untaught", ())
     return [hop for hop in hops if hop not in untaught] or hops

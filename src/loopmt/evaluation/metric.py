@@ -1,4 +1,4 @@
-"""What a metric is: a function of translations and references, and what one must know to read its scores."""
+"""The definition of a metric: a function of translations and references, and facts for displaying its scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopmt.registry import Registry
 
 Texts = Sequence[str]
 Agree = Callable[[str, str, str, str], bool]
-"""Does a translation mean the same? Source, its language, translation, its language."""
+"""Whether a translation has the same meaning; arguments: source, its language, translation, its language."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,25 @@ class MetricInput:
 
     hypotheses: Texts
     references: Texts
-    language: str | None = None  # of both, as Moses knows it; None: cut at white space
+    language: str | None = None  # of both, for the Moses tokenizer; None: split at white space
     lowercase: bool = False
     sources: Texts | None = None
-    hop: Hop | None = None  # where it is known
-    agree: Agree | None = None  # the exact judge, where there is one
+    hop: Hop | None = None  # if known
+    agree: Agree | None = None  # the exact judge, if there is one
     checkpoint: Path | None = None  # of COMET
     timeout: float = 3600.0  # seconds for a program
 
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """How the scores of a metric are read and printed. A scorecard has them for each of its metrics."""
+    """How to display the scores of a metric. A scorecard records them for each of its metrics."""
 
     name: str
     label: str
     title: str
     higher_is_better: bool = True
     digits: int = 2
-    by_direction: bool = True  # else tables have its means alone
+    by_direction: bool = True  # else tables show only its means
 
     @property
     def heading(self) -> str:
@@ -58,30 +58,30 @@ class MetricFacts:
         return f"{self.number(one['difference'], sign=True)} ({low} to {high})"
 
     def gain(self, one: Mapping[str, float]) -> int:
-        """1: a difference is a gain beyond chance, -1: a loss, 0: neither."""
+        """1: a significant gain, -1: a significant loss, 0: neither."""
         sign = (one["low"] > 0) - (one["high"] < 0)
         return sign if self.higher_is_better else -sign
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A function with what a reader of its scores needs.
+    """A function and the facts for displaying its scores.
 
-    It returns a number for each sentence, whose mean is the score, or `Statistics` where the score of a corpus is no
-    mean.
+    The function returns a number for each sentence, whose mean is the score, or `Statistics` if the corpus score is not
+    a mean.
     """
 
     name: str
     function: Callable[[MetricInput], Statistics | Sequence[float] | FloatArray]
     label: str = ""
-    title: str = ""  # above a table of its own
+    title: str = ""  # of its table
     higher_is_better: bool = True
     digits: int = 2
     by_direction: bool = True
-    signature: str = ""  # of the means of numbers
+    signature: str = ""  # of means of numbers
     needs_sources: bool = False
     needs_judge: bool = False
-    surface: bool = False  # compares words and characters alone
+    surface: bool = False  # compares only words or characters
 
     @property
     def facts(self) -> MetricFacts:
@@ -90,12 +90,12 @@ class Metric:
 
     @property
     def runs_anywhere(self) -> bool:
-        """May it be computed in another process?"""
+        """Whether it can be computed in another process."""
         return self.surface and self.function.__module__.startswith("loopmt.")
 
     def measure(self, texts: MetricInput) -> Statistics:
         if self.needs_sources and texts.sources is None:
-            raise ConfigError(f'metric "{self.name}" needs the sources of the translations. Give them with --sources.')
+            raise ConfigError(f'metric "{self.name}" needs the source sentences. Give them with --sources.')
         found = self.function(texts)
         statistics = found if isinstance(found, Statistics) else self._mean(found)
         if len(statistics.rows) != len(texts.hypotheses):
@@ -118,14 +118,14 @@ class Metric:
 
 
 def _short(name: str) -> str:
-    """What a table calls a function or a program that has no label."""
+    """The label of a function or program without one."""
     if is_command(name):
         return PurePath(Command.parse(name).words[0]).stem
     return name.rpartition(":")[2]
 
 
 def _from_command(command: Command) -> Callable[[MetricInput], list[float]]:
-    """A program reads source, hypothesis and reference; the source is empty where it is not known."""
+    """A metric that runs a program on rows of source, hypothesis and reference; an unknown source is empty."""
 
     def function(texts: MetricInput) -> list[float]:
         sources = texts.sources or [""] * len(texts.hypotheses)
@@ -144,4 +144,4 @@ def check_parallel(**sides: Texts) -> None:
     counts = {name: len(texts) for name, texts in sides.items()}
     if len(set(counts.values())) > 1 or 0 in counts.values():
         counted = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise DataError(f"scoring needs one sentence per line on every side, and at least one: {counted}.")
+        raise DataError(f"scoring needs the same number of sentences on every side, at least one: {counted}.")

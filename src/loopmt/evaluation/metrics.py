@@ -1,7 +1,7 @@
-"""The metrics that are built in, each with a signature that says how it was computed.
+"""The built-in metrics, each with a signature of its computation.
 
-A function `..._statistics` returns figures of every sentence that can be resampled (`loopmt.evaluation.bootstrap`) and
-summed up to a corpus score. Texts are sentences, one hypothesis and one reference each.
+A function `..._statistics` returns numbers for every sentence that can be resampled (`loopmt.evaluation.bootstrap`) and
+summed to a corpus score. Every sentence has one hypothesis and one reference.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ def _chrf2(texts: MetricInput) -> Statistics:
 
 @metric("accuracy", label="exact accuracy", digits=3, needs_sources=True, needs_judge=True)
 def _accuracy(texts: MetricInput) -> Statistics:
-    """The share of translations that mean exactly the same, by the judge of the built-in languages."""
+    """The share of translations with exactly the same meaning, by the judge of the built-in languages."""
     if texts.agree is None or texts.hop is None or texts.sources is None:
-        raise ConfigError('metric "accuracy" needs the exact judge, which only the built-in languages have.')
+        raise ConfigError(
+            'metric "accuracy" needs the exact judge, which exists only for the built-in languages. Use another metric.'
+        )
     hop, agree = texts.hop, texts.agree
     rows = zip(texts.sources, texts.hypotheses, strict=True)
     right = [agree(source, hop.source, translation, hop.target) for source, translation in rows]
@@ -66,16 +68,16 @@ def _comet(texts: MetricInput) -> Statistics:
 
 
 def sacre_bleu(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Score:
-    """BLEU as sacreBLEU computes it by default: 13a tokens, exponential smoothing."""
+    """BLEU with sacreBLEU's defaults: 13a tokens, exponential smoothing."""
     return sacre_bleu_statistics(hypotheses, references, lowercase=lowercase).summary()
 
 
 def multi_bleu_statistics(
     hypotheses: Texts, references: Texts, *, language: str | None = None, lowercase: bool = False
 ) -> Statistics:
-    """BLEU as multi-bleu.perl computes it: on the text given, or with a language on Moses tokens.
+    """BLEU as computed by multi-bleu.perl: on the given text, or with a language on Moses tokens.
 
-    Lower-casing knows all of Unicode, where the script's `-lc` may know ASCII only.
+    Lower-casing covers Unicode; that of the script's `-lc` may cover only ASCII.
     """
     check_parallel(hypotheses=hypotheses, references=references)
     tokens = "tok:white-space"
@@ -94,7 +96,7 @@ def sacre_bleu_statistics(hypotheses: Texts, references: Texts, *, lowercase: bo
 
 
 def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
-    """chrF2 as sacreBLEU computes it by default: character n-grams up to six."""
+    """chrF2 with sacreBLEU's defaults: character n-grams up to six."""
     return _sacre_statistics(CHRF(lowercase=lowercase), _chrf, hypotheses, references)
 
 
@@ -107,7 +109,7 @@ def _sacre_statistics(
 
 
 def moses(texts: Texts, language: str) -> list[str]:
-    """Texts cut into tokens by the Moses rules for a language, without escapes for XML."""
+    """Texts tokenized by the Moses rules for a language, without XML escapes."""
     return [tokenize(text, language) for text in texts]
 
 
@@ -121,7 +123,7 @@ def words(text: str) -> list[bytes]:
 
 
 def ngram_counts(hypotheses: Texts, references: Texts) -> FloatArray:
-    """Per sentence: both lengths, n-grams of the hypothesis that match, and how many it has; n = 1 to 4."""
+    """Per sentence: both lengths, matching n-grams, and n-grams of the hypothesis; n = 1 to 4."""
     pairs = zip(hypotheses, references, strict=True)
     rows = [_sentence_counts(words(hypothesis), words(reference)) for hypothesis, reference in pairs]
     return np.array(rows, dtype=np.float64).reshape(len(rows), 2 + 2 * ORDER)
@@ -140,8 +142,8 @@ def _ngrams(tokens: list[bytes], n: int) -> Counter[tuple[bytes, ...]]:
 def bleu(counts: FloatArray, *, smooth: bool = False, effective_order: bool = False) -> FloatArray:
     """BLEU of (sums of) `ngram_counts`, over the last axis.
 
-    `smooth` halves once more for every order without a match, as mteval and sacreBLEU do; `effective_order`
-    leaves out the orders for which the hypothesis is too short.
+    `smooth` halves once more for every order without a match, as in mteval and sacreBLEU; `effective_order` leaves out
+    orders for which the hypothesis is too short.
     """
     length, reference_length = counts[..., 0], counts[..., 1]
     matches, totals = counts[..., 2 : 2 + ORDER], counts[..., 2 + ORDER :]
@@ -156,7 +158,7 @@ def bleu(counts: FloatArray, *, smooth: bool = False, effective_order: bool = Fa
 
 
 def _chrf(counts: FloatArray) -> FloatArray:
-    """chrF2 of sums of sacreBLEU's statistics: for each order n-grams of hypothesis, reference, both."""
+    """chrF2 of summed sacreBLEU statistics: for each order the n-grams of hypothesis, reference and both."""
     by_order = counts.reshape(*counts.shape[:-1], CHRF.CHAR_ORDER, 3)
     hypothesis, reference, both = np.moveaxis(by_order, -1, 0)
     used = (hypothesis > 0) & (reference > 0)
@@ -171,8 +173,8 @@ def _chrf(counts: FloatArray) -> FloatArray:
 def sentence_bleu(hypotheses: Texts, references: Texts, *, smooth: bool = True) -> FloatArray:
     """BLEU of every sentence on white-space tokens; a hypothesis equal to its reference scores 100.
 
-    Smoothed, short sentences are judged by the orders they have; unsmoothed, a sentence without a
-    matching 4-gram scores 0.
+    With smoothing, short sentences are scored by the orders they have; without, a sentence without a matching 4-gram
+    scores 0.
     """
     check_parallel(hypotheses=hypotheses, references=references)
     scores = bleu(ngram_counts(hypotheses, references), smooth=smooth, effective_order=smooth)
@@ -185,15 +187,15 @@ def _exact(hypotheses: Texts, references: Texts) -> NDArray[np.bool_]:
 
 
 def comet_statistics(sources: Texts, hypotheses: Texts, references: Texts, checkpoint: Path) -> Statistics:
-    """From a COMET model's checkpoint file on this machine; nothing is downloaded."""
+    """COMET scores by a checkpoint file on this machine; nothing is downloaded."""
     check_parallel(sources=sources, hypotheses=hypotheses, references=references)
     try:
         from comet import load_from_checkpoint
     except ImportError as error:
-        message = "COMET is not installed; pip install unbabel-comet, or score without it."
+        message = "COMET is not installed. Install it: pip install unbabel-comet, or remove the metric."
         raise MissingExtraError(message) from error
     if not checkpoint.is_file():
-        raise MissingExtraError(f"{checkpoint}: no such COMET checkpoint; download a model and give its file.")
+        raise MissingExtraError(f"{checkpoint}: there is no such COMET checkpoint. Download a model and give its file.")
     network = load_from_checkpoint(str(checkpoint), local_files_only=True)
     triples = zip(sources, hypotheses, references, strict=True)
     data = [{"src": source, "mt": hypothesis, "ref": reference} for source, hypothesis, reference in triples]

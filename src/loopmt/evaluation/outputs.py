@@ -1,7 +1,4 @@
-"""What outputs look like without a look at their content: how long they are, and whether they repeat themselves.
-
-Both show a collapse that scores may hide.
-"""
+"""Statistics of outputs, their length and repetitions, which show a collapse that scores may hide."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from loopmt.translate.sentences import Codec
 
 @dataclass(frozen=True)
 class OutputStatistics:
-    """Of the outputs of one direction."""
+    """Statistics of the outputs of one direction."""
 
     length_ratio: float
-    """Characters of the outputs for each character of the references."""
+    """Characters of the outputs per character of the references."""
     repetitive: float
-    """The share of outputs that repeat themselves more than real text of their language does."""
+    """The share of outputs with more repetitions than real text of their language."""
     sentences: int
 
 

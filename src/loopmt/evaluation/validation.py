@@ -1,4 +1,4 @@
-"""Scores on held-out pairs while training goes on: loss, BLEU, and exact accuracy where a judge exists."""
+"""Validation during training on held-out pairs: loss, BLEU, and exact accuracy if there is a judge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOSS = "loss"
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Pairs of one direction."""
+    """Held-out pairs of one direction."""
 
     hop: Hop
     sources: Sentences
@@ -33,13 +33,13 @@ class HeldOut:
 
 
 def held_out(store: Store, hops: Iterable[Hop], vocab: Vocab, name: str, most: int | None = None) -> list[HeldOut]:
-    """The pairs of a set for every direction that has some."""
+    """The pairs of a set for each direction that has some."""
     found = []
     for hop in hops:
         pair = store.pair_texts(name, hop.source, hop.target)
         if pair is not None:
             sources, references = pair[0][:most], pair[1][:most]
-            if vocab.form.lowercase:  # outputs have no capitals, so their references must not either
+            if vocab.form.lowercase:  # outputs are lower-cased, so references must be, too
                 references = [reference.lower() for reference in references]
             sides = Sentences(vocab, hop.source, texts=sources), Sentences(vocab, hop.target, texts=references)
             found.append(HeldOut(hop, *sides))
@@ -47,21 +47,21 @@ def held_out(store: Store, hops: Iterable[Hop], vocab: Vocab, name: str, most: i
 
 
 def translate_hop(model: TranslationModel, hop: Hop, sources: Sentences, how: Generate) -> list[str]:
-    """Text of one hop; for searching, which draws nothing."""
+    """Translations of one hop as text, by a search without random draws."""
     (found,) = model.generate([HopInput(hop, sources)], how, DecodeLimits.on(model.device), ("translate",))
     return found.best().sentences.texts
 
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """Scores on the validation set by direction. The mean of one kind chooses the best checkpoint and ends a stage."""
+    """Validation scores by direction. The mean of one metric selects the best checkpoint and stops training."""
 
     loss: Mapping[str, float]
     bleu: Mapping[str, float]
-    accuracy: Mapping[str, float] = field(default_factory=dict)  # exact, where a judge exists
+    accuracy: Mapping[str, float] = field(default_factory=dict)  # exact, if there is a judge
     untaught: Sequence[str] = ()  # zero-shot scores are noisy, so they are left out of the mean
     select_by: str = BLEU
-    selected: Mapping[str, float] = field(default_factory=dict)  # by `select_by`, where that is not BLEU
+    selected: Mapping[str, float] = field(default_factory=dict)  # by `select_by`, if that is not BLEU
     higher_is_better: bool = True
     outputs: Mapping[str, OutputStatistics] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class ValidationScores:
 
     @property
     def quality(self) -> float:
-        """The mean that selects, as a number of which more is better."""
+        """The mean of the selection metric, negated if lower is better."""
         return self.mean_selected if self.higher_is_better else -self.mean_selected
 
     def _mean(self, scores: Mapping[str, float]) -> float:
@@ -97,9 +97,9 @@ class Validator:
     how: Generate
     limits: RepetitionLimits
     metric: Metric = field(default_factory=lambda: METRICS.find(BLEU))
-    """The one that selects; of `LOSS` only the name counts."""
+    """The selection metric; of `LOSS` only the name is used."""
     texts: MetricInput = field(default_factory=lambda: MetricInput((), ()))
-    """What a metric needs beyond the texts: judge, checkpoint, time limit."""
+    """The input of metrics beside the texts: judge, checkpoint, time limit."""
     untaught: Sequence[str] = ()
 
     def __call__(self) -> ValidationScores:
@@ -141,14 +141,14 @@ def _name(pairs: HeldOut) -> str:
 
 
 def selecting_metric(settings: Evaluate, name: str) -> Metric:
-    """The metric of `train.select_by`: an entry of the experiment, else a metric by name, else the loss."""
+    """The metric of `train.select_by`: an entry of the experiment, a metric by name, or the loss."""
     if name == LOSS:
         return Metric(LOSS, lambda texts: [], higher_is_better=False)
     return chosen_metric(settings.entry(name))
 
 
 def loss_by_hop(model: TranslationModel, sets: Sequence[HeldOut]) -> dict[str, float]:
-    """Mean loss per target token, without label smoothing and dropout."""
+    """The mean loss per target token, without label smoothing and dropout."""
     return {str(pairs.hop): _loss(model, pairs) for pairs in sets}
 
 

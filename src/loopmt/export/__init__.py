@@ -1,1 +1,1 @@
-"""Networks leave for Hugging Face and CTranslate2, and come in from Hugging Face."""
+"""Export of networks to Hugging Face and CTranslate2, checked against the original."""

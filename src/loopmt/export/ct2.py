@@ -1,4 +1,4 @@
-"""A network as a CTranslate2 model: float32, int8 or int8_float16, with its subwords beside it."""
+"""Export to CTranslate2 (float32, int8 or int8_float16) with subword models, and decoding with CTranslate2."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from loopmt.translate.sentences import Sentences
 
 Type = Literal["float32", "int8", "int8_float16"]
 _MOST_PLACES = 1024
-_MANY = 16  # sentences for each thread, from which on each thread is better off with a batch of its own
-_NEVER = -1e4  # a bias that no logit overcomes and float16 can hold
+_MANY = 16  # sentences per thread from which on one batch per thread is faster
+_NEVER = -1e4  # a bias below all logits that float16 can represent
 
 
 def check_installed() -> None:
@@ -55,7 +55,7 @@ def write_ct2(network: ExportedNetwork, folder: Path, kind: Type) -> None:
 
 
 class CTranslate2Model:
-    """Exported networks as a translation model, loaded from their folders as a user would. It searches only."""
+    """Exported networks as a translation model, loaded from their folders as a user would; it cannot sample."""
 
     def __init__(self, folders: Mapping[Hop, Path], vocab: Vocab, shared: bool, kind: Type) -> None:
         networks = {folder: _Network(folder, kind) for folder in set(folders.values())}
@@ -68,7 +68,7 @@ class CTranslate2Model:
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
         if how.how == "sample":
-            raise RunError("CTranslate2 is used for searching only. Sample with --backend loopmt.")
+            raise RunError('CTranslate2 models do not sample (how = "sample"). Use --backend loopmt.')
         return [self._translate(one, how, limits, n) for one in inputs]
 
     def _translate(self, one: HopInput, how: Generate, limits: DecodeLimits, n: int) -> Translations:
@@ -83,7 +83,7 @@ class CTranslate2Model:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """Always among the ids that it may generate: the others have no probability in an exported network."""
+        """The distribution covers only ids that may be generated; others are masked in an exported network."""
         rows = [row.tolist() for row in targets.ids.rows()]
         return self._networks[hop].score(self._read(hop, sources), rows), targets.ids.lengths + 1
 
@@ -91,19 +91,19 @@ class CTranslate2Model:
         return self._networks[hop].read(self._vocab.normalise(texts, hop.source), hop if self._shared else None)
 
     def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> None:
-        """It does not show them."""
+        """Return None: CTranslate2 does not return logits."""
 
     def _read(self, hop: Hop, sources: Sentences) -> list[list[int]]:
         return [row.tolist() for row in tagged(self._vocab, self._shared, sources.ids, hop).rows()]
 
 
 class _Network:
-    """One exported network, ids in and out."""
+    """One exported network; inputs and outputs are ids."""
 
     def __init__(self, folder: Path, kind: Type) -> None:
         self._folder, self._threads = folder, torch.get_num_threads()
         self._kind = "float32" if kind == "float32" else "int8"  # a CPU has no float16
-        self._whole = self._load(1)  # all threads on one batch: soonest for a few sentences
+        self._single = self._load(1)  # all threads work on one batch: faster for a few sentences
         self._source, self._target = Subwords(folder / "source.spm"), Subwords(folder / "target.spm")
         self._processor: Any = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
 
@@ -114,21 +114,21 @@ class _Network:
     def search(
         self, rows: list[list[int]], how: Generate, n: int, longest: list[int], tokens: int
     ) -> list[list[Hypothesis]]:
-        """The best of each row. What is cut off at the limit counts beside what ended by itself."""
+        """The best hypotheses of each row; those cut off at the limit compete with finished ones."""
         found = self._translate(rows, how, n, max(longest, default=1), tokens)
         for most, numbers in _too_long(found, longest).items():
-            again = self._translate([rows[number] for number in numbers], how, n, most, tokens)
-            for number, one in zip(numbers, again, strict=True):
+            shorter = self._translate([rows[number] for number in numbers], how, n, most, tokens)
+            for number, one in zip(numbers, shorter, strict=True):
                 found[number] = one
         return [self._hypotheses(one, how) for one in found]
 
     def _translate(self, rows: list[list[int]], how: Generate, n: int, most: int, tokens: int) -> list[Any]:
-        """CTranslate2 has one limit for all rows, and puts the end itself."""
+        """Translate with one length limit for all rows; CTranslate2 appends EOS to sources itself."""
         beam = how.beam if how.how == "beam" else 1
         if many := self._threads > 1 and len(rows) >= _MANY * self._threads:
             longest_row = max(map(len, rows)) + 1
             tokens = min(tokens, -(-len(rows) // self._threads) * longest_row * beam)
-        found: list[Any] = (self._parts if many else self._whole).translate_batch(
+        found: list[Any] = (self._parallel if many else self._single).translate_batch(
             self._pieces(self._source, rows),
             beam_size=beam,
             num_hypotheses=n,
@@ -143,16 +143,16 @@ class _Network:
         return found
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> Floats:
-        """Negative log-likelihood of each target, its end included."""
+        """Negative log-likelihood of each target including EOS."""
         sides = self._pieces(self._source, sources), self._pieces(self._target, targets)
-        return np.array([-sum(one.log_probs) for one in self._whole.score_batch(*sides)], dtype=np.float64)
+        return np.array([-sum(one.log_probs) for one in self._single.score_batch(*sides)], dtype=np.float64)
 
     def _pieces(self, subwords: Subwords, rows: list[list[int]]) -> list[list[str]]:
         return [[subwords.pieces[one] for one in row] for row in rows]
 
     @cached_property
-    def _parts(self) -> Any:
-        """A batch for every thread, which is faster where there are enough sentences."""
+    def _parallel(self) -> Any:
+        """One batch per thread, which is faster for many sentences."""
         return self._load(self._threads)
 
     def _load(self, batches: int) -> Any:
@@ -162,14 +162,14 @@ class _Network:
         return ctranslate2.Translator(str(self._folder), device="cpu", compute_type=self._kind, **threads)
 
     def _hypotheses(self, one: Any, how: Generate) -> list[Hypothesis]:
-        """CTranslate2 divides scores by the length, the end counted where there is one."""
+        """Undo the length normalization of CTranslate2, which counts EOS if there is one."""
         pairs = zip(one.hypotheses, one.scores, strict=True)
         rows = (([self._target.ids[piece] for piece in pieces], score) for pieces, score in pairs)
         return [hypothesis(ids, score * len(ids) ** how.length_penalty) for ids, score in rows]
 
 
 def _too_long(found: list[Any], longest: list[int]) -> dict[int, list[int]]:
-    """Numbers of the rows that are longer than they may be, because another row may, by what they may."""
+    """Rows whose outputs exceed their own length limit, by that limit; a batch uses the largest limit."""
     rows: dict[int, list[int]] = {}
     for number, (one, most) in enumerate(zip(found, longest, strict=True)):
         if any(len(pieces) > most for pieces in one.hypotheses):
@@ -244,5 +244,5 @@ def _embedding(network: ExportedNetwork, name: str) -> npt.NDArray[np.float32]:
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
-    """A copy: int8 conversion scales arrays in place."""
+    """A copy, because int8 conversion scales arrays in place."""
     return np.array(tensor.numpy(), dtype=np.float32, copy=True)

@@ -1,4 +1,4 @@
-"""A network as a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load offline."""
+"""Export to a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load offline."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _LONGEST_OUTPUT = 512
 
 
 def check_exportable(network: ExportedNetwork) -> None:
-    """Before anything is written: the package, and a shape that Hugging Face has."""
+    """Raise an error before anything is written if a package is missing or Hugging Face has no such architecture."""
     transformers()
     if network.model.norm == "pre" and not network.vocab.joint:
         raise ConfigError(
-            'model.norm = "pre" with vocab.sharing = "language" has no counterpart at Hugging Face: Pegasus has one '
-            'table of embeddings. Export with --to ct2, or train with vocab.sharing = "joint".'
+            'model.norm = "pre" with vocab.sharing = "language" has no counterpart in Hugging Face: Pegasus has one '
+            'embedding table. Export with --to ct2, or train with vocab.sharing = "joint".'
         )
 
 
@@ -52,7 +52,7 @@ def write_hugging_face(network: ExportedNetwork, folder: Path) -> None:
     _write_json(folder / "config.json", _config(network))
     _write_json(folder / "generation_config.json", _generation(network))
     tensors = to_hugging_face(network.model, network.weights)
-    if network.model.norm == "pre":  # Marian makes its sinusoids anew, Pegasus wants them in the file
+    if network.model.norm == "pre":  # Marian computes its sinusoids, Pegasus reads them from the file
         places = positions(0, _MOST_PLACES, network.weights["encoder.norm.bias"])
         tensors |= {f"model.{side}.embed_positions.weight": places.clone() for side in ("encoder", "decoder")}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
@@ -61,7 +61,7 @@ def write_hugging_face(network: ExportedNetwork, folder: Path) -> None:
 
 
 class HuggingFaceModel:
-    """The exported network as a translation model, loaded from its folder as a user would."""
+    """The exported network as a translation model, loaded from its folder as a user would do it."""
 
     def __init__(self, network: ExportedNetwork, folder: Path) -> None:
         self._network = network
@@ -77,7 +77,7 @@ class HuggingFaceModel:
 
     def _translate(self, one: HopInput, how: Generate, limits: DecodeLimits, key: Key, n: int) -> Translations:
         sources = self._sources(one.hop, one.sources)
-        with torch.random.fork_rng([]):  # `generate` knows only the global generator
+        with torch.random.fork_rng([]):  # `generate` uses the global generator
             torch.manual_seed(keyed_seed(*key, str(one.hop)))
             outputs = self._model.generate(
                 input_ids=sources,

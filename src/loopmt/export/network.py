@@ -1,4 +1,4 @@
-"""One network on its way out: its weights, the directions it serves, its vocabulary."""
+"""A network for export: weights, directions and vocabulary."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Kind = Literal["bpe", "unigram"]
 
 @dataclass(frozen=True)
 class ExportedNetwork:
-    """Copies of a network's weights: what is done to them cannot reach the translators."""
+    """A network with a copy of its weights, so that exporters may change them."""
 
     hops: tuple[Hop, ...]
     model: Model
     vocab: Vocab
     kind: Kind  # of subwords
     weights: Mapping[str, Tensor]
-    logit_mask: list[int]  # ids that are no text
-    longest: int  # subwords of the longest row it has learnt from
+    logit_mask: list[int]  # ids that are not text
+    longest: int  # subwords of the longest training row
 
     @property
     def shared(self) -> bool:
@@ -35,17 +35,17 @@ class ExportedNetwork:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         return "all" if self.shared else f"{self.hops[0].source}-{self.hops[0].target}"
 
     @property
     def self_normalising(self) -> bool:
-        """Can a tokenizer at Hugging Face bring raw text to the form that the network knows?"""
+        """Whether a Hugging Face tokenizer can normalize raw text for the network."""
         return self.vocab.joint and not self.vocab.form.pretokenize
 
     @property
     def source_model(self) -> Path:
-        """The file of the source's subwords."""
+        """The subword model of the source."""
         return Path(self.vocab.models[self.hops[0].source])
 
     @property
@@ -63,7 +63,7 @@ def _network(translators: NetworkStack, hops: tuple[Hop, ...], kind: Kind, longe
     vocab, (source, target) = translators.vocab, (hops[0].source, hops[0].target)
     row = translators.network(hops[0])
     views = translators.layout.unpack(translators.live[row : row + 1].detach().cpu())
-    # Where vocabularies differ in size, the tables have places that belong to no subword.
+    # If vocabularies differ in size, the tables have unused rows.
     sizes = {"source_embed": vocab.size(source), "target_embed": vocab.size(target), "output_bias": vocab.size(target)}
     weights = {name: view[0, : sizes.get(name)].clone() for name, view in views.items()}
     logit_mask = translators.logit_mask(target)[: vocab.size(target)].isinf().nonzero()[:, 0].tolist()

@@ -1,4 +1,4 @@
-"""Does an exported network say what ours says? Asked on real sentences, of the folder that was written."""
+"""Parity check: compares an exported network, loaded from its folder, with the original on real sentences."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from loopmt.translate.protocol import HopInput, TranslationModel
 from loopmt.translate.sentences import Sentences
 
 TOLERANCE = 1e-4  # of logits
-_LONGEST = 96  # subwords of an output; beyond that a poor network only repeats itself
-_ROWS = 8  # sentences whose logits are held at once
+_LONGEST = 96  # subwords of an output; beyond that an undertrained network only repeats itself
+_ROWS = 8  # sentences per batch of logits
 Bleu = Callable[[list[str], list[str]], float]
 
 
 class ExportedModel(TranslationModel, Protocol):
-    """An exported network, loaded as its user would."""
+    """An exported network, loaded as a user would do it."""
 
     def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
-        """Ids of texts by its own tokenizer, with the end."""
+        """Ids of texts by its own tokenizer, with EOS."""
 
     def logits(self, source_BS: Tensor, inputs_BT: Tensor) -> Tensor | None:
-        """Logits after each input of the decoder, if it shows them."""
+        """Logits at each decoder input; None if it does not return them."""
 
 
 @dataclass(frozen=True)
 class ParityText:
-    """Real sentences of a direction; with references where there are some."""
+    """Real sentences of a direction, with references if there are any."""
 
     hop: Hop
     sources: list[str]
@@ -46,26 +46,26 @@ class ParityText:
 
 @dataclass(frozen=True)
 class Parity:
-    """What was found on one direction."""
+    """The result for one direction."""
 
     direction: str
     sentences: int
     misread: int  # sentences whose ids differ
-    same: int  # greedy translations that are the same
-    ties: int  # those that differ where two subwords are equally likely to ours
-    logits: float | None  # the largest difference
-    bleu: float | None  # of ours
-    bleu_difference: float | None  # of the exported network's, less ours
+    same: int  # identical greedy translations
+    ties: int  # greedy translations that first differ at a tie of two subwords
+    logits: float | None  # the largest difference of logits
+    bleu: float | None  # of the original
+    bleu_difference: float | None  # exported minus original
 
     @property
     def agreement(self) -> float:
         return self.same / max(self.sentences, 1)
 
     def failures(self) -> list[str]:
-        """What is wrong, for a network that was exported without loss."""
+        """The problems of a network that was exported without quantization."""
         found = []
         if self.misread:
-            found.append(f"{self.misread} of {self.sentences} sentences are cut into other subwords")
+            found.append(f"{self.misread} of {self.sentences} sentences have other ids")
         if self.logits is not None and not self.logits <= TOLERANCE:
             found.append(f"logits differ by {self.logits:.2g} (at most {TOLERANCE:.0e})")
         if self.same + self.ties < self.sentences:
@@ -95,27 +95,29 @@ def _greedy(model: TranslationModel, vocab: Vocab, text: ParityText) -> list[lis
 
 
 def _scores(
-    translators: NetworkStack, text: ParityText, said: tuple[list[list[int]], list[list[int]]], bleu: Bleu
+    translators: NetworkStack, text: ParityText, outputs: tuple[list[list[int]], list[list[int]]], bleu: Bleu
 ) -> tuple[float | None, float | None]:
     if text.references is None:
         return None, None
-    ours, theirs = (translators.vocab.decode(ids, text.hop.target) for ids in said)
+    ours, theirs = (translators.vocab.decode(ids, text.hop.target) for ids in outputs)
     mine = bleu(ours, text.references)
     return mine, bleu(theirs, text.references) - mine
 
 
 def logits(decoder: Decoder, source_BS: Tensor, inputs_BT: Tensor) -> Tensor:
-    """Ours, every input of the decoder given."""
+    """Logits of the original with teacher forcing."""
     network, weights = decoder.transformer, decoder.layout.unpack(decoder.flat)
     memory = network.memory(weights, network.encode(weights, source_BS[None]), source_BS[None])
     return network.logits(weights, network.decode(weights, memory, inputs_BT[None]))[0]
 
 
-def _distance(decoder: Decoder, exported: ExportedModel, source_BS: Tensor, said: Sequence[list[int]]) -> float | None:
-    """The largest difference of the logits while both are made to say what ours says."""
+def _distance(
+    decoder: Decoder, exported: ExportedModel, source_BS: Tensor, outputs: Sequence[list[int]]
+) -> float | None:
+    """The largest difference of logits when both are forced to generate the original's outputs."""
     largest = 0.0
-    for start in range(0, len(said), _ROWS):
-        part = said[start : start + _ROWS]
+    for start in range(0, len(outputs), _ROWS):
+        part = outputs[start : start + _ROWS]
         inputs_BT = padded([[PAD, *ids] for ids in part], source_BS.device)[:, :-1]
         theirs = exported.logits(source_BS[start : start + _ROWS], inputs_BT)
         if theirs is None:
@@ -127,7 +129,7 @@ def _distance(decoder: Decoder, exported: ExportedModel, source_BS: Tensor, said
 
 
 def _tied(decoder: Decoder, source_1S: Tensor, ours: list[int], theirs: list[int]) -> bool:
-    """Do they part where two subwords are equally likely to ours, up to rounding?"""
+    """Whether two outputs first differ where the original finds both subwords equally likely, up to rounding."""
     one, other = [*ours, EOS], [*theirs, EOS]
     place = next(place for place in range(min(len(one), len(other))) if one[place] != other[place])
     last = logits(decoder, source_1S, torch.tensor([[PAD, *one[:place]]], device=source_1S.device))[0, -1]

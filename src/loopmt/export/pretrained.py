@@ -1,4 +1,4 @@
-"""A checkpoint that was trained, as a folder that `from_pretrained` loads: its own architecture and tokenizer."""
+"""Export of a trained checkpoint to a folder that `from_pretrained` loads, with its own architecture and tokenizer."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from loopmt.translate.sentences import Sentences
 
 _MODEL_FILES = ("config.json", "generation_config.json")
 _WEIGHTS = (".safetensors", ".safetensors.index.json", ".bin.index.json")
-_LIMITS = DecodeLimits(growth=0, extra=96)  # of an output; beyond that a poor network only repeats itself
-_SAME = 1e-3  # nats that may lie between the likelihoods of a target
+_LIMITS = DecodeLimits(growth=0, extra=96)  # beyond that an undertrained network only repeats itself
+_SAME = 1e-3  # tolerance, in nats, of a target's log-likelihood
 _README = """# Translator {directions}
 
 Trained with loopmt from `{origin}`: the same architecture, tokenizer and vocabulary.
@@ -53,13 +53,13 @@ model = PeftModel.from_pretrained(AutoModelForSeq2SeqLM.from_pretrained("{origin
 
 
 def write_pretrained(network: PretrainedNetwork, hops: Sequence[Hop], origin: Path, folder: Path) -> None:
-    """`origin` has the files as they came: all but the model's are taken from there. An adapter is merged."""
-    whole = network.model
+    """Write the model, with a merged adapter; the other files are copied from `origin`, the original checkpoint."""
+    model = network.model
     if network.adapted:
-        whole = load_pretrained(origin)
+        model = load_pretrained(origin)
         with merged(network.model) as tensors:
-            whole.load_state_dict(tensors)
-    whole.save_pretrained(str(folder))
+            model.load_state_dict(tensors)
+    model.save_pretrained(str(folder))
     for file in origin.iterdir():
         if not file.name.endswith(_WEIGHTS) and file.name not in _MODEL_FILES:
             shutil.copyfile(file, folder / file.name)
@@ -67,7 +67,7 @@ def write_pretrained(network: PretrainedNetwork, hops: Sequence[Hop], origin: Pa
 
 
 def write_adapter(network: PretrainedNetwork, hops: Sequence[Hop], base: str, folder: Path) -> None:
-    """The adapter alone; `base` is how the experiment calls the checkpoint that it belongs to."""
+    """Write only the adapter; `base` is the name of its checkpoint in the experiment."""
     save_adapter(network.model, base, folder)
     text = _ADAPTER.format(directions=", ".join(map(str, hops)), origin=base)
     (folder / "README.md").write_text(text, encoding="utf-8")
@@ -86,30 +86,30 @@ def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
 
 
 def loaded(stack: ModuleStack, folders: Callable[[str], Path], bases: Callable[[str], Path]) -> ModuleStack:
-    """The exported folders as a model, read as anybody would; an adapter is put into its base."""
+    """Load the exported folders as a user would; an adapter is added to its base."""
     networks = {name: _loaded(network, folders(name), bases(name)) for name, network in stack.networks.items()}
     return replace(stack, networks=networks, copies={})
 
 
 def _loaded(network: PretrainedNetwork, folder: Path, base: Path) -> PretrainedNetwork:
     adapter = (folder / "adapter_config.json").is_file()
-    whole = base if adapter else folder
-    model = load_pretrained(whole)
+    checkpoint = base if adapter else folder
+    model = load_pretrained(checkpoint)
     model = with_saved_adapter(model, folder) if adapter else model
-    tokens = replace(network.tokens, folder=whole, tokenizer=load_tokenizer(whole))
+    tokens = replace(network.tokens, folder=checkpoint, tokenizer=load_tokenizer(checkpoint))
     return PretrainedNetwork(model, tokens, network.device, network.precision)
 
 
 def compare_pretrained(ours: ModuleStack, theirs: ModuleStack, text: ParityText, bleu: Bleu) -> Parity:
     hop, models = text.hop, (ours, theirs)
-    read, read_by_them = (model.of(hop).tokens.read(text.sources, hop) for model in models)
-    misread = sum(one != other for one, other in zip(read, read_by_them, strict=True))
-    said, said_by_them = (_greedy(model, text) for model in models)
-    same = sum(one == other for one, other in zip(said, said_by_them, strict=True))
-    ties = 0 if same == len(said) else _ties(models, text, said, said_by_them)
-    mine = None if text.references is None else bleu(said, text.references)
-    difference = None if mine is None else bleu(said_by_them, text.references or []) - mine
-    return Parity(str(hop), len(said), misread, same, ties, None, mine, difference)
+    our_ids, their_ids = (model.of(hop).tokens.read(text.sources, hop) for model in models)
+    misread = sum(one != other for one, other in zip(our_ids, their_ids, strict=True))
+    our_outputs, their_outputs = (_greedy(model, text) for model in models)
+    same = sum(one == other for one, other in zip(our_outputs, their_outputs, strict=True))
+    ties = 0 if same == len(our_outputs) else _ties(models, text, our_outputs, their_outputs)
+    our_bleu = None if text.references is None else bleu(our_outputs, text.references)
+    difference = None if our_bleu is None else bleu(their_outputs, text.references or []) - our_bleu
+    return Parity(str(hop), len(our_outputs), misread, same, ties, None, our_bleu, difference)
 
 
 def _greedy(model: ModuleStack, text: ParityText) -> list[str]:
@@ -117,13 +117,13 @@ def _greedy(model: ModuleStack, text: ParityText) -> list[str]:
     return model.generate([sources], Generate(how="greedy"), _LIMITS, ("parity",))[0].sentences.texts
 
 
-def _ties(models: Sequence[ModuleStack], text: ParityText, said: list[str], other: list[str]) -> int:
-    """Translations that differ although both models find both of them equally likely: rounding decided."""
-    apart = [row for row, pair in enumerate(zip(said, other, strict=True)) if pair[0] != pair[1]]
-    sources = Sentences(None, text.hop.source, texts=[text.sources[row] for row in apart])
-    equal = np.ones(len(apart), dtype=np.bool_)
-    for side in (said, other):
-        targets = Sentences(None, text.hop.target, texts=[side[row] for row in apart])
-        ours, theirs = (model.score(text.hop, sources, targets)[0] for model in models)
-        equal &= np.abs(ours - theirs) < _SAME
+def _ties(models: Sequence[ModuleStack], text: ParityText, ours: list[str], theirs: list[str]) -> int:
+    """Count translations that differ only by rounding: both models give both the same likelihood."""
+    different = [row for row, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
+    sources = Sentences(None, text.hop.source, texts=[text.sources[row] for row in different])
+    equal = np.ones(len(different), dtype=np.bool_)
+    for outputs in (ours, theirs):
+        targets = Sentences(None, text.hop.target, texts=[outputs[row] for row in different])
+        one, other = (model.score(text.hop, sources, targets)[0] for model in models)
+        equal &= np.abs(one - other) < _SAME
     return int(equal.sum())

@@ -1,4 +1,4 @@
-"""What a user of an exported folder must know, written into it."""
+"""The README of an exported folder: how to load it, and what its input must look like."""
 
 from __future__ import annotations
 
@@ -40,16 +40,18 @@ def readme(network: ExportedNetwork, form: Format) -> str:
         tag=f"{tag} " if network.shared else "",
         prefix=f'["{tag}"] + ' if network.shared else "",
     )
-    return "\n".join([f"# Translator {directions}\n\nMade with loopmt.\n", code, *_notes(network, form)])
+    return "\n".join([f"# Translator {directions}\n\nTrained with loopmt.\n", code, *_notes(network, form)])
 
 
 def _notes(network: ExportedNetwork, form: Format) -> list[str]:
     notes = [
-        f"- The network learnt from rows of up to {network.longest} subwords: give it sentences, not whole documents."
+        f"- The network was trained on rows of up to {network.longest} subwords: translate sentences, not documents."
     ]
     if network.shared:
         tags = ", ".join(dict.fromkeys(f"`<2{hop.target}>`" for hop in network.hops))
-        notes.append(f"- One network serves all directions: every source begins with the tag of its target, {tags}.")
+        notes.append(
+            f"- One network serves all directions: every source must begin with the tag of its target, {tags}."
+        )
     notes += _text_notes(network, in_tokenizer=form == "hf" and network.self_normalising)
     return [*notes, ""]
 
@@ -59,18 +61,18 @@ def _text_notes(network: ExportedNetwork, in_tokenizer: bool) -> list[str]:
     steps = [
         ("lower-cased", form.lowercase),
         ("in Unicode NFC", form.nfc),
-        ("free of control characters, each run of white space one space", form.control),
+        ("without control characters and with single spaces", form.control),
     ]
-    asked = "; ".join(step for step, on in steps if on)
+    required = "; ".join(step for step, on in steps if on)
     notes = []
-    if asked and not in_tokenizer:
-        notes.append(f"- The network knows text that is {asked}: bring yours to that form first.")
-    elif asked:
-        notes.append(f"- The tokenizer brings text to the form that the network knows: {asked}.")
+    if required and not in_tokenizer:
+        notes.append(f"- The network needs normalized text ({required}): normalize your text first.")
+    elif required:
+        notes.append(f"- The tokenizer normalizes text as the network needs it: {required}.")
     if form.pretokenize:
         notes.append(
-            "- The network knows Moses tokens, which the subwords do not make: tokenise each line with "
+            "- The network needs Moses tokens, which the subword model does not make: tokenize each line with "
             f'`sacremoses.MosesTokenizer("{language}").tokenize(line, return_str=True, escape=False)` first and '
-            "detokenise what comes out with `sacremoses.MosesDetokenizer`."
+            "detokenize the output with `sacremoses.MosesDetokenizer`."
         )
     return notes

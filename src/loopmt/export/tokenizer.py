@@ -1,7 +1,7 @@
-"""The vocabulary as a tokenizer that `AutoTokenizer` loads: exactly our ids, normal form included.
+"""Export of the vocabulary as a tokenizer that `AutoTokenizer` loads: the same ids, with normalization.
 
-With one vocabulary for all languages it is a `tokenizer.json`, which needs nothing of ours and nothing of
-sentencepiece. With one for each language it is a Marian tokenizer of two sentencepiece models.
+A joint vocabulary becomes a `tokenizer.json`, which needs neither loopmt nor sentencepiece. Vocabularies for each
+language become a Marian tokenizer of two sentencepiece models.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _write_fast(network: ExportedNetwork, folder: Path) -> None:
         "model_input_names": ["input_ids", "attention_mask"],
         "model_max_length": network.longest,
         "clean_up_tokenization_spaces": False,
-        # Text cannot spell a special token, unless it must: a shared network is told the language by one.
+        # Text must not contain special tokens, except the language tags of a shared network.
         "split_special_tokens": not tags,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
@@ -87,7 +87,7 @@ def _model(subwords: Subwords, kind: Kind) -> Any:
 
 
 def _normalizer(form: Form) -> Any:
-    """`Form.normalise` in the words of tokenizers; Moses tokenisation it cannot do."""
+    """`Form.normalise` as a normalizer of `tokenizers`, without Moses tokenization."""
     from tokenizers import Regex, normalizers
 
     steps: list[Any] = []
@@ -95,7 +95,7 @@ def _normalizer(form: Form) -> Any:
         steps.append(normalizers.Replace(Regex(clean.INVISIBLE.pattern), ""))
         steps.append(normalizers.Replace(Regex(rf"({clean.CONTROL.pattern}|\s)+"), " "))
         steps.append(normalizers.Strip())
-    if form.lowercase:  # it lower-cases letter by letter, and of a capital sigma there are two small ones
+    if form.lowercase:  # `tokenizers` lower-cases single letters, but capital sigma has two lower-case forms
         steps += [normalizers.Replace(Regex(r"(?<=\p{L})Σ(?!\p{L})"), "ς"), normalizers.Lowercase()]
     if form.nfc:
         steps.append(normalizers.NFC())

@@ -1,1 +1,1 @@
-"""Safe files: checksums, locks, and files in a run folder that are not ours."""
+"""Safe access to files: checksums, locks, atomic writes, and checks of files that loopmt did not write."""

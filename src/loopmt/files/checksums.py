@@ -1,4 +1,4 @@
-"""JSON files that notice damage: under `check` lies a checksum of all the rest. And checksums of other files."""
+"""JSON files with a checksum of their content under the key `check`, and checksums of other files."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def with_checksum(body: Json) -> Json:
     return {**body, "check": _check(body)}
 
 
-def read_checked(file: Path, way_out: str) -> Json:
-    """The object in a file as it was sealed; one that was written without a seal is taken as it is."""
-    body = read_json_object(file, way_out)
+def read_checked(file: Path, fix: str) -> Json:
+    """The JSON object in a file, verified; a file without a checksum is accepted."""
+    body = read_json_object(file, fix)
     claimed = body.pop("check", None)
     if claimed is not None and claimed != _check(body):
-        raise DamagedError(f"{file} is damaged: its checksum does not fit. {way_out}".rstrip())
+        raise DamagedError(f"{file} is damaged: its checksum does not match. {fix}".rstrip())
     return body
 
 
-def read_json_object(file: Path, way_out: str) -> Json:
+def read_json_object(file: Path, fix: str) -> Json:
     try:
         value = parse_json(read_bytes(file))
     except FileNotFoundError:
-        raise DamagedError(f"{file} is missing. {way_out}".rstrip()) from None
+        raise DamagedError(f"{file} is missing. {fix}".rstrip()) from None
     except (OSError, ValueError) as error:
-        raise DamagedError(f"{file} cannot be read: {error}. {way_out}".rstrip()) from None
+        raise DamagedError(f"{file} cannot be read: {error}. {fix}".rstrip()) from None
     if not isinstance(value, dict):
-        raise DamagedError(f"{file} is damaged: it holds no JSON object. {way_out}".rstrip())
+        raise DamagedError(f"{file} is damaged: it holds no JSON object. {fix}".rstrip())
     return value
 
 
 @contextmanager
 def content_of(*files: Path) -> Iterator[None]:
-    """While the content of such JSON files is used: it may be another than loopmt writes, and they have no checksum."""
+    """Turn errors from unexpected content of these JSON files, which have no checksum, into a `DamagedError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -52,13 +52,13 @@ def content_of(*files: Path) -> Iterator[None]:
             raise
         which = there[0] if len(there) == 1 else f"one of {', '.join(there)}"
         raise DamagedError(
-            f"{which} does not hold what loopmt writes ({type(error).__name__}: {error}). "
+            f"{which} has unexpected content ({type(error).__name__}: {error}). "
             "Delete it and run the command that writes it."
         ) from error
 
 
 def file_digest(file: Path, kind: str = "sha256") -> str:
-    """The checksum of any file, however large."""
+    """The checksum of a file of any size."""
     with reading(file) as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 

@@ -1,4 +1,4 @@
-"""JSON and TOML from others: nesting that would take a parser hours, or all of Python's stack, is refused before."""
+"""Parsers for untrusted JSON and TOML: nesting that would exhaust time or the stack is rejected before parsing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 NESTING = 100
-"""How deep brackets may be nested, and how many parts a dotted key of TOML may have."""
+"""The limit for nested brackets and for the parts of a dotted TOML key."""
 _DIGITS = 300  # of a whole number; a float holds up to 308
 _LONGEST = 200  # characters of a bare key or a number of TOML
 _BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -37,7 +37,7 @@ def _refuse(number: str) -> Any:
 
 
 def parse_json(content: str | bytes, not_finite: Callable[[str], Any] = _refuse) -> Any:
-    """A JSON value. Nesting that is too deep to work with is a ValueError, and so is a number that is not finite.
+    """A JSON value. Nesting that is too deep and numbers that are not finite are a ValueError.
 
     `not_finite` replaces such numbers instead: NaN, Infinity, and numbers too large for a float, such as 1e999.
     """
@@ -83,17 +83,17 @@ def _nested_too_deeply(text: str) -> bool:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """A document, or a ValueError."""
+    """A TOML document; anything else is a ValueError."""
     _check_toml(text)
     return tomllib.loads(text)
 
 
 def _check_toml(text: str) -> None:
-    levels = [0]  # of every open bracket, the dots of the entry that is being read
+    levels = [0]  # for every open bracket, the number of dots in the current entry
     for token in _TOKENS.finditer(text):
         kind = token.lastgroup
         if kind == "word" and token.end() - token.start() > _LONGEST:
-            raise ValueError(f"'{token[0][:20]}...' is longer than {_LONGEST} characters{_place(text, token)}")
+            raise ValueError(f"'{token[0][:20]}...' is longer than {_LONGEST} characters{_line_of(text, token)}")
         if kind == "dot":
             levels[-1] += 1
         elif kind == "open":
@@ -103,8 +103,8 @@ def _check_toml(text: str) -> None:
         elif kind == "end":
             levels[-1] = 0
         if kind in ("dot", "open") and len(levels) + sum(levels) > NESTING:
-            raise ValueError(f"brackets and dotted keys are nested more than {NESTING} deep{_place(text, token)}")
+            raise ValueError(f"brackets and dotted keys are nested more than {NESTING} deep{_line_of(text, token)}")
 
 
-def _place(text: str, token: re.Match[str]) -> str:
+def _line_of(text: str, token: re.Match[str]) -> str:
     return f" (at line {text.count(chr(10), 0, token.start()) + 1})"

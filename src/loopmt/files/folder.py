@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all."""
+"""Folders that are created atomically."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DRAFT = ".draft."
 
 @contextmanager
 def appearing(out: Path) -> Iterator[Path]:
-    """A folder to write in, which becomes `out` if all goes well and disappears if not.
+    """A draft folder that becomes `out` on success and is deleted on failure.
 
-    An empty folder that is there is filled, not replaced: someone may be standing in it.
+    An existing empty folder is filled, not replaced: it may be the current folder of a shell.
     """
     _remove_dead_drafts(out)
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise RunError(f"{out} is there already. Choose another place, or delete it.")
+        raise RunError(f"{out} exists already. Choose another folder, or delete it.")
     filled = out.exists()
     draft = _place(out) / f"{_prefix(out)}{uuid4().hex[:12]}"
     content = draft / "content"  # beside the lock
@@ -50,7 +50,7 @@ def _prefix(out: Path) -> str:
 
 
 def _remove_dead_drafts(out: Path) -> None:
-    """A process that was killed has left its draft, and holds it no longer."""
+    """Delete drafts that killed processes left behind; nobody holds their lock."""
     place, prefix = _place(out), _prefix(out)
     for draft in list(place.iterdir()) if place.is_dir() else ():
         if draft.name.startswith(prefix) and (draft / ".lock").is_file() and not draft.is_symlink():

@@ -1,7 +1,7 @@
-"""One process at a time in a folder, and who it is.
+"""Locks of folders: one process at a time, whose id can be read.
 
-The file `.lock` is locked and names the process. The folder itself is locked too, where the file system can do that:
-a file may be removed while it is held, and then the next process would make and lock another one.
+The file `.lock` is locked and holds the process id. The folder is locked too, if the file system supports it: `.lock`
+may be deleted while it is locked, and the next process would then create and lock a new one.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from typing import BinaryIO
 from loopmt.errors import LockedError, RunError
 from loopmt.files.regular import appending, has_file, reading
 
-_GLANCE = 0.05  # seconds: far longer than asking who holds a lock takes
-_NAME = 100  # bytes that may name a process
+_GLANCE = 0.05  # seconds; `lock_owner` holds a lock for far less
+_NAME = 100  # bytes, at most, of a process id
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; a second one is refused."""
+    """Lock the folder for this process; an error if another process holds the lock."""
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             itself = stack.enter_context(_opened(folder))
             file = stack.enter_context(appending(folder / ".lock"))
         except OSError as error:
-            raise RunError(f"{folder} cannot be written: {error}. Free it, or choose another --run.") from None
-        if not (_take_soon(itself) and _take_soon(file.fileno())):
+            raise RunError(f"{folder} is not writable: {error}. Make it writable, or choose another --run.") from None
+        if not (_acquire_soon(itself) and _acquire_soon(file.fileno())):
             raise LockedError(
-                f"{folder} is in use by another process (pid {_named(file)}). "
+                f"{folder} is in use by another process (pid {_owner(file)}). "
                 "Wait for it, stop it, or choose another --run."
             )
-        _sign(file)
+        _write_owner(file)
         try:
             yield
-        finally:  # at once, even if a child of this process still has the files open
+        finally:  # explicitly, because a child process may still have the files open
             for descriptor in (file.fileno(), itself):
-                _let_go(descriptor)
+                _release(descriptor)
 
 
 def lock_owner(folder: Path) -> str | None:
-    """The id of the process that holds the folder now, if there is one."""
+    """The id of the process that holds the folder's lock, if any."""
     try:
         with _opened(folder) as itself:
-            held = not _take(itself, fcntl.LOCK_SH)
+            held = not _acquire(itself, fcntl.LOCK_SH)
             if not has_file(folder / ".lock"):
                 return "unknown" if held else None
             with reading(folder / ".lock") as file:
-                return _named(file) if held or not _take(file.fileno(), fcntl.LOCK_SH) else None
-    except OSError:  # nobody ever held it
+                return _owner(file) if held or not _acquire(file.fileno(), fcntl.LOCK_SH) else None
+    except OSError:  # it was never locked
         return None
 
 
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[int]:
-    """Closing it lets go of its lock."""
+    """A descriptor of the folder; closing it releases its lock."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -67,16 +67,16 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _take_soon(descriptor: int) -> bool:
-    """A process that only asks who holds the lock has it for a moment."""
-    if _take(descriptor, fcntl.LOCK_EX):
+def _acquire_soon(descriptor: int) -> bool:
+    """Try twice: `lock_owner` in another process holds the lock for a moment."""
+    if _acquire(descriptor, fcntl.LOCK_EX):
         return True
     time.sleep(_GLANCE)
-    return _take(descriptor, fcntl.LOCK_EX)
+    return _acquire(descriptor, fcntl.LOCK_EX)
 
 
-def _take(descriptor: int, how: int) -> bool:
-    """False if another process has it. Network file systems cannot lock folders: there `.lock` is all there is."""
+def _acquire(descriptor: int, how: int) -> bool:
+    """False if another process holds the lock. Network file systems cannot lock folders; there only `.lock` counts."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -86,18 +86,18 @@ def _take(descriptor: int, how: int) -> bool:
     return True
 
 
-def _let_go(descriptor: int) -> None:
+def _release(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _named(file: BinaryIO) -> str:
+def _owner(file: BinaryIO) -> str:
     file.seek(0)
     return file.read(_NAME).decode(errors="replace").strip() or "unknown"
 
 
-def _sign(file: BinaryIO) -> None:
+def _write_owner(file: BinaryIO) -> None:
     file.truncate(0)
-    with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, without a name
+    with contextlib.suppress(OSError):  # on a full disk the lock is held without an id
         file.write(str(os.getpid()).encode())
         file.flush()

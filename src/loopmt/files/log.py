@@ -1,4 +1,4 @@
-"""Lines of a stage's log: JSON with a checksum. A line that is damaged or lacks what its kind has is no record."""
+"""Records of a stage's log: lines of JSON with a checksum. Damaged or incomplete lines are skipped."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class _Alarm(_Update):
     what: str
 
 
-class _Worth(_Fields):
+class _RouteShare(_Fields):
     share: float
 
 
 class _Choice(_Update):
-    worth: dict[str, _Worth]
+    worth: dict[str, _RouteShare]
 
 
 class _Seconds(_Fields):
@@ -92,7 +92,7 @@ def log_line(record: Json) -> str:
 
 
 def parse_record(line: bytes) -> Json | None:
-    """None if the line is no record. The last one of a killed process may be half written."""
+    """The record of a line; None if it is invalid, such as the half-written last line of a killed process."""
     try:
         record = parse_json(line)
         claimed = record.pop("check", None)

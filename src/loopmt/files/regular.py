@@ -1,7 +1,7 @@
-"""How the files of a run are opened: regular files of a bounded size, and never through a link.
+"""Opening the files of a run: only regular files of a bounded size, never through a link.
 
-A run may have been made by somebody else, who can put a link, a pipe, a device or a file of a terabyte under any of
-its names. Whatever is neither a regular file nor a folder is refused by name before it is opened.
+A run from an untrusted source may hold a link, a pipe, a device or an oversized file under any name. Anything that is
+neither a regular file nor a folder is rejected before it is opened.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from uuid import uuid4
 from loopmt.errors import DamagedError, DataError, UnsafeFileError
 
 TEXT_LIMIT = 2**28
-"""Bytes of a file that is read whole."""
+"""Most bytes of a file that is read at once."""
 LOG_LIMIT = 2**30
-"""Bytes of a log of training."""
+"""Most bytes of a training log."""
 
-_SAFELY = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a pipe without a writer must not be waited for
+_SAFELY = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # opening a pipe without a writer must not block
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
@@ -31,20 +31,20 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_WAY_OUT = "Remove it, or put a copy of what it stands for in its place."
+_FIX = "Delete it, or replace it by a copy of the file or folder that it should be."
 _PIPES_OF_THE_SHELL = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
-# -- what lies under a name ------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------------------
 
 
 def has_file(file: Path) -> bool:
-    """Whether there is a regular file; anything else under its name is an error."""
+    """Whether the file exists; an error if it is not a regular file."""
     return _has(file, stat.S_IFREG)
 
 
 def has_folder(folder: Path) -> bool:
-    """Whether there is a folder; anything else under its name is an error."""
+    """Whether the folder exists; an error if it is not a folder."""
     return _has(folder, stat.S_IFDIR)
 
 
@@ -54,7 +54,7 @@ def _has(path: Path, wanted: int) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     if stat.S_IFMT(mode) != wanted:
-        raise UnsafeFileError(f"{path} is {_kind(path, mode)}, not {_KINDS[wanted]}. {_WAY_OUT}")
+        raise UnsafeFileError(f"{path} is {_kind(path, mode)}, not {_KINDS[wanted]}. {_FIX}")
     return True
 
 
@@ -67,9 +67,11 @@ def _kind(path: Path, mode: int) -> str:
 
 
 def member(folder: Path, name: str) -> Path:
-    """What lies in a folder, by a name that may stand in another file and must not lead elsewhere."""
+    """A path in a folder, for an untrusted name, which must not lead out of the folder."""
     if Path(name).name != name or name == "..":
-        raise UnsafeFileError(f"{folder}: {name!r} is no name of a file in it. Is the folder damaged?")
+        raise UnsafeFileError(
+            f"{folder}: {name!r} is not the name of a file in it. The folder is damaged; restore it from a copy."
+        )
     return folder / name
 
 
@@ -80,13 +82,13 @@ def file_size(file: Path) -> int:
 
 
 def refuse_unsafe(folder: Path, files: Iterable[str], folders: Iterable[str]) -> None:
-    """Refuse a folder if these names in it are of something else, or if links, pipes or devices lie below them."""
+    """Raise an error if these names in a folder have another type, or if there are links, pipes or devices below."""
     for name in files:
         has_file(folder / name)
     waiting = [folder / name for name in folders if has_folder(folder / name)]
     while waiting:
         path = waiting.pop()
-        with suppress(FileNotFoundError, NotADirectoryError):  # another process may move its drafts meanwhile
+        with suppress(FileNotFoundError, NotADirectoryError):  # another process may rename its drafts
             if stat.S_ISDIR(path.lstat().st_mode):
                 waiting += path.iterdir()
             else:
@@ -97,7 +99,7 @@ def refuse_unsafe(folder: Path, files: Iterable[str], folders: Iterable[str]) ->
 
 
 def subfolder(root: Path, *names: str) -> Path:
-    """A folder below `root`, whether it exists or not; no folder on the way may be a link."""
+    """A folder below `root`, which need not exist; no folder on the way may be a link."""
     folder = root
     for name in names:
         folder = member(folder, name)
@@ -106,7 +108,7 @@ def subfolder(root: Path, *names: str) -> Path:
 
 
 def make_subfolder(root: Path, *names: str) -> Path:
-    """The same, made where it is missing."""
+    """The same; creates missing folders."""
     root.mkdir(parents=True, exist_ok=True)
     folder = root
     for name in names:
@@ -117,7 +119,7 @@ def make_subfolder(root: Path, *names: str) -> Path:
 
 
 def share_subfolder(source: Path, folder: Path) -> None:
-    """Make a folder of the same files: hard links where the file system has them, copies elsewhere."""
+    """Create a folder with the same files: hard links if the file system supports them, else copies."""
     refuse_unsafe(source.parent, [], [source.name])
     shutil.copytree(source, folder, copy_function=_share)
 
@@ -136,7 +138,7 @@ def read_text(file: Path, most: int = TEXT_LIMIT) -> str:
     try:
         return read_bytes(file, most).decode()
     except UnicodeDecodeError as error:
-        raise DamagedError(f"{file} is no UTF-8 text ({error.reason} at byte {error.start:,}).") from None
+        raise DamagedError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start:,}).") from None
 
 
 def read_bytes(file: Path, most: int = TEXT_LIMIT) -> bytes:
@@ -145,19 +147,19 @@ def read_bytes(file: Path, most: int = TEXT_LIMIT) -> bytes:
 
 
 def read_given_text(file: Path, most: int = TEXT_LIMIT) -> str:
-    """The text of a file that the user named."""
+    """The text of a file that the user named; links are followed."""
     with reading_given(file, most) as stream:
         return _whole(stream, file, most).decode()
 
 
 def reading(file: Path, most: int | None = None) -> BufferedReader:
-    """A regular file, open for reading; `most` bounds its bytes."""
+    """A regular file of at most `most` bytes, open for reading."""
     has_file(file)
     return os.fdopen(_opened(file, os.O_RDONLY | os.O_NOFOLLOW, most), "rb")
 
 
 def has_given_file(file: Path) -> bool:
-    """Whether there is a file that the user may name: a link to one is followed."""
+    """Whether a file that the user named exists; links are followed."""
     try:
         mode = file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -170,24 +172,24 @@ def has_given_file(file: Path) -> bool:
 
 
 def _is_pipe_of_the_shell(file: Path, mode: int) -> bool:
-    """As in <(command): its writer is there, so it ends."""
+    """Whether this is a shell's <(command), which has a writer, so that reading ends."""
     return stat.S_ISFIFO(mode) and str(file).startswith(_PIPES_OF_THE_SHELL)
 
 
 def reading_given(file: Path, most: int | None = None) -> BufferedReader:
-    """A file that the user named."""
+    """A file that the user named, open for reading."""
     if has_given_file(file) and _is_pipe_of_the_shell(file, file.stat().st_mode):
         return file.open("rb")
     return os.fdopen(_opened(file, os.O_RDONLY, most), "rb")
 
 
 def _opened(file: Path, flags: int, most: int | None = None) -> int:
-    """A descriptor. What is opened need not be what lay under the name a moment before."""
+    """A descriptor, checked again: the file may have been replaced since it was checked by name."""
     descriptor = os.open(file, flags | _SAFELY, 0o666)
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise UnsafeFileError(f"{file} is {_kind(file, state.st_mode)}, not a file. {_WAY_OUT}")
+            raise UnsafeFileError(f"{file} is {_kind(file, state.st_mode)}, not a file. {_FIX}")
         if most is not None and state.st_size > most:
             raise UnsafeFileError(_too_large(file, most))
         return descriptor
@@ -204,36 +206,36 @@ def _whole(stream: BufferedReader, file: Path, most: int) -> bytes:
 
 
 def _too_large(file: Path, most: int) -> str:
-    return f"{file} is larger than {most >> 20:,} MiB, the limit for such a file. Is it the file that belongs there?"
+    return f"{file} is larger than {most >> 20:,} MiB, the limit for this kind of file. Replace it by the right file."
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
 def creating(file: Path) -> BufferedWriter:
-    """A new file, open for writing; a file that is there already is removed first."""
+    """A new file, open for writing; an existing file is deleted first."""
     if has_file(file):
         file.unlink()
     return os.fdopen(_opened(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW), "wb")
 
 
 def appending(file: Path) -> BufferedRandom:
-    """A file, open for reading and for writing at its end; made where it is missing."""
+    """A file, open for reading and appending; created if it is missing."""
     has_file(file)
     return os.fdopen(_opened(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW), "ab+")
 
 
 def cut(file: Path, size: int) -> None:
-    """Shorten a file to its first bytes."""
+    """Truncate a file to its first bytes."""
     with appending(file) as stream:
         stream.truncate(size)
 
 
 @contextmanager
 def replacing(file: Path) -> Iterator[BufferedWriter]:
-    """A stream whose content becomes the file, whole or not at all."""
+    """A stream whose content replaces the file atomically."""
     has_file(file)
-    draft = file.with_name(f".{file.name}.{uuid4().hex[:12]}")  # another machine may have a process of this id
+    draft = file.with_name(f".{file.name}.{uuid4().hex[:12]}")  # unique across machines, unlike a process id
     try:
         with creating(draft) as stream:
             yield stream

@@ -1,4 +1,4 @@
-"""A laboratory for the theory: small languages, exact truth, Algorithms 1 and 2 run to the end in seconds."""
+"""A laboratory for the theory: small languages with exact verdicts, where Algorithms 1 and 2 take seconds."""
 
 from __future__ import annotations
 

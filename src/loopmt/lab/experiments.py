@@ -1,7 +1,6 @@
-"""The laboratory's questions: where the theorems are off, what half the sentences predict, which loop wins.
+"""Experiments: errors of the theorems, prediction from half of the sentences, and comparison of loops.
 
-Every experiment returns rows ready to print, each an average over the same random worlds, beside the
-raw records they were averaged from.
+Every experiment returns rows for printing, averaged over the same random worlds, and the raw records.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from loopmt.theory.cases import jsonable
 Record = dict[str, Any]
 
 DEPENDENCE = {"none": (0.0, 0.0), "some": (0.5, 0.5), "much": (0.8, 0.8)}
-"""How far errors are shared and go to twins."""
+"""Strengths of shared errors and of errors to twins."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to one question."""
+    """The result of one experiment."""
 
     rows: list[Record]
     records: list[Record]
 
 
 def average(records: Iterable[Record], by: tuple[str, ...]) -> list[Record]:
-    """One row for each value of the keys, the mean of everything else; None counts for nothing."""
+    """One row for each value of the keys, with the means of all other values; None is ignored."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record[key] for key in by), []).append(record)
@@ -62,7 +61,7 @@ def _accuracy(translators: Translators, settings: LabSettings) -> float:
 
 
 def dual_record(before: LabRoundTrip, after: LabRoundTrip) -> Record:
-    """All quantities of a dual run, with what Theorem 1, hypothesis H and the exact formula make of them."""
+    """All quantities of a dual run, with the predictions of Theorem 1, hypothesis H and the exact formula."""
     truth = dual_truth(before, after)
     predictions = predict(truth, truth)
     errors = {f"{name}_error": value - truth["p_d"] for name, value in predictions.items()}
@@ -71,7 +70,7 @@ def dual_record(before: LabRoundTrip, after: LabRoundTrip) -> Record:
 
 
 def predict(cases: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, float]:
-    """The accuracy after training by each formula: the cases of some sentences, the parameters of others."""
+    """The accuracy after training by each formula, from cases and parameters of training."""
     c11, c12, c2 = cases["c11"], cases["c12"], cases["c2"]
     known = {name: training[name] or 0.0 for name in ("alpha", "gamma", "kappa", "u11", "u12")}
     printed = c11 + known["alpha"] * c2
@@ -83,7 +82,7 @@ def predict(cases: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, 
 
 
 def theorem1_finding(settings: LabSettings) -> Finding:
-    """Dual learning over accuracies and dependence: by how much is each formula off?"""
+    """The errors of each formula for dual learning, by accuracy and dependence."""
     records = []
     for name, (shared, twins) in DEPENDENCE.items():
         for forward in (0.5, 0.65, 0.8):
@@ -119,7 +118,7 @@ def _halves(before: LabRoundTrip, after: LabRoundTrip, rng: np.random.Generator)
 
 
 def halves_finding(theorem1: Finding) -> Finding:
-    """How well one half of the sentences predicts the gain of the other, by each formula."""
+    """The errors of each formula in predicting the gain on one half of the sentences from the other."""
     names = {
         "exact": "exact formula",
         "theorem1": "Theorem 1",
@@ -141,7 +140,7 @@ def halves_finding(theorem1: Finding) -> Finding:
 
 
 def theorem2_finding(settings: LabSettings) -> Finding:
-    """Algorithm 2 after dual learning: Theorem 2 as printed and corrected against the truth."""
+    """Algorithm 2 after dual learning: Theorem 2 as printed and corrected, against the true accuracy."""
     records = []
     for name, (shared, twins) in DEPENDENCE.items():
         start = LabStart(shared=shared, twins=twins)
@@ -167,7 +166,7 @@ def _triangle_record(before: LabRoundTrip, after: LabRoundTrip) -> Record:
 
 
 def _theorem2_errors(law: Mapping[str, Any], delta: float, alpha: float, truth: float) -> Record:
-    """Theorem 2 less the truth; undefined where no law with equal covariances has these numbers."""
+    """Theorem 2 minus the true value; undefined if no law with equal covariances has these numbers."""
     q = (law["q12"], law["q23"], law["q31"])
     try:
         out = theory.theorem2(*q, law["lambda1"], law["lambda2"], delta, alpha)
@@ -184,7 +183,7 @@ def _theorem2_errors(law: Mapping[str, Any], delta: float, alpha: float, truth: 
 
 
 def triangle_finding(settings: LabSettings, pivots: Iterable[float] = (0.5, 0.65, 0.8, 0.9, 0.97)) -> Finding:
-    """The triangle instead of, on top of and together with dual learning, as the pivots get better."""
+    """The triangle instead of, on top of and together with dual learning, by accuracy of the pivots."""
     records = []
     for name in ("none", "some"):
         shared, twins = DEPENDENCE[name]
@@ -197,7 +196,7 @@ def triangle_finding(settings: LabSettings, pivots: Iterable[float] = (0.5, 0.65
 
 
 def _contest(settings: LabSettings, start: Translators) -> Record:
-    """Every regime from the same start, by the accuracy it gains, and the signs that should foretell it."""
+    """The gain of every regime from the same start, and the quantities that should predict it."""
     dual = train(start, DUAL, settings)
     helped = train(dual, PIVOT_DUALS, settings)
     regimes = {
@@ -213,7 +212,7 @@ def _contest(settings: LabSettings, start: Translators) -> Record:
 
 
 def _signs(settings: LabSettings, start: Translators) -> Record:
-    """What the start says about the triangle: its way home, its ratio, and what it adds to the dual loop."""
+    """Quantities of the start for the triangle: its way back, its ratio, and its evidence beyond the dual loop."""
     short, long = decode(start, (1, 2, 1), settings), decode(start, (1, 2, 3, 1), settings)
     q23, q31 = (float(right.mean()) for right in long.right[1:])
     return {
@@ -226,15 +225,15 @@ def _signs(settings: LabSettings, start: Translators) -> Record:
 
 
 def _sign_on_top(settings: LabSettings, before: Translators, after: Translators) -> Record:
-    """M of the triangle over dual-trained models, and hypothesis H's gain at the gamma' it came to."""
-    journeys = (decode(translators, (1, 2, 3, 1), settings) for translators in (before, after))
-    truth = dual_truth(*journeys)
+    """M of the triangle over dual-trained models, and hypothesis H's gain at the measured gamma'."""
+    round_trips = (decode(translators, (1, 2, 3, 1), settings) for translators in (before, after))
+    truth = dual_truth(*round_trips)
     promised = predict(truth, truth)["hypothesis_h"] - truth["p"]
     return {"M3_after_dual": truth["M"], "on_top_h": promised}
 
 
 def verdicts(triangle: Finding) -> list[Record]:
-    """How often each condition of the theory says what happened, over all worlds."""
+    """How often each condition of the theory predicts the outcome, over all worlds."""
     questions: dict[str, tuple[Callable[[Record], bool | None], str]] = {
         "instead of dual: M3 < M2": (lambda c: _less(c["M3"], c["M2"]), "instead"),
         "instead of dual: r < q23 q31": (lambda c: _less(c["r"], c["q23_q31"]), "instead"),
@@ -246,15 +245,15 @@ def verdicts(triangle: Finding) -> list[Record]:
     for name, (says, regime) in questions.items():
         answers = [(says(record), record[regime] > record["dual"]) for record in triangle.records]
         known = np.array([pair for pair in answers if pair[0] is not None], dtype=bool).reshape(-1, 2)
-        said, did = known[:, 0], known[:, 1]
-        shares = {"says better": said, "is better": did, "agrees": said == did}
+        predicted, observed = known[:, 0], known[:, 1]
+        shares = {"says better": predicted, "is better": observed, "agrees": predicted == observed}
         means = {key: float(value.mean()) if len(known) else None for key, value in shares.items()}
         rows.append({"condition": name, **means, "decided": len(known)})
     return rows
 
 
 def _less(left: float | None, right: float | None) -> bool | None:
-    """left < right; None where the theory does not decide."""
+    """left < right; None if the theory does not decide."""
     return None if left is None or right is None or left == right else left < right
 
 
@@ -262,7 +261,7 @@ def _less(left: float | None, right: float | None) -> bool | None:
 
 
 def curve(settings: LabSettings, starts: Iterable[tuple[float, LabStart]]) -> Finding:
-    """Dual learning from a line of starts."""
+    """Dual learning from a series of starts."""
     records = [
         {"value": value, "world": world} | dual_record(*_dual_run(settings, start, world))
         for value, start in starts
@@ -282,7 +281,7 @@ def back_curve(settings: LabSettings) -> Finding:
 
 
 def length_curve(settings: LabSettings, lengths: Iterable[int] = (2, 3, 4, 5, 6)) -> Finding:
-    """A loop of K steps alone, from the same start, at two accuracies of the helpers."""
+    """A single loop of K steps from the same start, at two accuracies of the helpers."""
     records = []
     for pivots in (0.85, 0.95):
         for length in lengths:
@@ -294,15 +293,15 @@ def length_curve(settings: LabSettings, lengths: Iterable[int] = (2, 3, 4, 5, 6)
 
 
 def _loop_record(settings: LabSettings, start: Translators, length: int) -> Record:
-    walks, home = loops_of(length), (*range(1, length + 1), 1)
-    before = decode(start, home, settings)
-    truth = dual_truth(before, decode(train(start, walks, settings), home, settings))
+    paths, closed = loops_of(length), (*range(1, length + 1), 1)
+    before = decode(start, closed, settings)
+    truth = dual_truth(before, decode(train(start, paths, settings), closed, settings))
     promised = {name: value - truth["p"] for name, value in predict(truth, truth).items()}
     return {"M": truth["M"], "gain": truth["gain"], **promised}
 
 
 def gradient_finding(settings: LabSettings) -> Finding:
-    """The same start trained by the expectation, by samples of several sizes, and with every hop learning."""
+    """Training from one start with exact gradients, samples of several sizes, and learning on every hop."""
     records = []
     for world in range(settings.worlds):
         start = vanilla(settings, LabStart(languages=2), world)

@@ -1,9 +1,8 @@
-"""Small languages with exact truth, and translators among them that start at chosen accuracies.
+"""Small languages with exact verdicts, and translators between them with given initial accuracies.
 
-A language has a few sentences for each meaning; a translator is a table of logits, one row for each
-sentence of its source. Being right is exact: the translation has the meaning of its source. Errors
-can be shared between translators (hard meanings) and can go to a fixed twin of a meaning, so that two
-errors cancel: the first makes lambda, the second delta.
+A language has a few sentences for each meaning; a translator is a table of logits, one row for each source sentence. A
+translation is right if it has the meaning of its source. Translators can share errors (hard meanings), which causes
+lambda, and errors can go to a fixed twin of a meaning so that two errors cancel, which causes delta.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class LabSettings:
 
     meanings: int = 40
     sentences: int = 3
-    """For each meaning, in each language."""
+    """The number of sentences for each meaning in each language."""
     worlds: int = 8
-    """How many random worlds every point is averaged over."""
+    """The number of random worlds in each average."""
     steps: int = 30
     rate: float = 1.0
     parallel: float = 0.2
-    """Share of the sentences that come with a translation both ways."""
+    """The share of sentences with a reference translation in both directions."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -61,7 +60,7 @@ class LabSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LabStart:
-    """How good the translators are before any loop is closed."""
+    """The translators before loop training."""
 
     forward: float = 0.65
     """Accuracy of 1>2, the translator of interest."""
@@ -70,13 +69,13 @@ class LabStart:
     pivots: float = 0.8
     """Accuracy of every other direction."""
     shared: float = 0.5
-    """How far all translators find the same meanings hard."""
+    """How strongly translators agree on which meanings are hard."""
     twins: float = 0.5
     """Share of the meanings whose errors all go to one twin, in every direction."""
     cohesion: float = 0.6
-    """How far the sentences of one meaning err together."""
+    """How strongly errors of the sentences of one meaning coincide."""
     hint: float = 0.05
-    """Share of what a wrong row leaves over that the right meaning gets."""
+    """The right meaning's share of the remaining probability in a wrong row."""
     languages: int = 3
 
     def accuracy(self, hop: Hop) -> float:
@@ -93,7 +92,7 @@ def vanilla(settings: LabSettings, start: LabStart, world: int) -> Translators:
 
 
 def _twins(meanings: int, rng: np.random.Generator) -> Indices:
-    """Meanings in pairs; one left over is mistaken for somebody else's twin."""
+    """The twin of each meaning; an unpaired one gets the twin of another."""
     order, half = rng.permutation(meanings), meanings // 2
     left, right = order[:half], order[half : 2 * half]
     exported = np.full(meanings, order[0])
@@ -109,7 +108,7 @@ def _translator(
     exported: Indices,
     rng: np.random.Generator,
 ) -> Array:
-    """Logits that prefer the right meaning for exactly the given share of the sentences."""
+    """Logits that prefer the right meaning for exactly the given share of sentences."""
     meaning, rows = settings.meaning, np.arange(settings.size)
     wrong = _hardest(settings, start, difficulty, rng) < round((1 - accuracy) * settings.size)
     mistaken = _mistakes(settings, start, exported, rng)
@@ -125,7 +124,7 @@ def _translator(
 
 
 def _keep_favourite(logits: Array, favourite: Indices, meaning: Indices) -> Array:
-    """Noise among synonyms only: the best sentence always has the favourite meaning."""
+    """Restrict noise to synonyms: the best sentence always has the preferred meaning."""
     own = meaning[None, :] == favourite[:, None]
     best = np.where(own, logits, -np.inf).max(axis=1, keepdims=True)
     return np.where(own, logits, np.minimum(logits, best - 0.05))
@@ -141,7 +140,7 @@ def _hardest(settings: LabSettings, start: LabStart, difficulty: Array, rng: np.
 
 
 def _mistakes(settings: LabSettings, start: LabStart, exported: Indices, rng: np.random.Generator) -> Indices:
-    """The meaning that each sentence would be mistaken for: its twin, or one of the others."""
+    """The wrong meaning of each sentence: its twin, or a random other one."""
     meaning, count = settings.meaning, settings.meanings
     together = (np.arange(count) + rng.integers(1, count, count))[meaning] % count
     alone = (meaning + rng.integers(1, count, settings.size)) % count

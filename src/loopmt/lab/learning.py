@@ -1,8 +1,7 @@
 """Loop training of tables: every hop but the last generates, the last one learns.
 
-Algorithm 1 is the walks 1>2>1 and 2>1>2, Algorithm 2 adds 1>3>2>1 and 2>3>1>2 (its step 4 updates 1>2
-and 2>1 only). The gradient is exact, an expectation over everything the generators could say, or comes
-from samples of what they do say.
+Algorithm 1 has the paths 1>2>1 and 2>1>2, Algorithm 2 adds 1>3>2>1 and 2>3>1>2 (its step 4 updates only 1>2 and 2>1).
+The gradient is exact, an expectation over all outputs of the generators, or estimated from samples.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import numpy as np
 from loopmt.lab.languages import Array, Hop, LabSettings, Translators
 from loopmt.lab.measuring import decode
 
-Walk = tuple[int, ...]
+LabPath = tuple[int, ...]
 
-DUAL: tuple[Walk, ...] = ((1, 2, 1), (2, 1, 2))
-TRIANGLE: tuple[Walk, ...] = ((1, 3, 2, 1), (2, 3, 1, 2))
-PIVOT_DUALS: tuple[Walk, ...] = ((1, 3, 1), (3, 1, 3), (2, 3, 2), (3, 2, 3))
+DUAL: tuple[LabPath, ...] = ((1, 2, 1), (2, 1, 2))
+TRIANGLE: tuple[LabPath, ...] = ((1, 3, 2, 1), (2, 3, 1, 2))
+PIVOT_DUALS: tuple[LabPath, ...] = ((1, 3, 1), (3, 1, 3), (2, 3, 2), (3, 2, 3))
 
 
-def loops_of(length: int) -> tuple[Walk, ...]:
-    """The closed walks of `length` hops through languages 3, 4, ... that teach 1>2 and 2>1."""
+def loops_of(length: int) -> tuple[LabPath, ...]:
+    """The closed paths of `length` hops through languages 3, 4, ... that teach 1>2 and 2>1."""
     pivots = tuple(range(3, length + 1))
     return (1, *reversed(pivots), 2, 1), (2, *pivots, 1, 2)
 
@@ -36,34 +35,34 @@ def softmax(logits: Array) -> Array:
 
 def train(
     translators: Translators,
-    walks: Sequence[Walk],
+    paths: Sequence[LabPath],
     settings: LabSettings,
     steps: int | None = None,
     batch: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Translators:
-    """Follow the walks with equal weights for some steps; `batch` sentences a walk, or the expectation.
+    """Train on the paths with equal weights, with `batch` samples per path or the exact expectation.
 
-    Directions that no walk ends with are fixed helpers.
+    Directions that are not the last hop of a path do not change.
     """
-    taught: dict[Hop, list[Walk]] = {}
-    for walk in walks:
-        taught.setdefault((walk[-2], walk[-1]), []).append(walk)
+    taught: dict[Hop, list[LabPath]] = {}
+    for path in paths:
+        taught.setdefault((path[-2], path[-1]), []).append(path)
     learning = {hop: translators[hop].copy() for hop in taught}
     known = {hop: _known_pairs(translators, hop, settings) for hop in learning}
     fixed = {hop: softmax(logits) for hop, logits in translators.items() if hop not in learning}
     for _ in range(steps or settings.steps):
         tables = fixed | {hop: softmax(logits) for hop, logits in learning.items()}
         for hop, group in taught.items():
-            seen = known[hop] + sum(_generated(tables, walk, batch, rng) for walk in group) / len(group)
+            seen = known[hop] + sum(_generated(tables, path, batch, rng) for path in group) / len(group)
             learning[hop] += settings.rate * (seen - seen.sum(axis=1, keepdims=True) * tables[hop])
     return translators | learning
 
 
 def train_every_hop(translators: Translators, settings: LabSettings, steps: int | None = None) -> Translators:
-    """Algorithm 1 with the exact gradient of ln Pr(x comes back) for both translators, on 1>2>1 and 2>1>2.
+    """Algorithm 1 with the exact gradient of ln Pr(x returns) for both translators, on 1>2>1 and 2>1>2.
 
-    The generator learns too: the expectation runs over what it said, given that the sentence came back.
+    The generator learns too: the expectation is over its outputs, given that the sentence returns.
     """
     there, back = translators[1, 2].copy(), translators[2, 1].copy()
     known = _known_pairs(translators, (1, 2), settings)
@@ -78,10 +77,10 @@ def train_every_hop(translators: Translators, settings: LabSettings, steps: int 
 
 
 def _known_pairs(translators: Translators, hop: Hop, settings: LabSettings) -> Array:
-    """The parallel text of a direction: some of the pairs that both translators had right."""
+    """The parallel text of a direction: some of the pairs that both translators have right."""
     there = (min(hop), max(hop))
-    journey = decode(translators, (*there, there[0]), settings)
-    sure = np.flatnonzero(journey.right[0] & journey.returned)
+    round_trip = decode(translators, (*there, there[0]), settings)
+    sure = np.flatnonzero(round_trip.right[0] & round_trip.returned)
     chosen = sure[:: max(1, round(len(sure) / max(1, settings.parallel * settings.size)))]
     pairs = np.zeros((settings.size, settings.size))
     if settings.parallel:
@@ -89,13 +88,13 @@ def _known_pairs(translators: Translators, hop: Hop, settings: LabSettings) -> A
     return pairs if hop == there else pairs.T
 
 
-def _generated(tables: Translators, walk: Walk, batch: int | None, rng: np.random.Generator | None) -> Array:
-    """How often (input of the last hop, sentence to come home to) is seen; every start counts one."""
-    generators = [tables[hop] for hop in pairwise(walk[:-1])]
+def _generated(tables: Translators, path: LabPath, batch: int | None, rng: np.random.Generator | None) -> Array:
+    """Frequencies of (input of the last hop, sentence to reconstruct); every start counts one."""
+    generators = [tables[hop] for hop in pairwise(path[:-1])]
     if batch is None:
         return reduce(np.matmul, generators).T
     if rng is None:
-        raise ValueError("sampling needs a generator of random numbers")
+        raise ValueError("sampling needs a random number generator: pass `rng`")
     size = len(generators[0])
     start = place = rng.integers(0, size, batch)
     for table in generators:

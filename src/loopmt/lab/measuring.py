@@ -1,4 +1,4 @@
-"""What is true of a set of translators, exactly: verdicts on every sentence, every one as likely."""
+"""Exact measurement of translators: verdicts on all sentences, which are equally likely."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Verdicts = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LabRoundTrip:
-    """Every sentence sent along a walk, each hop saying its best translation."""
+    """All sentences translated along a path, with the best translation on each hop."""
 
     right: tuple[Verdicts, ...]
-    """For each hop, whether it was right for the input it received."""
+    """For each hop, whether it is right for its input."""
     returned: Verdicts
     """Whether the end has the meaning of the start."""
 
@@ -29,12 +29,12 @@ class LabRoundTrip:
         return LabRoundTrip(tuple(right[chosen] for right in self.right), self.returned[chosen])
 
 
-def decode(translators: Translators, walk: tuple[int, ...], settings: LabSettings) -> LabRoundTrip:
-    """The journey of all sentences of the first language."""
+def decode(translators: Translators, path: tuple[int, ...], settings: LabSettings) -> LabRoundTrip:
+    """Translate all sentences of the first language along a path."""
     meaning = settings.meaning
     start = place = np.arange(settings.size)
     right = []
-    for hop in pairwise(walk):
+    for hop in pairwise(path):
         image = translators[hop].argmax(axis=1)[place]
         right.append(meaning[image] == meaning[place])
         place = image
@@ -54,19 +54,19 @@ def dual_truth(before: LabRoundTrip, after: LabRoundTrip) -> dict[str, Any]:
 
 
 def triangle_truth(before: LabRoundTrip) -> dict[str, Any]:
-    """The joint law of three steps and what comes home."""
+    """The joint law of three steps and of the sentences that return."""
     return theory.estimate_triangle(tally(*before.right, before.returned))
 
 
-def likelihood(journey: LabRoundTrip) -> float | None:
-    """M of a loop of any length: Pr(home | wrong) / Pr(home | right)."""
-    return _ratio(journey.returned[~journey.right[0]], journey.returned[journey.right[0]])
+def likelihood(round_trip: LabRoundTrip) -> float | None:
+    """M of a loop of any length: Pr(returns | wrong) / Pr(returns | right)."""
+    return _ratio(round_trip.returned[~round_trip.right[0]], round_trip.returned[round_trip.right[0]])
 
 
 def conditional_likelihood(shorter: LabRoundTrip, longer: LabRoundTrip) -> float | None:
-    """M of the longer loop among the sentences that the shorter one brought home: is it new evidence?"""
-    right, home = shorter.right[0], shorter.returned
-    return _ratio(longer.returned[home & ~right], longer.returned[home & right])
+    """M of the longer loop among sentences that return in the shorter one: whether it adds evidence."""
+    right, returned = shorter.right[0], shorter.returned
+    return _ratio(longer.returned[returned & ~right], longer.returned[returned & right])
 
 
 def _ratio(wrong: Verdicts, right: Verdicts) -> float | None:

@@ -1,4 +1,4 @@
-"""Four pictures of the gain: against delta, against r, against the loop's length and the pivots' accuracy."""
+"""Four plots of the gain: against delta, r, the length of the loop, and the accuracy of the pivots."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ STYLE: dict[Any, Any] = {
 
 
 def require_matplotlib() -> None:
-    """Say so before the work is done, not after."""
+    """Raise an error before the work if matplotlib is missing."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError(
-            'Pictures need matplotlib, which is not installed: pip install "loopmt[report]", or go without '
-            "them: --no-pictures."
+            'pictures need matplotlib, which is not installed. Install it: pip install "loopmt[report]", or use '
+            "--no-pictures."
         )
 
 
 def draw(report: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw every picture into the folder, as PNG and as SVG."""
+    """Draw all plots into the folder, as PNG and SVG."""
     require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
@@ -63,7 +63,7 @@ def draw(report: dict[str, Any], folder: Path) -> list[Path]:
 
 def _delta(axes: Axes, report: dict[str, Any]) -> None:
     _formulas(axes, report["delta"], "delta")
-    _label(axes, "Blind errors: dual learning against delta", "delta, the chance that two errors come home")
+    _label(axes, "Blind errors: dual learning against delta", "delta, the chance that two errors return")
 
 
 def _back(axes: Axes, report: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ def _back(axes: Axes, report: dict[str, Any]) -> None:
 
 
 def _formulas(axes: Axes, finding: dict[str, Any], x: str) -> None:
-    """The measured gain with its spread over worlds, and what the formulas make of the same runs."""
+    """The measured gain with its spread over worlds, and the predictions of the formulas for the same runs."""
     rows = sorted((row for row in finding["rows"] if row[x] is not None), key=lambda row: row[x])
     place = [row[x] for row in rows]
     groups = [[record for record in finding["records"] if record["value"] == row["value"]] for row in rows]
@@ -91,7 +91,7 @@ def _length(axes: Axes, report: dict[str, Any]) -> None:
         groups = [[r for r in records if (r["pivots"], r["length"]) == (pivots, k)] for k in lengths]
         _line(axes, lengths, groups, "gain", f"measured, helpers at {pivots:g}", colour, mark)
         promised = [np.mean([record["hypothesis_h"] for record in group]) for group in groups]
-        axes.plot(lengths, promised, "--", color=colour, alpha=0.7, label="what hypothesis H makes of it")
+        axes.plot(lengths, promised, "--", color=colour, alpha=0.7, label="predicted by hypothesis H")
     axes.set_xticks(lengths)
     _label(axes, "Length: one loop alone, from the same start", "K, steps in the loop")
 
@@ -119,7 +119,7 @@ def _pivots(axes: Axes, report: dict[str, Any]) -> None:
 
 
 def _crossing(places: list[float], margins: Iterable[float]) -> float | None:
-    """Where a rising margin passes zero, between two places."""
+    """The place where a rising margin crosses zero, interpolated."""
     values = list(margins)
     for (a, u), (b, v) in zip(zip(places, values, strict=True), zip(places[1:], values[1:], strict=True), strict=False):
         if u <= 0 < v:
@@ -130,7 +130,7 @@ def _crossing(places: list[float], margins: Iterable[float]) -> float | None:
 def _line(
     axes: Axes, place: list[float], groups: list[list[Record]], name: str, title: str, colour: str, mark: str
 ) -> None:
-    """The mean over worlds, with one standard error to each side."""
+    """The mean over worlds, with one standard error on each side."""
     table = [[record[name] for record in group] for group in groups]
     mean = np.array([np.mean(row) for row in table])
     error = np.array([np.std(row) / np.sqrt(len(row)) for row in table])

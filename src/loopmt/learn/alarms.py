@@ -1,4 +1,4 @@
-"""Watches over generators: what they offered, what was dropped and why, and when that is a collapse."""
+"""Alarms: counts of generated text by hop, and the rules that detect a collapse of a generator."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEFAULT_GUARDS = Guards()
 
 @dataclass
 class HopCounts:
-    """Sums of one hop of one path since the last line of the log."""
+    """Counts of one hop of one path since the last log record."""
 
     path: str
     hop: str
     route: int
-    place: int  # which hop of the path
+    place: int  # the index of the hop in the path
     offered: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     offered_tokens: int = 0
@@ -47,7 +47,7 @@ class HopCounts:
 
 @dataclass(frozen=True)
 class AlarmRule:
-    """Says what is wrong with the counts of a hop; None if nothing is."""
+    """A named function that returns the problem of a hop's counts, or None."""
 
     name: str
     function: Callable[[HopCounts, Guards], str | None]
@@ -55,9 +55,7 @@ class AlarmRule:
     def problem(self, counts: HopCounts, guards: Guards) -> str | None:
         found = self.function(counts, guards)
         if found is not None and not isinstance(found, str):
-            raise ExternalError(
-                f'alarm "{self.name}" returned {found!r:.80}. Return what is wrong as a string, or None if nothing is.'
-            )
+            raise ExternalError(f'alarm "{self.name}" returned {found!r:.80}. Return the problem as a string, or None.')
         return found
 
 
@@ -92,7 +90,7 @@ def _repetition(counts: HopCounts, guards: Guards) -> str | None:
 
 
 def repetition_problem(share: float, guards: Guards) -> str | None:
-    """Of generated text and of validation outputs."""
+    """The problem of too many repetitive outputs, in training and in validation."""
     return f"{share:.0%} of the outputs repeat themselves" if share > guards.most_repetitive else None
 
 
@@ -121,13 +119,13 @@ def validation_alarms(outputs: Mapping[str, OutputStatistics], guards: Guards) -
     """Directions whose validation outputs repeat themselves."""
     if "repetition" not in guards.alarms:
         return []
-    judged = {hop: one for hop, one in outputs.items() if one.sentences >= guards.fewest_rows}
-    problems = {hop: repetition_problem(one.repetitive, guards) for hop, one in judged.items()}
+    checked = {hop: one for hop, one in outputs.items() if one.sentences >= guards.fewest_rows}
+    problems = {hop: repetition_problem(one.repetitive, guards) for hop, one in checked.items()}
     return [Alarm(-1, VALIDATION, hop, what) for hop, what in problems.items() if what]
 
 
 class AlarmMonitor:
-    """Adds up what hops report and raises alarms."""
+    """Sums the records of hops and raises alarms."""
 
     def __init__(
         self,
@@ -138,8 +136,8 @@ class AlarmMonitor:
         self.guards = guards
         self.rules = [ALARMS.find(name) for name in guards.alarms]
         self.routes = {route.number: route for route in routes}
-        self.watches = _by_place((state or {}).get("window", ()))
-        self.unjudged = _by_place((state or {}).get("unjudged", ()))  # closed windows with too few rows to judge
+        self.counts = _by_place((state or {}).get("window", ()))
+        self.unjudged = _by_place((state or {}).get("unjudged", ()))  # logged counts of too few rows for the rules
 
     def add(self, records: Iterable[tuple[int, HopRecord]]) -> None:
         places: dict[int, int] = {}
@@ -147,36 +145,37 @@ class AlarmMonitor:
             place = places.get(route, 0)
             places[route] = place + 1
             path = str(self.routes[route].path)
-            self.watches.setdefault((route, place), HopCounts(path, str(record.hop), route, place)).add(record)
+            self.counts.setdefault((route, place), HopCounts(path, str(record.hop), route, place)).add(record)
 
     def state(self) -> dict[str, list[dict[str, Any]]]:
-        """What a checkpoint needs to go on watching."""
-        watches = {"window": self.watches, "unjudged": self.unjudged}
-        return {name: [asdict(watch) for watch in found.values()] for name, found in watches.items()}
+        """The counts, for a checkpoint."""
+        counts = {"window": self.counts, "unjudged": self.unjudged}
+        return {name: [asdict(one) for one in found.values()] for name, found in counts.items()}
 
     def window(self) -> list[HopCounts]:
-        """What was watched since the last call."""
-        closed, self.watches = self.watches, {}
-        for key, watch in closed.items():
-            self.unjudged.setdefault(key, HopCounts(watch.path, watch.hop, watch.route, watch.place)).add(watch)
+        """The counts since the last call."""
+        closed, self.counts = self.counts, {}
+        for key, one in closed.items():
+            self.unjudged.setdefault(key, HopCounts(one.path, one.hop, one.route, one.place)).add(one)
         return list(closed.values())
 
     def alarms(self) -> list[Alarm]:
-        """Alarms of the windows that were closed, each raised once."""
+        """Alarms of logged counts with enough rows; each is raised once."""
         fewest = self.guards.fewest_rows
-        judged = [watch for watch in self.unjudged.values() if watch.offered >= fewest]
-        self.unjudged = {key: watch for key, watch in self.unjudged.items() if watch.offered < fewest}
-        return [Alarm(watch.route, watch.path, watch.hop, what) for watch in judged if (what := self._problem(watch))]
+        checked = [one for one in self.unjudged.values() if one.offered >= fewest]
+        self.unjudged = {key: one for key, one in self.unjudged.items() if one.offered < fewest}
+        return [Alarm(one.route, one.path, one.hop, what) for one in checked if (what := self._problem(one))]
 
-    def _problem(self, watch: HopCounts) -> str | None:
-        """The first sign of a collapse."""
-        return next((what for rule in self.rules if (what := rule.problem(watch, self.guards))), None)
+    def _problem(self, counts: HopCounts) -> str | None:
+        """The first problem that a rule finds."""
+        return next((what for rule in self.rules if (what := rule.problem(counts, self.guards))), None)
 
-    def forget(self, routes: Iterable[int]) -> None:
-        gone = set(routes)
-        self.watches = {key: watch for key, watch in self.watches.items() if key[0] not in gone}
-        self.unjudged = {key: watch for key, watch in self.unjudged.items() if key[0] not in gone}
+    def remove(self, routes: Iterable[int]) -> None:
+        """Delete the counts of routes."""
+        removed = set(routes)
+        self.counts = {key: one for key, one in self.counts.items() if key[0] not in removed}
+        self.unjudged = {key: one for key, one in self.unjudged.items() if key[0] not in removed}
 
 
-def _by_place(watches: Sequence[dict[str, Any]]) -> dict[tuple[int, int], HopCounts]:
-    return {(watch["route"], watch["place"]): HopCounts(**watch) for watch in watches}
+def _by_place(counts: Sequence[dict[str, Any]]) -> dict[tuple[int, int], HopCounts]:
+    return {(one["route"], one["place"]): HopCounts(**one) for one in counts}

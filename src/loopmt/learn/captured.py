@@ -1,7 +1,7 @@
-"""Learning on CUDA: the work of an update is the replay of captured graphs.
+"""Learning on CUDA: an update replays captured graphs.
 
-One graph for each batch shape adds a gradient; one more takes the optimizer's step. They hold every network of the
-stack, so a change of the mix records nothing anew, and nothing in an update waits for the device.
+One graph per batch shape accumulates a gradient; another one takes the optimizer step. The graphs compute all networks
+of the stack, so a changed mix needs no new capture, and an update never synchronizes with the device.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Recorder = Callable[[Callable[[], None]], Replayable]
 
 @dataclass
 class _Recorded:
-    """A graph and the tensors it reads, which must live as long as it does."""
+    """A graph and the tensors it reads, which must live as long as the graph."""
 
-    ids: Tensor  # sources, targets, paths and groups of a batch, one after another
+    ids: Tensor  # sources, targets, paths and groups of a batch, concatenated
     factors: Tensor
     graph: Replayable
 
 
 class CapturedLearner(Learner):
-    """The same updates, without the cost of launching them kernel by kernel."""
+    """The same updates as `Learner`, without the cost of launching single kernels."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class CapturedLearner(Learner):
         recorded.graph.replay()
 
     def _record(self, shape: BatchShape) -> _Recorded:
-        """Recorded on a batch of nothing, which adds nothing."""
+        """Capture with an empty batch, whose gradient is zero."""
         num, device = self.translators.num_networks, self.weights.device
         rows, places = num * shape.rows, num * shape.rows * shape.length
         ids = torch.full((2 * places + 2 * rows,), -1, device=device)
@@ -79,7 +79,7 @@ class CapturedLearner(Learner):
 
     def apply(self) -> None:
         if self.applying is None:
-            # Recorded with no tokens counted, so that the runs before the capture leave everything as it is.
+            # No tokens are counted yet, so the warm-up runs before the capture change nothing.
             gradient, tokens = self.gradient.clone(), self.tokens.clone()
             self.gradient.zero_()
             self.tokens.zero_()
@@ -94,8 +94,8 @@ class CapturedLearner(Learner):
 
 
 def _copy(tables: Sequence[npt.NDArray[Any]], place: Tensor) -> None:
-    """Tables to a tensor of the device, one after another, in one transfer that nothing waits for."""
-    # Torch keeps the pinned memory of a copy under way from being given out again.
+    """Copy tables to a tensor of the device, concatenated, in one asynchronous transfer."""
+    # Torch does not reuse the pinned memory before the copy has finished.
     staged = torch.empty_like(place, device="cpu", pin_memory=place.is_cuda)
     np.concatenate([table.ravel() for table in tables], out=staged.numpy())
     place.copy_(staged, non_blocking=True)

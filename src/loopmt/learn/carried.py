@@ -1,4 +1,4 @@
-"""Rows that a round gathered and did not learn: they wait for the next round, and a checkpoint holds them."""
+"""Rows that a round gathered but did not use: they are carried over to the next round and saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from loopmt.text.batch import Rows
 from loopmt.text.ragged import Ints, Ragged
 
-_NAME = "carried"  # what the names of their tensors begin with
+_NAME = "carried"  # the prefix of their tensors' names
 
 
 def to_tensors(networks: Sequence[Rows]) -> dict[str, Tensor]:
@@ -25,13 +25,13 @@ def to_tensors(networks: Sequence[Rows]) -> dict[str, Tensor]:
         "paths": rows.paths,
     }
     tensors = {f"{_NAME}.{name}": torch.from_numpy(table.astype(np.int32)) for name, table in columns.items()}
-    tensors[f"{_NAME}.groups"] = torch.from_numpy(rows.groups.copy())  # may not fit into 32 bits
+    tensors[f"{_NAME}.groups"] = torch.from_numpy(rows.groups.copy())  # 64 bits
     tensors[f"{_NAME}.factors"] = torch.from_numpy(rows.factors.copy())
     return tensors
 
 
 def from_tensors(tensors: Mapping[str, Tensor]) -> list[Rows]:
-    """The rows of all networks in one table; nothing, where a checkpoint of an older version has none."""
+    """The rows of all networks in one table; empty for checkpoints of older versions, which have none."""
     if f"{_NAME}.paths" not in tensors:
         return []
 

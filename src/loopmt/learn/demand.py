@@ -1,8 +1,7 @@
-"""How many rows of every path a round wants, and what takes the place of rows that generators cannot give.
+"""How many rows of every path a round needs, and which rows replace those that generators cannot supply.
 
-Rows that a round did not learn wait in queues for the next one. A path has a queue of its own; the paths among which an
-entry draws anew in every round (`per_round`) share one for each direction. A queue is known by the number of the
-first of its routes.
+Unused rows of a round wait in queues for the next one. Each path has a queue; the paths of an entry with `per_round`,
+which is drawn in every round, share one queue per direction. A queue is identified by the number of its first route.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from loopmt.path import Hop
 from loopmt.text.batch import Rows
 from loopmt.translate.filters import FEWEST_KEPT
 
-_SURPLUS = 1.08  # rows wanted beyond the expected need: no two rounds have the same lengths
+_SURPLUS = 1.08  # factor on the expected need, because lengths vary between rounds
 
 
 def queues_of(routes: Sequence[Route]) -> dict[int, int]:
-    """The queue of every route."""
+    """The queue number of every route."""
     firsts: dict[tuple[int, Hop], int] = {}
     return {
         route.number: firsts.setdefault((route.entry_number, route.path.taught), route.number)
@@ -34,7 +33,7 @@ def queues_of(routes: Sequence[Route]) -> dict[int, int]:
 
 
 def by_queue(carried: Sequence[Rows], queues: Mapping[int, int]) -> dict[int, Rows]:
-    """The rows that wait in each queue, in their order."""
+    """The waiting rows of each queue, in order."""
     rows = Rows.join(carried)
     own = np.array([queues[path] for path in rows.paths.tolist()], dtype=np.int64)
     order = np.argsort(own, kind="stable")
@@ -43,52 +42,52 @@ def by_queue(carried: Sequence[Rows], queues: Mapping[int, int]) -> dict[int, Ro
 
 
 @dataclass
-class _Queue:
-    """What a round wants of a queue, and what there is."""
+class _RowQueue:
+    """Rows of a queue: how many a round needs, and how many are available."""
 
     taught: Hop
     synthetic: bool
     share: float = 0.0  # of the tokens of the direction
     wanted: float = 0.0  # rows
-    there: int = 0
-    routes: int = 0  # that fill it in this round
+    available: int = 0
+    routes: int = 0  # that supply rows in this round
 
     @property
     def met(self) -> float:
-        return min(1.0, self.there / self.wanted) if self.wanted else 1.0
+        return min(1.0, self.available / self.wanted) if self.wanted else 1.0
 
 
 @dataclass
 class Demand:
-    """The queues of the routes that are in a round."""
+    """The queues of a round's routes."""
 
     queues: Mapping[int, int]  # of every route
-    held: dict[int, _Queue] = field(default_factory=dict)
+    held: dict[int, _RowQueue] = field(default_factory=dict)
 
     def want(self, route: Route, share: float, rows: float, waiting: int) -> None:
-        """A route has a share of the tokens of its direction, for which it takes so many rows."""
+        """Register a route with its share of the direction's tokens, the rows that it needs, and its waiting rows."""
         queue = self.of(route)
-        queue.share, queue.wanted, queue.there = queue.share + share, queue.wanted + rows, waiting
+        queue.share, queue.wanted, queue.available = queue.share + share, queue.wanted + rows, waiting
         queue.routes += 1
 
-    def of(self, route: Route) -> _Queue:
-        return self.held.setdefault(self.queues[route.number], _Queue(route.path.taught, route.synthetic))
+    def of(self, route: Route) -> _RowQueue:
+        return self.held.setdefault(self.queues[route.number], _RowQueue(route.path.taught, route.synthetic))
 
     def count(self, route: Route, position: ReadPosition) -> int:
-        """Real rows that a route has to read, as many more as its generators are expected to lose.
+        """Real rows that a route must read, including those that filters are expected to drop.
 
-        Less than one row is left to a later round, unless the queue is empty: a path of a tiny share has its turn, too.
+        A need below one row is postponed, unless the queue is empty, so that paths with a tiny share are used, too.
         """
         queue = self.of(route)
-        lacking = (queue.wanted * _SURPLUS - queue.there) / queue.routes / route.entry.samples
+        lacking = (queue.wanted * _SURPLUS - queue.available) / queue.routes / route.entry.samples
         kept = max(min(position.kept, route.entry.keep), FEWEST_KEPT) if route.synthetic else 1.0
-        return math.ceil(lacking / kept) if lacking >= 1 or (lacking > 0 and not queue.there) else 0
+        return math.ceil(lacking / kept) if lacking >= 1 or (lacking > 0 and not queue.available) else 0
 
-    def arrive(self, route: Route, rows: int) -> None:
-        self.of(route).there += rows
+    def add(self, route: Route, rows: int) -> None:
+        self.of(route).available += rows
 
     def top_up(self) -> None:
-        """What generators cannot give of a direction comes from its real pairs, where the mix has them."""
+        """Replace missing generated rows of a direction by its real pairs, if the mix has any."""
         missing: dict[Hop, float] = {}
         real: dict[Hop, float] = {}
         for queue in self.held.values():

@@ -1,7 +1,7 @@
-"""The forward pass of an update: what is computed from a batch, for the loss and for objectives.
+"""The forward pass of an update, for the loss and for objectives.
 
-Every learner computes it in its own way: eager, from captured graphs, or spread over processes. An objective sees only
-a `ForwardPass`, which is the same for all of them.
+Learners compute it differently: eagerly, in captured graphs, or sharded over processes. An objective gets only a
+`ForwardPass`, which has the same interface for all of them.
 
 Shapes: N networks, B rows, L length, T target length, D width, V vocabulary.
 """
@@ -24,7 +24,7 @@ from loopmt.translate.scoring import decoder_states
 
 @dataclass(frozen=True)
 class BatchTensors:
-    """A batch as the learners compute with it; `text.batch.Batch` says what each table holds."""
+    """The tensors of a batch; `text.batch.Batch` describes the tables."""
 
     source_NBL: Tensor
     target_NBL: Tensor
@@ -42,21 +42,21 @@ class BatchTensors:
 
 
 class Computation(Protocol):
-    """The networks of a stage with the weights, the dropout and the label smoothing of an update."""
+    """The networks of a stage with weights, dropout and label smoothing of an update."""
 
     def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
-        """The decoder's states (N, B, T, D) when it is given the target. Every call draws its own dropout."""
+        """Decoder states (N, B, T, D) with teacher forcing. Every call draws new dropout masks."""
 
     def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
-        """The label-smoothed loss of every token (N, B, T); 0 where there is none."""
+        """The label-smoothed loss of every token (N, B, T); 0 at padding."""
 
     def logits(self, states_NBTD: Tensor) -> Tensor:
-        """(N, B, T, V)."""
+        """Logits of the vocabulary (N, B, T, V)."""
 
 
 @dataclass(frozen=True)
 class EagerComputation:
-    """The transformer with all its weights in this process."""
+    """The computation with all weights in this process."""
 
     transformer: Transformer
     weights: Weights
@@ -75,14 +75,14 @@ class EagerComputation:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """One pass over a batch, through which gradients flow."""
+    """A differentiable pass over a batch."""
 
     computation: Computation
     batch: BatchTensors
     states_NBTD: Tensor
-    losses_NB: Tensor  # label-smoothed, summed over the tokens of each row; 0 where there is no row
-    tokens_NB: Tensor  # target tokens of each row, ends included
-    real_NBT: Tensor  # where there is a target token
+    losses_NB: Tensor  # label-smoothed, summed over the tokens of each row; 0 for padding rows
+    tokens_NB: Tensor  # target tokens of each row, including EOS
+    real_NBT: Tensor  # False at padding
 
     @classmethod
     def over(cls, computation: Computation, batch: BatchTensors) -> ForwardPass:
@@ -92,12 +92,12 @@ class ForwardPass:
         return cls(computation, batch, states, losses, real.sum(-1), real)
 
     def again(self) -> ForwardPass:
-        """Another pass over the same batch, with other dropout."""
+        """Another pass over the same batch, with other dropout masks."""
         return ForwardPass.over(self.computation, self.batch)
 
     def log_probs(self) -> Tensor:
-        """Log-probabilities of the whole vocabulary at every target position (N, B, T, V), in float32.
+        """Log-probabilities of the vocabulary at every target position (N, B, T, V), in float32.
 
-        Computed anew by every call. Positions where `real_NBT` is false mean nothing: mask them.
+        Every call computes them. Mask the positions where `real_NBT` is False.
         """
         return self.computation.logits(self.states_NBTD).float().log_softmax(-1)

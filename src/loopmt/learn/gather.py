@@ -1,8 +1,7 @@
-"""A mix of paths to rows to learn from: read, travel, keep; shares by weight.
+"""Gathering: rows to learn from for a mix of paths, by reading real text, generating along paths and filtering.
 
-What a round gathers depends on the seed, the stage, the round's number, how far each route has read, the weights, the
-updates that are left and the rows that earlier rounds left over, and on nothing else. So a run that was killed gathers
-the same rows again; of generated text only what is left over is saved.
+A round depends only on the seed, the stage, its number, the positions of the routes, the weights, the remaining updates
+and the rows carried over. So a resumed run gathers the same rows, and of generated text only unused rows are saved.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from loopmt.distributed import synchronize
 from loopmt.learn.demand import Demand, by_queue, queues_of
 from loopmt.learn.objectives import PathRows
-from loopmt.learn.reading import Reader, ReadPosition, RealText
+from loopmt.learn.reading import ReadPosition, RealText, TextReader
 from loopmt.learn.routes import Route, StageSetup, token_shares
 from loopmt.path import Hop
 from loopmt.rng import numpy_generator
@@ -45,28 +44,28 @@ from loopmt.translate.walker import (
 
 @dataclass
 class GatheredRound:
-    """A round's rows of every network, and what it took to get them."""
+    """The rows of a round for every network, and statistics."""
 
     networks: list[Rows]
     records: list[tuple[int, HopRecord]] = field(default_factory=list)  # with the route's number
-    streams: dict[int, ReadPosition] = field(default_factory=dict)  # where routes stand after the round
-    shares: dict[int, float] = field(default_factory=dict)  # of its direction's tokens that a route is meant to have
-    read: dict[int, int] = field(default_factory=dict)  # real rows that a route read
+    streams: dict[int, ReadPosition] = field(default_factory=dict)  # positions of the routes after the round
+    shares: dict[int, float] = field(default_factory=dict)  # each route's share of its direction's tokens, by weight
+    read: dict[int, int] = field(default_factory=dict)  # real rows that each route read
     generated_tokens: int = 0
     seconds: float = 0.0
-    generate_seconds: float = 0.0  # of them, those of generation
+    generate_seconds: float = 0.0  # the part of `seconds` spent on generation
 
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows that a route brings to a round: as objectives see them, and as they are learnt."""
+    """New rows of a route in a round: in the form for objectives, and as training rows."""
 
-    seen: PathRows
+    path_rows: PathRows
     rows: Rows
 
 
 class Gatherer:
-    """Draws the rows of each round."""
+    """Gathers the rows of each round."""
 
     def __init__(
         self, setup: StageSetup, store: Store, translators: Translators, text_filter: SyntheticTextFilter
@@ -83,8 +82,8 @@ class Gatherer:
         self.objectives = setup.objectives
         self.limits = DecodeLimits.on(self.networks.device, self.train.max_length)
         self.noise = WordNoise(self.networks.vocab)
-        self.loosened = SubwordDropout(self.networks.vocab, self.train.subword_dropout)
-        self.reader = Reader(setup, store)
+        self.subword_dropout = SubwordDropout(self.networks.vocab, self.train.subword_dropout)
+        self.reader = TextReader(setup, store)
         self._names = self.reader.keys
         self._queues = queues_of(setup.routes)
 
@@ -96,15 +95,15 @@ class Gatherer:
         updates: float | None = None,
         carried: Sequence[Rows] = (),
     ) -> GatheredRound:
-        """The rows of round `number`, for the routes that have a weight in it: those carried over, and new ones."""
+        """Rows of round `number` for the routes with a weight: those carried over, then new ones."""
         started = time.perf_counter()
         active, positions = self._drawn(number, weights), streams or {}
         waiting, shares = by_queue(carried, self._queues), token_shares(active, weights)
         demand = self._demand(active, shares, self.train.round if updates is None else updates, waiting)
         texts = self._texts([route for route in active if route.synthetic], positions, demand)
-        new, gathered = self._walk(texts, number)
-        for route, arrived in new.items():
-            demand.arrive(self.routes[route], len(arrived.rows))
+        new, gathered = self._generated_rows(texts, number)
+        for route, rows in new.items():
+            demand.add(self.routes[route], len(rows.rows))
         demand.top_up()
         real = self._texts([route for route in active if not route.synthetic], positions, demand)
         new |= {route: self._real_rows(self.routes[route], text, number) for route, text in real.items()}
@@ -115,7 +114,7 @@ class Gatherer:
         return gathered
 
     def _drawn(self, number: int, weights: Mapping[int, float]) -> list[Route]:
-        """Routes of this round: an entry with `per_round` draws so many of its paths to each direction."""
+        """Routes of this round: an entry with `per_round` draws that many of its paths for each direction."""
         active = [route for route in self.routes if weights.get(route.number, 0) > 0]
         rivals: dict[tuple[int, Hop], list[Route]] = {}
         for route in active:
@@ -143,7 +142,7 @@ class Gatherer:
     def _texts(
         self, routes: Sequence[Route], positions: Mapping[int, ReadPosition], demand: Demand
     ) -> dict[int, RealText]:
-        """What the routes read that lack rows."""
+        """The text that routes with too few rows read."""
         counts = {route.number: demand.count(route, positions.get(route.number, ReadPosition())) for route in routes}
         return {
             number: self.reader.read(self.routes[number], positions, count) for number, count in counts.items() if count
@@ -157,7 +156,7 @@ class Gatherer:
         new: Mapping[int, NewRows],
         read: Mapping[int, int],
     ) -> dict[int, ReadPosition]:
-        """Where the routes stand after a round; `texts` are those that rows were generated from."""
+        """Positions of the routes after a round; `texts` are the texts of routes that generate."""
         after = self.reader.after(routes, before, read)
         offered = {number: (len(text), len(new[number].rows)) for number, text in texts.items()}
         return {
@@ -167,10 +166,10 @@ class Gatherer:
             for route in routes
         }
 
-    # -- walking ---------------------------------------------------------------------------------------------
+    # -- generation ------------------------------------------------------------------------------------------
 
-    def _walk(self, texts: Mapping[int, RealText], number: int) -> tuple[dict[int, NewRows], GatheredRound]:
-        """Generate from the text of each route; each process takes its share of the rows, then all have all."""
+    def _generated_rows(self, texts: Mapping[int, RealText], number: int) -> tuple[dict[int, NewRows], GatheredRound]:
+        """Generate from the text of each route: each process generates its share, then all shares are gathered."""
         rank, size = self.processes.rank, self.processes.size
         mine = {
             route: np.repeat(np.arange(rank, len(text), size), self.routes[route].entry.candidates)
@@ -183,30 +182,28 @@ class Gatherer:
         ends = {route: text.ends.take(mine[route]) for route, text in texts.items()}
         generated, seconds = self._generate(rollouts, ends, number)
         records = {route: rollout.records for route, rollout in rollouts.items()}
-        everyone = self.processes.all_gather((generated, records, generated_tokens(list(rollouts.values()))))
-        gathered = GatheredRound([], generated_tokens=sum(part[2] for part in everyone), generate_seconds=seconds)
+        parts = self.processes.all_gather((generated, records, generated_tokens(list(rollouts.values()))))
+        gathered = GatheredRound([], generated_tokens=sum(part[2] for part in parts), generate_seconds=seconds)
         gathered.records = [
-            (route, _added_up(hop))
-            for route in rollouts
-            for hop in zip(*(part[1][route] for part in everyone), strict=True)
+            (route, _summed(hop)) for route in rollouts for hop in zip(*(part[1][route] for part in parts), strict=True)
         ]
         new = {
-            route: self._kept_rows(self.routes[route], text, [part[0][route] for part in everyone], number)
+            route: self._kept_rows(self.routes[route], text, [part[0][route] for part in parts], number)
             for route, text in texts.items()
         }
         return new, gathered
 
     def _start(self, route: int, text: RealText, mine: Ints) -> Sentences:
-        """The real text that this process takes along a path."""
+        """The real text from which this process generates along a path."""
         return Sentences(self.networks.vocab, self.routes[route].path.languages[0], ids=text.starts.take(mine))
 
     def _generate(
         self, rollouts: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
     ) -> tuple[dict[int, Generated], float]:
-        """Take all rollouts to their last hop: what each sample of real text led to, and the seconds."""
+        """Run all rollouts. Return the generated rows of each route, and the seconds of generation."""
         if not rollouts:
             return {}, 0.0
-        synchronize(self.networks.device)  # updates under way hold generation up, and are not part of its time
+        synchronize(self.networks.device)  # exclude pending updates from the measured time
         began = time.perf_counter()
         key = (*self.key, "generate", number, self.processes.rank)
         generate_along(self.translators, list(rollouts.values()), self.limits, key, observe=recorder(self.text_filter))
@@ -214,7 +211,7 @@ class Gatherer:
         return found, time.perf_counter() - began
 
     def _best(self, route: Route, rollout: Rollout, ends: Ragged) -> Generated:
-        """The best candidate of each sample, and how good it is for `keep`."""
+        """The best candidate of each sample, with its value for `keep`."""
         entry, text, keep, scores = route.entry, rollout.text, rollout.keep, rollout.scores
         if entry.candidates > 1:
             counts = np.full(len(ends) // entry.candidates, entry.candidates)
@@ -231,13 +228,13 @@ class Gatherer:
         return UTILITIES.find(name)(Candidates(self.networks, hop, text, real, counts, self.limits, timeout))
 
     def _kept_rows(self, route: Route, text: RealText, parts: Sequence[Generated], number: int) -> NewRows:
-        """The rows of a route that generates, without those that filters drop."""
-        generated, keep, values, scores = _dealt_back(parts, len(text))
+        """The rows of a generating route that filters keep."""
+        generated, keep, values, scores = _in_order(parts, len(text))
         kept = _highest(values, np.flatnonzero(keep), route.entry.keep)
         groups, generated = self._groups(route, text)[kept], generated.take(kept)
-        targets = self._loosened_targets(route, text.ends.take(kept), groups, number)
+        targets = self._sampled_targets(route, text.ends.take(kept), groups, number)
         sides = (targets, generated) if route.path.backward else (self._noisy(route, generated, number), targets)
-        return self._learnable(route, PathRows(route.path, route.entry, *sides, groups, generated, scores[kept]))
+        return self._trainable(route, PathRows(route.path, route.entry, *sides, groups, generated, scores[kept]))
 
     def _noisy(self, route: Route, sources: Ragged, number: int) -> Ragged:
         if route.entry.noise is None:
@@ -247,20 +244,20 @@ class Gatherer:
 
     def _real_rows(self, route: Route, text: RealText, number: int) -> NewRows:
         key = (*self.key, number, *self._names[route.number], "source")
-        sources, groups = self.loosened(text.starts, route.path.ends[0], *key), self._groups(route, text)
-        targets = self._loosened_targets(route, text.ends, groups, number)
+        sources, groups = self.subword_dropout(text.starts, route.path.ends[0], *key), self._groups(route, text)
+        targets = self._sampled_targets(route, text.ends, groups, number)
         scores = np.zeros(len(text))
-        return self._learnable(route, PathRows(route.path, route.entry, sources, targets, groups, None, scores))
+        return self._trainable(route, PathRows(route.path, route.entry, sources, targets, groups, None, scores))
 
     def _groups(self, route: Route, text: RealText) -> Ints:
-        """A number for the samples of each real sentence, if an objective groups them; never twice in a stage."""
+        """A number for the samples of each real sentence, unique in the stage; -1 if no objective groups them."""
         if not self.setup.groups(route):
             return np.full(len(text), -1, dtype=np.int64)
         sentences = text.position + np.arange(len(text)) // route.entry.samples
         return sentences * len(self.routes) + route.number
 
-    def _learnable(self, route: Route, seen: PathRows) -> NewRows:
-        """Rows as the network reads them, without those that are longer than any batch."""
+    def _trainable(self, route: Route, seen: PathRows) -> NewRows:
+        """Training rows in the network's tokens, without those longer than the longest batch shape."""
         hop, vocab = route.path.taught, self.networks.vocab
         marked = route.entry.tag and route.synthetic
         sources = self.networks.source_rows(Sentences(vocab, hop.source, ids=seen.sources), hop, synthetic=marked)
@@ -272,31 +269,31 @@ class Gatherer:
         return NewRows(seen.take(np.flatnonzero(fit)), rows.take(np.flatnonzero(fit)))
 
     def _weighted(self, new: Mapping[int, NewRows]) -> dict[int, Rows]:
-        """New rows with the factors that objectives give them."""
-        rows = {number: arrived.rows for number, arrived in new.items()}
+        """New rows with the loss factors of objectives."""
+        rows = {number: one.rows for number, one in new.items()}
         for objective in self.objectives:
-            factors = objective.round_factors([arrived.seen for arrived in new.values()])
+            factors = objective.round_factors([one.path_rows for one in new.values()])
             for number, own in zip(new, factors or [], strict=factors is not None):
                 rows[number] = replace(rows[number], factors=rows[number].factors * own.astype(np.float32))
         return rows
 
-    def _loosened_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
-        """Samples that an objective groups have one and the same target: it is cut once for all of them."""
+    def _sampled_targets(self, route: Route, targets: Ragged, groups: Ints, number: int) -> Ragged:
+        """Targets with subword dropout; the samples of a group get the same segmentation."""
         key = (*self.key, number, *self._names[route.number], "target")
         if not self.setup.groups(route):
-            return self.loosened(targets, route.path.ends[1], *key)
+            return self.subword_dropout(targets, route.path.ends[1], *key)
         _, firsts, places = np.unique(groups, return_index=True, return_inverse=True)
-        return self.loosened(targets.take(firsts), route.path.ends[1], *key).take(places)
+        return self.subword_dropout(targets.take(firsts), route.path.ends[1], *key).take(places)
 
     def _mixed(self, demand: Demand, waiting: Mapping[int, Rows], new: Mapping[int, Rows]) -> list[Rows]:
-        """The rows of every network: of each queue those that wait, then new ones; queues by their share of tokens."""
-        arrived: dict[int, list[Rows]] = {}
+        """Rows of every network: each queue's waiting rows, then new ones; queues are interleaved by token share."""
+        new_by_queue: dict[int, list[Rows]] = {}
         for route, rows in new.items():
-            arrived.setdefault(self._queues[route], []).append(rows)
+            new_by_queue.setdefault(self._queues[route], []).append(rows)
         parts: list[list[Rows]] = [[] for _ in range(self.networks.num_networks)]
         shares: list[list[float]] = [[] for _ in parts]
         for number, queue in demand.held.items():
-            own = arrived.get(number, [])
+            own = new_by_queue.get(number, [])
             rows = Rows.join([waiting.get(number, Rows.empty()), interleave(own, [1.0] * len(own))])
             if len(rows):
                 parts[self.networks.network(queue.taught)].append(rows)
@@ -307,8 +304,8 @@ class Gatherer:
 Generated = tuple[Ragged, Mask, Floats, Floats]  # text, rows to keep, utilities, scores
 
 
-def _added_up(records: Sequence[HopRecord]) -> HopRecord:
-    """What all processes said on one hop."""
+def _summed(records: Sequence[HopRecord]) -> HopRecord:
+    """The sum of all processes' records of one hop."""
     dropped = Counter[str]()
     for record in records:
         dropped.update(record.dropped)
@@ -321,13 +318,13 @@ def _added_up(records: Sequence[HopRecord]) -> HopRecord:
 
 
 def _highest(values: Floats, numbers: Ints, share: float) -> Ints:
-    """The rows among `numbers` of the highest values, in their order."""
+    """The share of the rows `numbers` with the highest values, in order."""
     ranked = np.argsort(-values[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
     return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
 
 
-def _dealt_back(parts: Sequence[Generated], count: int) -> Generated:
-    """Rows that were dealt to processes in turn, in their old order."""
+def _in_order(parts: Sequence[Generated], count: int) -> Generated:
+    """Rows of all processes in their original order; process r had every row r, r + size, ..."""
     order = np.argsort(
         np.concatenate([np.arange(rank, count, len(parts)) for rank in range(len(parts))]), kind="stable"
     )

@@ -1,9 +1,9 @@
-"""Rows to better weights: one update of every network.
+"""Updates of all networks by Adam.
 
-What is minimised is the label-smoothed loss (`model.loss`) and what a stage's objectives make of it (`objectives`).
-Everything is an operation on rows of flat tensors. Gradients are sums over target tokens, of all processes and all
-parts of a batch, divided by the number of tokens at the end: so neither accumulation nor the number of processes
-changes an update. A network whose gradient is not finite, or that had no token, is left exactly as it was.
+The loss is the label-smoothed cross-entropy (`model.loss`), changed by the stage's objectives (`objectives`). All
+operations work on rows of flat tensors. Gradients are summed over the target tokens of all processes and parts of a
+batch, then divided by the number of tokens, so neither accumulation nor the number of processes changes an update. A
+network without tokens or with a gradient that is not finite does not change.
 
 Shapes: N networks, P weights, B rows, L length, J paths.
 """
@@ -34,7 +34,7 @@ from loopmt.translate.protocol import TrainableModel
 
 @dataclass
 class LossTally:
-    """What happened since the last log, kept on the device: sums by network and path."""
+    """Sums since the last log record, by network and path; they stay on the device."""
 
     loss: Tensor  # (N, J), label-smoothed loss summed over tokens, without factors and terms
     tokens: Tensor  # (N, J)
@@ -56,32 +56,32 @@ class LossTally:
 
 
 class StageLearner(Protocol):
-    """What the trainer asks of a learner, whatever its networks are."""
+    """The interface of learners for the trainer."""
 
     train: Train
-    largest_group: int  # rows of a group, at most
+    largest_group: int  # the most rows of a group
     tally: LossTally
     splitting: BatchSplitter
 
     @property
     def translators(self) -> TrainableModel:
-        """The networks that it trains."""
+        """The networks that are trained."""
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
         """Learn from one batch."""
 
     def publish(self) -> None:
-        """Make the updated weights the translators'."""
+        """Copy the updated weights to the translators."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint needs beside the weights."""
+        """The optimizer state, for a checkpoint."""
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what `tensors` gave."""
+        """Restore the state that `tensors` returned."""
 
 
 class Learner:
-    """The optimizer of all networks, and what it needs to resume."""
+    """The optimizer of all networks and its state."""
 
     def __init__(
         self,
@@ -113,16 +113,16 @@ class Learner:
         self.splitting = BatchSplitter(train, largest_group)
 
     def own_weights(self) -> Tensor:
-        """The weights that this process updates: all of them."""
+        """The weights that this process updates: here all of them."""
         return self.translators.live
 
     def publish(self) -> None:
-        """Make the updated weights the translators'; here they are."""
+        """Nothing to copy: the translators share the updated weights."""
 
     # -- one update ------------------------------------------------------------------------------------------
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
-        """Learn from one batch: this process's part of it, in `accumulate` parts, none of which cuts a group."""
+        """Learn from this process's part of a batch, in `accumulate` parts that keep groups together."""
         own = self.processes.rank * self.train.accumulate
         parts = batch.parts(self.processes.size * self.train.accumulate, self.largest_group)
         for part in parts[own : own + self.train.accumulate]:
@@ -133,7 +133,7 @@ class Learner:
         self.apply()
 
     def reduce(self) -> None:
-        """Sum gradients and token counts over processes: a mean of means would weigh tokens unequally."""
+        """Sum gradients and token counts over processes; a mean of means would weight tokens unequally."""
         self.processes.all_reduce(self.gradient)
         self.processes.all_reduce(self.tokens)
 
@@ -149,7 +149,7 @@ class Learner:
         self.count(losses_NB, tokens_NB, batch.paths_NB)
 
     def learning(self) -> AccumulatedGradient | WrittenGradient:
-        """On a CPU the first part of an update writes its gradient, also over that of an attempt that failed."""
+        """Trainable weights. On a CPU the first part of an update overwrites the gradient, also after a failed try."""
         layout = self.translators.layout
         if self.weights.is_cpu and self.precision == torch.float32 and not self.tokens.any():
             return WrittenGradient(layout, self.weights, self.gradient)
@@ -157,13 +157,13 @@ class Learner:
 
     def count(self, losses_NB: Tensor, tokens_NB: Tensor, paths: Tensor) -> None:
         self.tokens += tokens_NB.sum(1)
-        place = paths.clamp_min(0)  # rows that are none have no tokens and no loss
+        place = paths.clamp_min(0)  # padding rows have no tokens and no loss
         self.tally.loss.scatter_add_(1, place, losses_NB.to(self.tally.loss.dtype))
         self.tally.tokens.scatter_add_(1, place, tokens_NB.to(self.tally.tokens.dtype))
 
     @torch.no_grad()
     def apply(self) -> None:
-        """Normalise, clip each network by itself, and take an Adam step where all is finite."""
+        """Normalize and clip each network's gradient, and take an Adam step if it is finite."""
         tokens = self.tokens.clamp_min(1)
         norm = self.norm(self.gradient) / tokens
         finite = norm.isfinite()
@@ -187,15 +187,15 @@ class Learner:
         return norm
 
     def follow(self) -> None:
-        """Move the averaged weights towards those of now."""
+        """Move the averaged weights towards the current ones."""
         self.translators.follow(self.train.ema)
 
     # -- resume ----------------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint needs beside the weights."""
+        """The optimizer state, for a checkpoint."""
         kept = {"first": self.first, "second": self.second, "steps": self.steps}
-        if "ema" in self.translators.copies:  # the frozen copy is the parent's result and stays there
+        if "ema" in self.translators.copies:  # the frozen copy is the parent's result, which is on disk
             kept["ema"] = self.translators.copies["ema"]
         return kept
 
@@ -208,7 +208,7 @@ class Learner:
 
 
 class BatchSplitter:
-    """Remembers which shapes did not fit, so that they are tried once and no more."""
+    """Splits batches that do not fit into memory; a shape that failed once is always split."""
 
     def __init__(self, train: Train, largest_group: int = 1) -> None:
         self.train = train
@@ -216,24 +216,24 @@ class BatchSplitter:
         self.halved: set[BatchShape] = set()
 
     def add(self, batch: Batch, add: Callable[[Batch], None]) -> None:
-        """Add a batch, whole or in halves; nothing was added by an attempt that failed."""
+        """Add a batch, at once or in halves. `add` must change nothing if it fails."""
         if batch.shape not in self.halved:
             try:
                 return add(batch)
             except ERRORS as error:
                 if not is_out_of_memory(error) or not self._may_split(batch):
-                    raise self._explained(error, batch, "which cannot be halved") from None
+                    raise self._explained(error, batch, "which cannot be split") from None
             self.halved.add(batch.shape)
-            torch.manual_seed(torch.initial_seed())  # the same dropout, however far the attempt came
+            torch.manual_seed(torch.initial_seed())  # the same dropout masks after a failed try
         for part in batch.parts(2, self.largest_group):
             try:
                 add(part)
             except ERRORS as error:
-                raise self._explained(error, batch, "and on half of it") from None
+                raise self._explained(error, batch, "and with half of it") from None
         return None
 
     def _may_split(self, batch: Batch) -> bool:
-        """A sharded network is computed by all processes in step; rows of a group stay together."""
+        """Not if the network is sharded, since all processes compute in step, nor if it would divide a group."""
         return not self.train.shard and batch.parts(2, self.largest_group)[0].shape.rows < batch.shape.rows
 
     def _explained(self, error: Exception, batch: Batch, tried: str) -> Exception:
@@ -242,7 +242,7 @@ class BatchSplitter:
         train, shape = self.train, batch.shape
         parts, tokens = 4 * train.accumulate, max(8, train.tokens // 4)
         return ExhaustedError(
-            f"memory ran out on a batch of {shape.rows} rows of {shape.length} places, {tried}. "
-            f"Set train.accumulate = {parts} (the same updates in smaller parts: the run goes on from its "
-            f"last checkpoint), or train.tokens = {tokens} and give the stage another name."
+            f"out of memory with a batch of {shape.rows} rows of {shape.length} tokens, {tried}. "
+            f"Set train.accumulate = {parts} (the same updates in smaller parts; the run resumes from its "
+            f"last checkpoint), or set train.tokens = {tokens} and rename the stage."
         )

@@ -1,7 +1,7 @@
-"""The ledger of equal budgets: what was learnt by each path, and what was meant to be.
+"""The ledger of token budgets: what each path trained on, and what its weight asked for.
 
-`spent` is part of a stage's state: by path its rows, target tokens, real rows that were read, and the target tokens
-that its weight stood for (`meant_tokens`). Stages of older versions lack the last.
+`spent`, a part of the training state, has for each path its rows, its target tokens, the real rows read, and the target
+tokens according to its weight (`meant_tokens`). Older versions did not record the last.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from loopmt.path import Hop, LanguagePath, Pattern
 from loopmt.text.batch import Batch
 
 Spent = dict[str, dict[str, float]]
-_TOLERANCE = 0.05  # of the generated text that a stage is meant to learn from
+_TOLERANCE = 0.05  # relative, of the intended share of generated text
 
 
 def enter(spent: Spent, routes: Sequence[Route], gathered: GatheredRound, batches: Sequence[Batch]) -> None:
-    """Enter a round."""
+    """Add a round to the ledger."""
     places = np.concatenate([batch.paths_NB.ravel() for batch in batches]) + 1  # 0: no row
     row_tokens = np.concatenate([batch.row_tokens.ravel() for batch in batches])
     rows, tokens = (np.bincount(places, counts, len(routes) + 1)[1:] for counts in (None, row_tokens))
@@ -40,19 +40,19 @@ def enter(spent: Spent, routes: Sequence[Route], gathered: GatheredRound, batche
 
 @dataclass(frozen=True)
 class SyntheticShare:
-    """How much of what a stage learnt is generated text: of all target tokens, and how much was meant to be."""
+    """The share of generated text in a stage's target tokens, and the intended share."""
 
     target_tokens: int
     synthetic: float
-    meant: float | None  # None where the ledger does not say
+    meant: float | None  # None if it was not recorded
 
     @classmethod
     def of(cls, spent: Mapping[str, Mapping[str, float]]) -> SyntheticShare:
         total = sum(entry["target_tokens"] for entry in spent.values())
         generated = [entry for path, entry in spent.items() if _generates(path)]
         learnt = sum(entry["target_tokens"] for entry in generated)
-        told = all("meant_tokens" in entry for entry in generated)
-        meant = sum(entry["meant_tokens"] for entry in generated) if told else None
+        recorded = all("meant_tokens" in entry for entry in generated)
+        meant = sum(entry["meant_tokens"] for entry in generated) if recorded else None
         return cls(int(total), learnt / max(total, 1), None if meant is None else meant / max(total, 1))
 
     @property
@@ -60,11 +60,11 @@ class SyntheticShare:
         return self.meant is not None and self.synthetic < (1 - _TOLERANCE) * self.meant
 
     def warning(self) -> str:
-        """What was missed, and what helps."""
+        """A message with both shares and the possible fixes."""
         return (
-            f"{self.synthetic:.0%} of the target tokens were of generated text, and the weights of the mix ask for "
-            f"{self.meant:.0%}: filters dropped more than generating more could replace, and real pairs took its place "
-            "where there are some. Start from better translators, change how the paths generate, or lower their weight."
+            f"{self.synthetic:.0%} of the target tokens were generated text, but the weights of the mix ask for "
+            f"{self.meant:.0%}: filters dropped too many rows, and real pairs replaced them where the mix has any. "
+            "Start from better translators, change how the paths generate, or lower their weights."
         )
 
 

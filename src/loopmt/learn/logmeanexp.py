@@ -1,7 +1,7 @@
-"""`combine = "logmeanexp"`: the samples of a real sentence count by their likelihood (the importance-weighted bound).
+"""`combine = "logmeanexp"`: weights the samples of a real sentence by likelihood (the importance-weighted bound).
 
-The loss of a group of samples is -log of their mean likelihood, times their number. Its gradient is that of the rows'
-own losses, each times its share of the group's likelihood: so all it takes is a factor for each row.
+The loss of a group of samples is -log of their mean likelihood, times their number. Its gradient is the sum of the
+rows' gradients, each weighted by its share of the group's likelihood. So the objective only sets a factor per row.
 
 Shapes: N networks, B rows, J paths.
 """
@@ -28,7 +28,7 @@ def _combines(entry: MixEntry) -> bool:
 
 
 class LogMeanExp(Objective):
-    """Combines the samples of the paths that ask for it."""
+    """Combines the samples of paths with this setting."""
 
     def __init__(self, combined_J: Tensor) -> None:
         self.combined_J = combined_J

@@ -1,8 +1,8 @@
-"""One update of pretrained checkpoints: modules of Hugging Face, learnt by torch's AdamW.
+"""Updates of pretrained checkpoints (Hugging Face modules) by torch's AdamW.
 
-Everything else is as with networks of our own (`learner`): gradients are sums over target tokens of all processes and
-all parts of a batch, divided by the number of tokens; each network is clipped by itself; one whose gradient is not
-finite, or that had no token, is left as it was. Networks are computed one after another.
+The rules are those of `learner`: gradients are sums over the target tokens of all processes and parts of a batch,
+divided by the number of tokens; each network is clipped separately; a network without tokens or with a gradient that is
+not finite does not change. Networks are computed one after another.
 
 Shapes: N networks, B rows, L length, V vocabulary.
 """
@@ -32,7 +32,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 @dataclass(frozen=True)
 class ModuleComputation:
-    """A checkpoint as objectives see it; its states are its logits (1, B, T, V)."""
+    """The computation of a checkpoint for objectives; its states are its logits (1, B, T, V)."""
 
     network: PretrainedNetwork
     label_smoothing: float
@@ -48,7 +48,7 @@ class ModuleComputation:
 
 
 class ModuleLearner:
-    """The optimizer of all checkpoints of a stage."""
+    """The optimizers of a stage's checkpoints."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class ModuleLearner:
         ]
 
     def publish(self) -> None:
-        """The weights that are learnt are those that generate."""
+        """Nothing to copy: the translators share the updated weights."""
 
     # -- one update ------------------------------------------------------------------------------------------
 
     def update(self, batch: Batch, number: int, rate: float) -> None:
-        """Learn from one batch: this process's part of it, in `accumulate` parts, none of which cuts a group."""
+        """Learn from this process's part of a batch, in `accumulate` parts that keep groups together."""
         parts = batch.parts(self.processes.size * self.train.accumulate, self.largest_group)
         own, seed = self.processes.rank * self.train.accumulate, torch.initial_seed()
         for number_of_part, part in enumerate(parts[own : own + self.train.accumulate]):
             for network in range(len(self.places)):
-                torch.manual_seed(keyed_seed(seed, number_of_part, network))  # whatever was halved before
+                torch.manual_seed(keyed_seed(seed, number_of_part, network))  # independent of earlier splits
                 self.splitting.add(_of_network(part, network), partial(self._add, network))
         self.reduce()
         for network in range(len(self.places)):
@@ -95,7 +95,7 @@ class ModuleLearner:
         self.tokens.zero_()
 
     def _add(self, network: int, batch: Batch) -> None:
-        """Add the gradient of a batch, summed over its target tokens; nothing, if it fails half way."""
+        """Add the gradient of a batch, summed over its target tokens; nothing changes if it fails."""
         if not batch.target_tokens.any():
             return
         tensors = BatchTensors.of(_trimmed(batch), self.device)
@@ -110,13 +110,13 @@ class ModuleLearner:
 
     def _count(self, network: int, losses_B: Tensor, tokens_B: Tensor, paths_B: Tensor) -> None:
         self.tokens[network] += tokens_B.sum()
-        place = paths_B.clamp_min(0)  # rows that are none have no tokens and no loss
+        place = paths_B.clamp_min(0)  # padding rows have no tokens and no loss
         tally = self.tally
         tally.loss[network].scatter_add_(0, place, losses_B.to(tally.loss.dtype))
         tally.tokens[network].scatter_add_(0, place, tokens_B.to(tally.tokens.dtype))
 
     def reduce(self) -> None:
-        """Sum gradients and token counts over processes: a mean of means would weigh tokens unequally."""
+        """Sum gradients and token counts over processes; a mean of means would weight tokens unequally."""
         for gradients in self.gradients:
             for gradient in gradients:
                 self.processes.all_reduce(gradient)
@@ -151,7 +151,7 @@ class ModuleLearner:
     # -- resume ----------------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint needs beside the weights: moments by `network/tensor.moment`, and averaged weights."""
+        """The optimizer state, for a checkpoint: moments as `network/tensor.moment`, and averaged weights."""
         kept = {
             f"{name}.{moment}": state[moment] for name, state in self._states().items() for moment in _MOMENTS if state
         }
@@ -167,14 +167,14 @@ class ModuleLearner:
             tensor.copy_(tensors[f"{name}.ema"])
 
     def _states(self) -> dict[str, dict[str, Tensor]]:
-        """What the optimizers know of each tensor; nothing before its first update."""
+        """The optimizer state of each tensor; empty before its first update."""
         places = [place for places in self.places for place in places]
         adams = [adam for adam, places in zip(self.adams, self.places, strict=True) for _ in places]
         names = self.translators.places()
         return {name: adam.state[place] for name, place, adam in zip(names, places, adams, strict=True)}
 
     def _placed(self, moment: str, tensor: Tensor) -> Tensor:
-        """A step count stays on the CPU, where AdamW keeps it."""
+        """Move a moment to the device; AdamW keeps step counts on the CPU."""
         return tensor.clone() if moment == "step" else tensor.to(self.device, copy=True)
 
 
@@ -191,7 +191,7 @@ def _of_network(batch: Batch, network: int) -> Batch:
 
 
 def _trimmed(batch: Batch) -> Batch:
-    """Without columns that are padding in all rows, and without rows after the last."""
+    """Remove columns that are padding in all rows, and padding rows at the end."""
     rows = int((batch.paths_NB[0] >= 0).nonzero()[0][-1]) + 1
     source, target = (_narrow(table[:, :rows]) for table in (batch.source_NBL, batch.target_NBL))
     tables = (table[:, :rows] for table in (batch.paths_NB, batch.groups_NB, batch.factors_NB))
@@ -199,5 +199,5 @@ def _trimmed(batch: Batch) -> Batch:
 
 
 def _narrow(table_NBL: Ints) -> Ints:
-    """Without columns that are padding in all rows."""
+    """Remove columns that are padding in all rows."""
     return table_NBL[:, :, : int((table_NBL != PAD).any((0, 1)).nonzero()[0][-1]) + 1]

@@ -1,15 +1,15 @@
-"""Objectives: what a stage minimises beside the label-smoothed loss of its rows.
+"""Objectives: changes of the training loss beyond label-smoothed cross-entropy.
 
 The loss of an update is the sum over rows of `factor * loss + term`, divided by the number of target tokens. Without an
-objective every factor is 1 and there is no term. An objective gives them in two places, both optional:
+objective every factor is 1 and there is no term. An objective returns them from two methods, both optional:
 
-- `round_factors`, once per round, sees the rows of every path, what was generated for them and how likely it was:
-  the place for rewards;
-- `update_terms`, in every update, sees the forward pass, a second pass with other dropout if it asks for one, and
-  log-probabilities of the vocabulary: the place for consistency terms and for weights that need the current loss.
+- `round_factors`, called once per round, gets the rows of every path, the generated text and its log-probability.
+  Rewards belong here.
+- `update_terms`, called in every update, gets the forward pass, which offers a second pass with other dropout and the
+  log-probabilities of the vocabulary. Consistency terms and weights that need the current loss belong here.
 
-An objective keeps no state from one round to the next, so that a resumed run builds it anew and goes on exactly.
-Budgets, packing, logged losses and the division by tokens do not depend on factors.
+An objective keeps no state between rounds, so that a resumed run continues exactly. Budgets, packing, logged losses and
+the division by tokens do not depend on factors.
 
 A function makes an objective from a `StageSettings`. `train.objectives` names functions of other modules. For an
 objective of loopmt, write a module with a function that returns None where the stage does not turn it on, declare the
@@ -41,15 +41,15 @@ from loopmt.translate.protocol import Floats, TrainableModel
 
 @dataclass(frozen=True)
 class PathRows:
-    """The rows that a path brings to a round: row i of each field belongs together."""
+    """The rows of a path in a round, as parallel columns."""
 
     path: LanguagePath
     entry: MixEntry
     sources: Ragged  # without tags
     targets: Ragged
-    groups: Ints  # samples of the same real sentence share a number, if an objective groups them; else -1
-    generated: Ragged | None  # the generated side, as it was generated; None where both sides are real
-    scores: Floats  # log-probability of all that was generated for the row; 0 where nothing was
+    groups: Ints  # samples of one real sentence share a number if an objective groups them; else -1
+    generated: Ragged | None  # the generated side without subword dropout; None if both sides are real
+    scores: Floats  # log-probability of all text generated for the row; 0 if none was
 
     def take(self, numbers: Ints) -> PathRows:
         generated = None if self.generated is None else self.generated.take(numbers)
@@ -59,35 +59,35 @@ class PathRows:
 
 @dataclass(frozen=True)
 class UpdateTerms:
-    """What an objective adds to an update; None changes nothing."""
+    """Factors and terms of an objective in an update; None changes nothing."""
 
     factors_NB: Tensor | None = None  # multiply the losses of the rows; gradients do not flow through them
     losses_NB: Tensor | None = None  # added to the losses, with gradient, before factors multiply them
     terms_NB: Tensor | None = (
-        None  # added to the losses, with gradient, whatever the factors; ignored where there is no row
+        None  # added to the losses, with gradient, independently of the factors; ignored for padding rows
     )
 
 
 class Objective:
-    """One that does nothing: a subclass overrides what it needs."""
+    """The base class; its methods change nothing. Subclasses override what they need."""
 
     def groups(self, entry: MixEntry) -> bool:
-        """Whether the samples of a real sentence must meet in one batch."""
+        """Whether the samples of a real sentence must be in one batch."""
         return False
 
     def round_factors(self, rows: Sequence[PathRows]) -> Sequence[Factors] | None:
-        """Factors for the rows of each path of a round. All processes call it with all rows."""
+        """Factors for the rows of each path in a round. All processes call it with all rows."""
         return None
 
     def update_terms(self, forward: ForwardPass) -> UpdateTerms | None:
-        """Factors and terms for the rows of a batch. On CUDA it is captured in a graph: tensor operations only."""
+        """Factors and terms for the rows of a batch. Only tensor operations: on CUDA it is captured in a graph."""
         return None
 
 
 def total_loss(
     computation: Computation, batch: BatchTensors, objectives: Sequence[Objective]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What an update minimises, summed over rows; and the rows' own losses and tokens, for the log."""
+    """The loss of an update, summed over rows; and the rows' unchanged losses and tokens, for the log."""
     forward = ForwardPass.over(computation, batch)
     losses, factors, terms = forward.losses_NB, batch.factors_NB, list[Tensor]()
     for objective in objectives:
@@ -104,21 +104,21 @@ def total_loss(
     return total, forward.losses_NB.detach(), forward.tokens_NB
 
 
-# -- which there are -----------------------------------------------------------------------------------------
+# -- registered objectives -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class StageSettings:
-    """What an objective is made from."""
+    """The input of the functions that make objectives."""
 
     train: Train
-    entries: Sequence[MixEntry]  # of every path of the stage, by the number that rows name it by
+    entries: Sequence[MixEntry]  # of every path of the stage, by route number
     model: TrainableModel
 
 
 @dataclass(frozen=True)
 class Registered:
-    """The key of an experiment file that turns an objective on, and the function that makes it."""
+    """The experiment key that turns an objective on, and the function that makes it."""
 
     key: str  # "train.KEY" or "mix.KEY"
     place: str  # "module:function"; imported when a stage is assembled

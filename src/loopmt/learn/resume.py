@@ -1,4 +1,4 @@
-"""Where a stage stands, as its checkpoints say it, and what was counted since the last line of its log."""
+"""The training state of a stage for exact resume, sums since the last log record, and writing checkpoints."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from loopmt.text.batch import Batch
 
 @dataclass
 class TrainingState:
-    """Where a stage stands: all that a checkpoint must say beside tensors."""
+    """The state of a stage that checkpoints hold beside tensors."""
 
     update: int = 0
     round: int = 0
     best_update: int | None = None
     best_bleu: float = -1.0  # that of the best update
-    best_quality: float | None = None  # by the metric that selects; older checkpoints were selected by BLEU
-    stale: int = 0  # validations since the best
+    best_quality: float | None = None  # by the selection metric; older checkpoints used BLEU
+    stale: int = 0  # validations since the best one
     validated: list[int] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)  # routes that collapsed
-    weights: dict[str, float] = field(default_factory=dict)  # of routes, where they are chosen by measuring
-    spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: the ledger of equal budgets
-    streams: dict[str, Json] = field(default_factory=dict)  # by route: how far it has read
-    guards: dict[str, list[Json]] = field(default_factory=dict)  # what the guard saw since the last line of the log
-    window: dict[str, float] = field(default_factory=dict)  # other sums since then
-    threads: int | None = None  # CPU threads that the stage began with; a resumed one has as many
-    first_update: float | None = None  # seconds until the first update was done, recording graphs included
+    weights: dict[str, float] = field(default_factory=dict)  # of routes, for `mix = "auto"`
+    spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by path: the ledger of token budgets
+    streams: dict[str, Json] = field(default_factory=dict)  # by route: its read position
+    guards: dict[str, list[Json]] = field(default_factory=dict)  # counts of the alarm monitor
+    window: dict[str, float] = field(default_factory=dict)  # sums since the last log record
+    threads: int | None = None  # CPU threads at the beginning of the stage; a resumed stage uses the same number
+    first_update: float | None = None  # seconds until the first update was done, including graph capture
     seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
 
     @property
@@ -43,7 +43,7 @@ class TrainingState:
         return self.best_bleu if self.validated else -math.inf
 
     def enter(self, validation: ValidationScores) -> None:
-        """Of two validations that are as good, the later one is the best: it learnt longer."""
+        """Record a validation; of equal ones, the later is the best."""
         self.stale = 0 if validation.quality > self.best else self.stale + 1
         if validation.quality >= self.best:
             self.best_quality, self.best_bleu = validation.quality, validation.mean_bleu
@@ -53,7 +53,7 @@ class TrainingState:
 
 @dataclass
 class LogWindow:
-    """Sums since the last line of the log."""
+    """Sums since the last log record."""
 
     started: float = field(default_factory=time.perf_counter)
     generate_seconds: float = 0.0
@@ -79,11 +79,11 @@ class LogWindow:
         return cls(**{**state, "started": time.perf_counter() - state["started"]})
 
     def state(self) -> dict[str, float]:
-        """What a checkpoint needs to go on counting; the clock as the seconds that have passed."""
+        """The sums, for a checkpoint; the start time is stored as elapsed seconds."""
         return {**asdict(self), "started": time.perf_counter() - self.started}
 
     def learning(self, seconds: float) -> float:
-        """What of them was neither generating nor validating."""
+        """The part of `seconds` spent neither on generation nor on validation."""
         return seconds - self.generate_seconds - self.validate_seconds
 
     def summary(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class LogWindow:
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of a stage, one after another."""
+    """Writes the checkpoints of a stage in order, in a background thread if wanted."""
 
     def __init__(self, folder: StageFolder, background: bool) -> None:
         self.folder = folder
@@ -118,7 +118,7 @@ class CheckpointWriter:
             self._pending = self._writer.submit(self.folder.save, _copied(checkpoint), frozenset(keep), whole)
 
     def wait(self) -> None:
-        """Until everything is written; what went wrong in the background is raised here."""
+        """Wait for the background writer and raise its errors."""
         pending, self._pending = self._pending, None
         if pending:
             pending.result()

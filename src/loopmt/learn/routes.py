@@ -1,4 +1,4 @@
-"""The paths of a stage's mix, and all that gathering, learning and the trainer need to know about the stage."""
+"""The routes of a stage (the paths of its mix), and the fixed setup of a stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Route:
-    """One path of a stage's mix, with the settings of its entry."""
+    """A path of a stage's mix with the settings of its entry."""
 
     number: int
     path: LanguagePath
@@ -36,7 +36,7 @@ class Route:
 
 @dataclass(frozen=True)
 class StageSetup:
-    """What is fixed from the first update of a stage to its last."""
+    """Everything that stays fixed during a stage."""
 
     routes: Sequence[Route]
     networks: TrainableModel
@@ -45,8 +45,8 @@ class StageSetup:
     processes: Processes
     key: Key  # of all random numbers of the stage
     objectives: Sequence[Objective] = ()
-    updates: int | None = None  # the budget; None: until patience ends
-    measure_every: int = 1  # rounds between two choices of the weights, where they are chosen by measuring
+    updates: int | None = None  # the budget; None: until validation stops improving
+    measure_every: int = 1  # rounds between two choices of the weights, for `mix = "auto"`
     guards: Guards = field(default_factory=Guards)
 
     @property
@@ -54,29 +54,29 @@ class StageSetup:
         return largest_group(self.routes, self.objectives)
 
     def groups(self, route: Route) -> bool:
-        """Whether the samples of a real sentence must meet in one batch."""
+        """Whether the samples of a real sentence must be in one batch."""
         return any(objective.groups(route.entry) for objective in self.objectives)
 
 
 def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> int:
-    """How many samples of a real sentence an objective needs in one batch, at most."""
+    """The most samples of a real sentence that an objective needs in one batch."""
     entries = [route.entry for route in one_by_entry(routes)]
     grouped = [entry for entry in entries if any(objective.groups(entry) for objective in objectives)]
     return max((entry.samples for entry in grouped), default=1)
 
 
 def one_by_entry(routes: Sequence[Route]) -> Iterable[Route]:
-    """One of the routes for each entry of the mix: the others have its settings."""
+    """One route for each entry of the mix."""
     return {route.entry_number: route for route in routes}.values()
 
 
 def one_by_ends(routes: Sequence[Route]) -> Iterable[Route]:
-    """One of the routes for each pair of ends: what depends on the ends alone need not be found for every route."""
+    """One route for each pair of ends, to compute what depends only on the ends."""
     return {route.path.ends: route for route in routes}.values()
 
 
 def route_keys(routes: Sequence[Route]) -> dict[int, Key]:
-    """What a route's draws are keyed by: its path, and how many routes before it have the same."""
+    """The random keys of routes: the path, and the number of earlier routes with the same path."""
     seen = Counter[LanguagePath]()
     keys: dict[int, Key] = {}
     for route in routes:
@@ -86,7 +86,7 @@ def route_keys(routes: Sequence[Route]) -> dict[int, Key]:
 
 
 def token_shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[int, float]:
-    """Each route's share of the tokens of the direction it teaches."""
+    """Each route's share of the tokens of the direction that it teaches."""
     totals: dict[Hop, float] = {}
     for route in routes:
         totals[route.path.taught] = totals.get(route.path.taught, 0.0) + weights[route.number]

@@ -8,7 +8,7 @@ from loopmt.config import Train
 
 
 def learning_rate(train: Train, update: int, budget: int | None = None) -> float:
-    """The rate of update `update`, counted from 1: linear warmup, then as the schedule says, within the budget."""
+    """The rate of update `update`, counted from 1: linear warmup, then the schedule, up to the budget."""
     assert train.learning_rate is not None and train.warmup is not None, "Experiment.training() fills these"
     if update < train.warmup:
         return train.learning_rate * update / train.warmup

@@ -1,11 +1,11 @@
-"""One large shared network spread over processes (FSDP2): each keeps a part of the gradient and of the moments.
+"""One large shared network sharded over processes (FSDP2), with its gradient and moments.
 
-The layers are torch modules around the transformer's own functions, so that `fully_shard` gathers the weights of a
-layer when it is computed and spreads its gradient after. Everything else of an update is that of `Learner`, on this
-process's part of the weights. Generators and judges read whole weights: those are gathered after every round.
+The layers are torch modules around the transformer's functions, so that `fully_shard` gathers the weights of a layer
+when it is computed and scatters its gradient afterwards. The rest of an update is that of `Learner`, on this process's
+shard. Decoding and scoring use full weights, which are gathered after every round.
 
-Checkpoints hold whole tensors in the one format of all runs, so a run may go on with another number of processes, or
-unsharded. torch.distributed.checkpoint would write a part for each process, but describes them in a pickle.
+Checkpoints hold full tensors in the common format, so a run may resume with another number of processes, or unsharded.
+torch.distributed.checkpoint would write a shard per process, but stores their metadata in a pickle.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from loopmt.translate.scoring import shifted
 
 
 class ShardedPart(nn.Module):
-    """Weights that are gathered together, and what is computed with them."""
+    """Weights that are gathered together, and the function that uses them."""
 
     def __init__(self, weights: Mapping[str, Tensor], compute: Callable[..., Any]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ShardedPart(nn.Module):
 
     @property
     def weights(self) -> Weights:
-        """With the leading dimension of a stack of one network."""
+        """The weights with the leading dimension of a stack of one network."""
         return Weights((name, self.get_parameter(_key(name))[None]) for name in self.names)
 
     def forward(self, *inputs: Any) -> Any:
@@ -53,11 +53,11 @@ class ShardedPart(nn.Module):
 
 
 def _key(name: str) -> str:
-    return name.replace(".", "/")  # a module's parameter may not have a dot in its name
+    return name.replace(".", "/")  # names of parameters cannot contain dots
 
 
 class ShardedNetwork(ShardedPart):
-    """The transformer, layer by layer; what belongs to no layer is its own."""
+    """The transformer as a module of layers; it owns the weights outside of layers."""
 
     def __init__(self, transformer: Transformer, weights: Mapping[str, Tensor]) -> None:
         layers = [f"encoder.{number}." for number in range(transformer.model.layers)]
@@ -82,7 +82,7 @@ class ShardedNetwork(ShardedPart):
         return encode if name.startswith("encoder") else decode
 
     def _run(self, weights: Weights, work: Callable[[Computation], Any], smoothing: float, dropout: Dropout) -> Any:
-        """Do `work` while the weights that belong to no layer are gathered."""
+        """Run `work` while the weights outside of layers are gathered."""
         return work(ShardedComputation(self, weights, smoothing, dropout))
 
     def states(self, weights: Weights, source: Tensor, target: Tensor, dropout: Dropout) -> Tensor:
@@ -107,7 +107,7 @@ class ShardedNetwork(ShardedPart):
         return self
 
     def by_name(self) -> dict[str, DTensor]:
-        """Every weight under its name in a layout, spread over the processes."""
+        """Every sharded weight by its name in the layout."""
         parts = [self, *self.layers.values()]
         return {
             name: cast(DTensor, part.get_parameter(_key(name)))
@@ -119,7 +119,7 @@ class ShardedNetwork(ShardedPart):
 
 @dataclass(frozen=True)
 class ShardedComputation:
-    """A network in the middle of its forward pass, with its own weights gathered."""
+    """The computation of a sharded network during its forward pass."""
 
     network: ShardedNetwork
     weights: Weights
@@ -141,7 +141,7 @@ def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tens
 
 
 class ShardedLearner(Learner):
-    """The same updates as a `Learner`; the tensors here are this process's parts, end to end in one row."""
+    """The same updates as `Learner`; the tensors are this process's shards, concatenated in one row."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class ShardedLearner(Learner):
     def add_tensors(self, batch: BatchTensors) -> None:
         work = partial(total_loss, batch=batch, objectives=self.objectives)
         loss, losses_NB, tokens_NB = self.network(work, self.train.label_smoothing, self.dropout)
-        # The engine takes the mean over processes, and tokens are counted over all of them: a sum is wanted.
+        # FSDP averages over processes; the update needs the sum.
         torch.autograd.backward(loss * self.processes.size)
         gradients = [cast(DTensor, parameter.grad).to_local().flatten() for parameter in self.parameters]
         self.gradient += torch.cat(gradients)[None]
@@ -195,30 +195,30 @@ class ShardedLearner(Learner):
         if self.average is not None:
             self.average.lerp_(self.weights, 1 - self.train.ema)
 
-    # -- parts and wholes ------------------------------------------------------------------------------------
+    # -- shards and full rows --------------------------------------------------------------------------------
 
     def _parts(self, row_1P: Tensor) -> Iterator[Tensor]:
-        """This process's part of every weight, as a view."""
+        """Views of this process's shard of every weight."""
         locals_ = [parameter.to_local() for parameter in self.parameters]
         sizes = [local.numel() for local in locals_]
         for part, local in zip(torch.split(row_1P[0], sizes), locals_, strict=True):
             yield part.view(local.shape)
 
     @torch.no_grad()
-    def _gather(self, row_1P: Tensor, whole_1P: Tensor) -> Tensor:
-        """Fill a whole row of the layout from the parts of all processes."""
-        views = self.translators.layout.unpack(whole_1P)
+    def _gather(self, row_1P: Tensor, full_1P: Tensor) -> Tensor:
+        """Fill a full row of the layout from the shards of all processes."""
+        views = self.translators.layout.unpack(full_1P)
         for name, parameter, part in zip(views, self.parameters, self._parts(row_1P), strict=True):
             spread = DTensor.from_local(
                 part, self.mesh, [Shard(0)], run_check=False, shape=parameter.shape, stride=parameter.stride()
             )
             views[name][0].copy_(spread.full_tensor())
-        return whole_1P
+        return full_1P
 
     @torch.no_grad()
-    def _scatter(self, whole_1P: Tensor, row_1P: Tensor) -> None:
-        """Take this process's parts from a whole row."""
-        views = self.translators.layout.unpack(whole_1P)
+    def _scatter(self, full_1P: Tensor, row_1P: Tensor) -> None:
+        """Copy this process's shards from a full row."""
+        views = self.translators.layout.unpack(full_1P)
         for view, part in zip(views.values(), self._parts(row_1P), strict=True):
             chunks = view[0].chunk(self.processes.size)
             if self.processes.rank < len(chunks):

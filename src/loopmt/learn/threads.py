@@ -1,8 +1,8 @@
-"""How many CPU threads train a stage: measured when it begins, then kept.
+"""The number of CPU threads of a stage: measured when it begins, then kept.
 
-The threads of an operation wait for the slowest of them, so one busy core can make n threads slower than one. The
-number of threads also decides how sums are rounded: a resumed stage keeps the number that it began with. A number that
-the user sets always wins.
+The threads of an operation wait for the slowest one, so one busy core can make n threads slower than one. The number of
+threads also affects the rounding of sums, so a resumed stage keeps its number. A number set by the user takes
+precedence.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from loopmt.text.batch import Batch
 from loopmt.text.packing import pack
 
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_ENOUGH = 2.0  # seconds of measuring, once each number of threads was tried
+_ENOUGH = 2.0  # seconds of measuring, after each number of threads was tried
 _TURNS = 10
-_WORTH = 0.95  # more threads must take less than this share of the time
+_SPEEDUP = 0.95  # more threads are used only if they take less than this share of the time
 _BATCHES = 2
 
 
 def usable_cores() -> int:
-    """A container may give a process fewer cores than the machine has; only Linux tells."""
+    """Cores that this process may use; a container may restrict them, which only Linux reports."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_threads(trainer: Trainer, resumed: bool) -> None:
-    """Set the number of threads of a stage that begins or is resumed, and record it in the stage's state."""
+    """Set the number of threads of a stage and record it in the training state."""
     recorded = trainer.progress.threads
     if trainer.translators.device.type != "cpu":
         return
@@ -49,8 +49,8 @@ def choose_threads(trainer: Trainer, resumed: bool) -> None:
 def _resume_with(recorded: int, trainer: Trainer) -> None:
     if setting := set_by_user():
         trainer.notice(
-            f"this stage began with {_threads(recorded)} and goes on with {_threads(torch.get_num_threads())} "
-            f"({setting}), which round differently: the weights are not those of an uninterrupted run."
+            f"this stage began with {_threads(recorded)} and resumes with {_threads(torch.get_num_threads())} "
+            f"({setting}), which round differently: the weights will differ from those of an uninterrupted run."
         )
     else:
         torch.set_num_threads(recorded)
@@ -68,7 +68,7 @@ def _measure_and_set(trainer: Trainer) -> None:
 
 
 def use_fastest(learner: StageLearner, batches: Sequence[Batch]) -> bool:
-    """Set the number of threads that a stage with these batches would begin with; whether it is another one."""
+    """Measure and set the number of threads for these batches. Return whether it changed."""
     before = torch.get_num_threads()
     if learner.translators.device.type == "cpu" and before > 1 and not set_by_user():
         torch.set_num_threads(fastest(time_updates(learner, batches)))
@@ -76,7 +76,7 @@ def use_fastest(learner: StageLearner, batches: Sequence[Batch]) -> bool:
 
 
 def _batches(trainer: Trainer) -> list[Batch]:
-    """Batches of real text; of generated text too only if the stage has no other."""
+    """Batches of real text, or of all routes if the stage has no route of real text only."""
     real = [route for route in trainer.routes if not route.synthetic] or trainer.routes
     weights = {route.number: route.entry.weight for route in real}
     gathered = trainer.gatherer.round(0, weights, updates=_BATCHES)
@@ -87,12 +87,12 @@ def _batches(trainer: Trainer) -> list[Batch]:
 
 
 def set_by_user() -> str | None:
-    """Where the user set the number of threads, if so. Torch does not tell its default from the same number set."""
+    """How the user set the number of threads, if at all. Setting torch's default cannot be detected."""
     for name in _VARIABLES:
         if os.environ.get(name):
             return f"{name}={os.environ[name]}"
     now, cores = torch.get_num_threads(), usable_cores()
-    defaults = (cores, cores // 2, _share.get("threads"))  # of logical cores, of physical ones, of our own
+    defaults = (cores, cores // 2, _share.get("threads"))  # logical cores, physical cores, our own share
     return None if now in defaults else f"torch.set_num_threads({now})"
 
 
@@ -100,7 +100,7 @@ _share: dict[str, int] = {}
 
 
 def share_cores(processes: int) -> None:
-    """Leave this process its part of the cores, unless the user set the number of threads."""
+    """Use this process's share of the cores, unless the user set the number of threads."""
     if not set_by_user():
         _share["threads"] = max(1, usable_cores() // processes)
         torch.set_num_threads(_share["threads"])
@@ -111,23 +111,23 @@ def thread_counts(most: int) -> list[int]:
 
 
 def fastest(seconds: Mapping[int, float]) -> int:
-    """The fastest number of threads. More threads than one must be worth it."""
+    """The fastest number of threads; more threads must be clearly faster."""
     best = min(seconds)
     for number in sorted(seconds):
-        if seconds[number] < seconds[best] * _WORTH:
+        if seconds[number] < seconds[best] * _SPEEDUP:
             best = number
     return best
 
 
 def time_updates(learner: StageLearner, batches: Sequence[Batch]) -> dict[int, float]:
-    """Seconds that an update takes, by number of threads."""
+    """Seconds per update, by number of threads."""
     counts, rate = thread_counts(torch.get_num_threads()), learning_rate(learner.train, 1)
     steps = count()
     return mean_seconds(lambda: learner.update(batches[next(steps) // len(counts) % len(batches)], 1, rate), counts)
 
 
 def mean_seconds(step: Callable[[], object], counts: Sequence[int]) -> dict[int, float]:
-    """Seconds that `step` takes, by number of threads. They take turns; the first one warms up."""
+    """Mean seconds of `step`, by number of threads, measured in turns after a warm-up."""
     with threads_restored():
         for number in counts:
             _seconds(step, number)
@@ -157,7 +157,7 @@ def threads_restored() -> Iterator[None]:
 
 @contextmanager
 def unchanged(learner: StageLearner) -> Iterator[None]:
-    """Put weights, optimizer, counters and torch's random state back, bit for bit."""
+    """Restore weights, optimizer, counters and torch's random state bit for bit."""
     random = torch.get_rng_state()
     weights = {name: tensor.clone() for name, tensor in learner.translators.named().items()}
     optimizer = {name: tensor.clone() for name, tensor in learner.tensors().items()}
@@ -168,7 +168,7 @@ def unchanged(learner: StageLearner) -> Iterator[None]:
         learner.load(optimizer)
         learner.tally.clear()
         learner.tally.bad_update.fill_(-1)
-        learner.splitting.halved.clear()  # memory is shorter while the copies are kept
+        learner.splitting.halved.clear()  # the copies made here use memory
         torch.set_rng_state(random)
 
 

@@ -1,7 +1,7 @@
-"""The loop: gather a round, learn from it; log, validate and save between rounds.
+"""The training loop: gather a round, learn from it; log, validate and save between rounds.
 
-Every stage of every regime runs here: what differs is the routes. The trainer owns the progress of a stage and
-writes it to the stage's folder; how to validate and how to choose loops is handed in.
+Stages differ only in their routes. The trainer owns the training state and writes it to the stage folder; validation
+and the choice of loops are hooks.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from loopmt.text.packing import pack
 
 @dataclass
 class TrainerHooks:
-    """What other rooms do for the trainer."""
+    """Functions of other packages that the trainer calls."""
 
     validate: Callable[[], ValidationScores]
-    choose: Callable[[int], tuple[Mapping[int, float], Json]] | None = None  # round -> weights of routes, and why
+    choose: Callable[[int], tuple[Mapping[int, float], Json]] | None = None  # round -> weights of routes, and reasons
     stop: Callable[[], bool] = lambda: False
     show: Callable[[Json], None] = lambda record: None
     begin: Callable[[Trainer, bool], None] = lambda trainer, resumed: None  # before the first update
 
 
 class Trainer:
-    """Takes one stage from where it stands to its end."""
+    """Trains one stage from its current state to its end."""
 
     def __init__(
         self, setup: StageSetup, gatherer: Gatherer, learner: StageLearner, folder: StageFolder, hooks: TrainerHooks
@@ -61,7 +61,7 @@ class Trainer:
         self.measure_every = setup.measure_every
         self.key = setup.key
         self.progress = TrainingState()
-        self.carried: list[Rows] = []  # gathered and not learnt
+        self.carried: list[Rows] = []  # gathered rows that were not used yet
         self.guards = setup.guards
         self.guard = AlarmMonitor(setup.routes, guards=setup.guards)
         self._window = LogWindow()
@@ -70,7 +70,7 @@ class Trainer:
     # -- the loop --------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Train to the end of the stage; False if it was asked to stop before."""
+        """Train to the end of the stage. Return False if it was stopped before."""
         try:
             return self._run()
         finally:
@@ -115,16 +115,17 @@ class Trainer:
         return packed.batches
 
     def _starved(self, weights: Mapping[int, float], gathered: GatheredRound) -> CollapseError:
-        paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none is left"
+        paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none"
         reasons = sum((Counter(record.dropped) for _, record in gathered.records), Counter[str]())
-        why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "there was none"
+        why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "none"
         return CollapseError(
-            f'stage "{self.folder.name}", update {self.progress.update}: no row to learn from. Paths: {paths}; '
-            f"text dropped: {why}. Start from better translators, change how the paths generate, or add real pairs."
+            f'stage "{self.folder.name}", update {self.progress.update}: no rows to learn from. Paths: {paths}; '
+            f"rows dropped by filters: {why}. Start from better translators, change how the paths generate, or add "
+            "real pairs."
         )
 
     def _weights(self) -> dict[int, float]:
-        """Weights of the routes in this round."""
+        """The weights of the routes in this round."""
         progress = self.progress
         if self.hooks.choose and progress.round % self.measure_every == 0:
             weights, why = self.processes.broadcast(
@@ -143,15 +144,15 @@ class Trainer:
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))
         self.learner.update(batch, update, learning_rate(self.train, update, self.budget))
         self.progress.update = update
-        self._glimpse("update")
+        self._show_progress("update")
 
     def notice(self, text: str) -> None:
-        """Show a line that is not logged."""
+        """Show a line without logging it."""
         if self.processes.is_main:
             self.hooks.show({"kind": "notice", "update": self.progress.update, "text": text})
 
-    def _glimpse(self, kind: str) -> None:
-        """For whoever looks on; of no record."""
+    def _show_progress(self, kind: str) -> None:
+        """Show an event without logging it."""
         if self.processes.is_main:
             self.hooks.show({"kind": kind, "update": self.progress.update})
 
@@ -161,7 +162,7 @@ class Trainer:
         if self._due(self.train.log_every, started) or self._ended():
             self._log()
         if alarms := self.guard.alarms():
-            self._sound(alarms)  # before saving: what a killed run redoes must include it
+            self._handle(alarms)  # before saving, so that a killed run repeats it
         if self._due(self.train.validate_every, started) or self._ended():
             alarms = self._validate()
             self._save()
@@ -171,7 +172,7 @@ class Trainer:
         return self.progress.update // every > started // every
 
     def _account(self, gathered: GatheredRound, batches: Sequence[Batch]) -> None:
-        """Enter a round into the ledger of equal budgets."""
+        """Add a round to the ledger, the log window and the alarm monitor."""
         self.progress.seconds["generate"] += gathered.generate_seconds
         self._window.add(gathered, batches)
         self.guard.add(gathered.records)
@@ -181,7 +182,7 @@ class Trainer:
     def _log(self) -> None:
         self._check_finite()
         tally = self.learner.tally
-        # by the clock, and only now that the tally was read: a GPU is still learning when its kernels are launched
+        # measured after reading the tally, which waits for the GPU
         summary = self._window.summary()
         self.progress.seconds["train"] += self._window.learning(summary["seconds"])
         record = {
@@ -205,7 +206,7 @@ class Trainer:
     def _losses(self) -> Json:
         tally = self._tally_tensors()
         loss, tokens = (tally[name].sum(0).tolist() for name in ("tally.loss", "tally.tokens"))
-        sums: dict[str, list[float]] = {}  # a path may be in the mix twice, generated in two ways
+        sums: dict[str, list[float]] = {}  # a path may be in the mix twice, with different settings
         for route in self.routes:
             own = sums.setdefault(str(route.path), [0.0, 0])
             own[0], own[1] = own[0] + loss[route.number], own[1] + tokens[route.number]
@@ -223,14 +224,14 @@ class Trainer:
         paths = [str(self.routes[number].path) for number in broken.nonzero()[:, 0].tolist()] or ["(gradient only)"]
         raise DivergedError(
             f'stage "{self.folder.name}": the gradient of {self.translators.names()[network]} was not finite at update '
-            f"{bad[network]}, path {', '.join(paths)}. The weights were not touched by it. "
-            f"In the stage's own `train`, which goes before [train] and train.continued, lower learning_rate (now "
-            f'{self.train.learning_rate:g}), lengthen warmup (now {self.train.warmup}) or set precision = "float32", '
-            "and give the stage another name."
+            f"{bad[network]}, path {', '.join(paths)}. The weights were not changed by it. "
+            f"In the stage's `train`, which overrides [train] and train.continued, lower learning_rate (now "
+            f'{self.train.learning_rate:g}), increase warmup (now {self.train.warmup}) or set precision = "float32", '
+            "and rename the stage."
         )
 
     def _validate(self) -> list[Alarm]:
-        """Score the weights of now; what is returned was found in their outputs, and is logged."""
+        """Score the current weights. Log and return the alarms of their outputs."""
         started = time.perf_counter()
         validation = self.processes.broadcast(self.hooks.validate() if self.processes.is_main else None)
         seconds = time.perf_counter() - started
@@ -245,13 +246,13 @@ class Trainer:
         return alarms
 
     def write(self, record: Json) -> None:
-        """Log a record, and show it."""
+        """Log and show a record."""
         if self.processes.is_main:
             self.folder.log(record)
             self.hooks.show(record)
 
-    def _sound(self, alarms: Sequence[Alarm]) -> None:
-        """A generator collapsed: say so, and do what the experiment asked for."""
+    def _handle(self, alarms: Sequence[Alarm]) -> None:
+        """Log alarms and act as `on_collapse` says."""
         records = [{"kind": "alarm", "update": self.progress.update, **alarm.as_json()} for alarm in alarms]
         if self.train.on_collapse == "rollback":
             self._roll_back([alarm.route for alarm in alarms])
@@ -264,21 +265,21 @@ class Trainer:
     def _stop_at(self, alarms: Sequence[Alarm]) -> None:
         if alarms and self.train.on_collapse == "stop":
             raise CollapseError(
-                f'stage "{self.folder.name}", update {self.progress.update}: {alarms[0]}. It stopped because of '
-                'train.on_collapse = "stop". Change how the path generates or its weight, or start from better '
+                f'stage "{self.folder.name}", update {self.progress.update}: {alarms[0]}. Training stopped because '
+                'of train.on_collapse = "stop". Change how the path generates or its weight, or start from better '
                 "translators."
             )
 
     def _roll_back(self, routes: Sequence[int]) -> None:
-        """Back to the last validation, without the routes that collapsed."""
+        """Restore the last validated state, without the routes that collapsed."""
         self._wait_until_saved()
         dropped = sorted({*self.progress.dropped, *routes})
         self._restore(self.folder.at(self._safe_update()))
         self.progress.dropped = dropped
-        self.guard.forget(routes)
+        self.guard.remove(routes)
 
     def _safe_update(self) -> int:
-        """Where a roll back leads: pauses, which also save, do not move it."""
+        """The last validated update, to which a rollback returns; pauses also save, but do not count."""
         return self.progress.validated[-1] if self.progress.validated else 0
 
     # -- saving ----------------------------------------------------------------------------------------------
@@ -296,12 +297,12 @@ class Trainer:
         self.processes.barrier()
 
     def _wait_until_saved(self) -> None:
-        """Only the first process writes, perhaps in the background: none may read before it is done."""
+        """Wait for the main process, which may write in the background, before any process reads."""
         self.saver.wait()
         self.processes.barrier()
 
     def _tally_tensors(self) -> dict[str, torch.Tensor]:
-        """What all processes counted since the last line of the log."""
+        """The sums of all processes since the last log record."""
         tally = self.learner.tally
         counted = {"loss": tally.loss, "tokens": tally.tokens}
         sums = {f"tally.{name}": self.processes.all_reduce(tensor.clone()) for name, tensor in counted.items()}
@@ -319,7 +320,7 @@ class Trainer:
         self._restore(checkpoint)
         self.hooks.begin(self, True)
         if self.progress.update:
-            self._glimpse("resumed")
+            self._show_progress("resumed")
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         state = dict(checkpoint.state)
@@ -338,7 +339,7 @@ class Trainer:
         self.guard = AlarmMonitor(self.routes, self.progress.guards, self.guards)
 
     def _finish(self) -> bool:
-        """The stage's result: the best checkpoint, or the average of the last if validation says it is better."""
+        """Write the result: the best checkpoint, or the average of the last ones if it validates better."""
         if self.progress.update not in self.progress.validated:
             self._validate()
             self._save()
@@ -356,7 +357,7 @@ class Trainer:
         share = ledger.SyntheticShare.of(self.progress.spent)
         if share.missed:
             self.notice(share.warning())
-        self.processes.barrier()  # finishing removes the checkpoints, which others may still be reading
+        self.processes.barrier()  # other processes may still read the checkpoints, which are deleted next
         if self.processes.is_main:
             self.folder.log({"kind": "end", **summary})
             self.folder.finish(Checkpoint(self.progress.update, {"weights": self.translators.named()}, summary))

@@ -1,7 +1,7 @@
-"""The same network on CUDA, its small operations as hand-written kernels (`model.kernels`).
+"""The transformer on CUDA, with hand-written kernels (`model.kernels`) for its small operations.
 
-Each method takes the place of the one it overrides and computes the same, in fewer passes over memory; what a kernel
-does not cover (attention dropout, long sequences) is left to the eager network.
+Each override computes the same values in fewer passes over memory. Cases that no kernel covers (attention dropout, long
+sequences) fall back to the eager network.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from loopmt.model.weights import Weights
 
 
 def suits(model: Model) -> bool:
-    """Whether the kernels were written for heads of this size."""
+    """Whether the kernels support this head size."""
     return model.width // model.heads in SIZES
 
 
 class Accelerated(Transformer):
-    """A transformer made of kernels, for a model that `suits`."""
+    """A transformer computed by kernels; the model must satisfy `suits`."""
 
     def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         length, heads = packed.shape[2], self.model.heads
@@ -37,7 +37,7 @@ class Accelerated(Transformer):
         return attend_self(packed.flatten(0, 1), heads, mask, causal=mask is None).view(*packed.shape[:-1], -1)
 
     def attend_cross(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, dropout: float) -> Tensor:
-        # Hypotheses of one sentence are queries to the same memory, like the places of a sentence.
+        # All hypotheses of a sentence query the same memory, as the positions of one sentence do.
         together = query.view(1, len(keys), -1, query.shape[3])
         fitting = not dropout and fits(max(together.shape[2], keys.shape[2]), keys.shape[3], query.dtype)
         decoding = query.shape[2] == 1 and not torch.is_grad_enabled()
@@ -62,15 +62,15 @@ class Accelerated(Transformer):
         return cache
 
     def reorder(self, cache: Cache, parents_BW: Tensor, position: Tensor) -> None:
-        """Keys and values stay where they were written; the table says how many rows away that is.
+        """Update the table of row offsets; keys and values stay where they were written.
 
-        So a sentence can be moved with all its rows, and the table stays right.
+        Offsets are relative, so the table stays valid when all rows of a sentence move together.
         """
         assert cache.ancestors is not None, "the cache was made for rows that move"
         move(cache.ancestors, parents_BW, position)
 
     def widen(self, memory: Memory, width: int) -> Memory:
-        """Hypotheses of a sentence read the same memory."""
+        """Return the memory as it is: all hypotheses of a sentence share it."""
         return memory
 
     def losses(self, weights: Weights, states_NBTD: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
@@ -87,7 +87,7 @@ class Accelerated(Transformer):
     def _activate(self, layer: Layer, name: str, x: Tensor, dropout: Dropout) -> Tensor:
         weight, bias = layer[f"{name}.weight"], layer[f"{name}.bias"]
         plain = self.model.activation == "relu" and not dropout.activation
-        if plain and len(x) == 1 and not torch.is_grad_enabled():  # the product itself adds the bias and cuts below 0
+        if plain and len(x) == 1 and not torch.is_grad_enabled():  # fused matmul, bias and ReLU
             return torch._addmm_activation(bias[0], x.flatten(0, -2), weight[0].t()).view(*x.shape[:-1], -1)
         return bias_act(linear(x, weight), bias, self.model.activation, dropout.activation)
 

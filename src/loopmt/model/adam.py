@@ -16,7 +16,7 @@ from loopmt.model.kernels.registry import has_kernel
 
 @dataclass(frozen=True)
 class Adam:
-    """Its constants."""
+    """The hyperparameters of Adam."""
 
     beta1: float
     beta2: float
@@ -26,15 +26,15 @@ class Adam:
 
 @dataclass(frozen=True)
 class AdamStep:
-    """One step of N networks of P weights, in place; a network that is not `good` stays as it was."""
+    """One in-place step of N networks of P weights; networks that are not `good` do not change."""
 
-    weights: Tensor  # (N, P), and so the next three
+    weights: Tensor  # (N, P), like the next three
     first: Tensor
     second: Tensor
-    gradient: Tensor  # empty afterwards
-    scale: Tensor  # (N,), of the gradient
-    good: Tensor  # (N,)
-    steps: Tensor  # (N,), this one counted
+    gradient: Tensor  # zero after the step
+    scale: Tensor  # (N,), multiplies the gradient
+    good: Tensor  # (N,), whether the gradient is finite
+    steps: Tensor  # (N,), including this one
     rate: Tensor
     adam: Adam
 
@@ -55,7 +55,7 @@ def adam_step(step: AdamStep) -> None:
 
 
 def fused_adam_step(step: AdamStep) -> None:
-    """The same by torch's kernel for CPUs, in one pass; which networks are good must be known here."""
+    """The same in one pass, by torch's fused CPU kernel; it reads `good`, so it synchronizes."""
     adam = step.adam
     for row in step.good.nonzero()[:, 0].tolist():
         torch._fused_adamw_(

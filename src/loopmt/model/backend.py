@@ -1,7 +1,7 @@
-"""The same computation in fewer kernels: layers, loss and choice of tokens compiled, region by region.
+"""The implementation of the transformer: eager, compiled, or with hand-written kernels; and its precision.
 
-A whole network would take minutes to compile, and again for every shape. A region is compiled once, with its weights
-as inputs and for any number of rows, and serves all layers, all networks and all shapes.
+Compiling a whole network takes minutes for every shape. So single regions (layers, loss, choice of tokens) are
+compiled once, with weights as inputs and dynamic shapes, and serve all layers and networks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def can_fuse(device: torch.device) -> bool:
-    """Whether the compiler finds what it needs here."""
+    """Whether torch.compile and Triton can run here: CUDA, a C compiler and the package triton."""
     compiler = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
     return device.type == "cuda" and compiler and find_spec("triton") is not None
 
 
 def transformer_kind(model: Model, device: torch.device, fuse: Fuse) -> type[Transformer]:
-    """The transformer as the experiment wants it fused, where the device can."""
+    """The class for the experiment's `fuse` setting; the eager one where the device does not support it."""
     if fuse == "no" or not can_fuse(device):
         return Transformer
     if fuse == "compile":
@@ -39,7 +39,7 @@ def transformer_kind(model: Model, device: torch.device, fuse: Fuse) -> type[Tra
 
 @lru_cache(maxsize=64)
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled for any shape, at its first call."""
+    """The function, compiled for any shape at its first call."""
     return torch.compile(function, dynamic=True, fullgraph=True)
 
 
@@ -67,7 +67,7 @@ class Fused(Transformer):
 
 
 def precision(train: Train, device: torch.device) -> torch.dtype:
-    """bfloat16 where it was asked for, or by itself on CUDA; never by itself on a CPU, which may not have it."""
+    """The dtype of `train.precision`; "auto" is bfloat16 on CUDA and float32 on a CPU, which may lack bfloat16."""
     chosen = train.precision
     if chosen == "auto":
         chosen = "bfloat16" if device.type == "cuda" else "float32"

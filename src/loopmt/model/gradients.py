@@ -1,4 +1,4 @@
-"""Weights that learn: views of flat rows, and how their gradients come together in a flat tensor.
+"""Trainable weights: views of flat rows whose gradients are collected in one flat tensor.
 
 Shapes: N networks, B rows, T length, P weights.
 """
@@ -16,7 +16,7 @@ from loopmt.model.weights import Layout, Weights
 
 
 class AccumulatedGradient(Weights):
-    """Autograd joins the gradients of all weights, and the whole is added to what is there."""
+    """Autograd concatenates the gradients of all weights; the result is added to the gradient tensor."""
 
     def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:
         self._flat_NP = flat_NP.detach().requires_grad_()
@@ -29,11 +29,10 @@ class AccumulatedGradient(Weights):
 
 
 class WrittenGradient(Weights):
-    """The gradient of each weight is written to its place as soon as it is known, over what was there.
+    """The gradient of each weight is written to its slice of the gradient tensor, replacing what was there.
 
-    Joining them would take newly allocated memory, and every lookup of a few subwords a table of all: on a CPU such
-    passes are a good part of an update of few tokens. The bits are the same without them. There is one backward pass,
-    of as many forward passes as there were.
+    Concatenation would allocate memory, and every embedding lookup a gradient of the whole table. On a CPU those passes
+    are a large part of a small update. Results are bit-identical. There is one backward pass for all forward passes.
     """
 
     def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:
@@ -41,13 +40,13 @@ class WrittenGradient(Weights):
         self._places = layout.unpack(gradient_NP)
         self._output = "embed" if layout.joint else "target_embed"
         self._projected = _Sum(self._places[self._output][0])
-        self._lookups: list[tuple[Tensor, Tensor]] = []  # ids, and their rows of the output layer's table
+        self._lookups: list[tuple[Tensor, Tensor]] = []  # ids, and their rows of the output table
         for name, weight in self.items():
             move = partial(_move, self._places[name])
             weight.requires_grad_().register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
 
     def rows(self, name: str, ids_NBT: Tensor) -> Tensor:
-        """The output layer writes a gradient of all its table; that of the rows looked up is added in the end."""
+        """Look up rows. Gradients of the output table's lookups are added at the end: the output layer writes first."""
         if name != self._output or len(ids_NBT) > 1:
             return super().rows(name, ids_NBT)
         ids, places = ids_NBT.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -65,12 +64,12 @@ class WrittenGradient(Weights):
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss)
         for ids, rows in reversed(self._lookups):  # in autograd's order
-            if rows.grad is not None:  # else of a forward pass that has no part in the loss
+            if rows.grad is not None:  # None if the loss does not depend on this forward pass
                 self._places[self._output][0].index_add_(0, ids, rows.grad)
 
 
 class _Sum:
-    """A place for a sum of matrix products; the first overwrites what was there."""
+    """A sum of matrix products in a given tensor; the first product overwrites it."""
 
     def __init__(self, place: Tensor) -> None:
         self.place = place
@@ -102,6 +101,6 @@ class _Projection(torch.autograd.Function):
 
 
 def _move(place: Tensor, weight: Tensor) -> None:
-    assert weight.grad is not None, "called when it is there"
+    assert weight.grad is not None, "the hook runs after the gradient was accumulated"
     place.copy_(weight.grad)
     weight.grad = None

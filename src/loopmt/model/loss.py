@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy: the reference, and a faster version for CPUs that gives the same bits.
+"""Label-smoothed cross-entropy: the reference, and a faster, bit-identical version for CPUs.
 
 The CUDA kernel is `model.kernels.loss`. The tests compare both fast versions with `cross_entropy`.
 
@@ -33,10 +33,10 @@ def cross_entropy(logits_RV: Tensor, target_R: Tensor, smoothing: float) -> Tens
 
 
 def cross_entropy_in_place(logits_RV: Tensor, target_R: Tensor, smoothing: float) -> Tensor:
-    """The same on a CPU, in the memory of the logits, which are overwritten.
+    """The same on a CPU; overwrites the logits.
 
-    Autograd keeps half a dozen tables of rows times vocabulary, each in newly allocated memory, which costs more than
-    the arithmetic. Here a block of rows goes through all operations while it is in the cache.
+    Autograd allocates about six tables of rows times vocabulary, which costs more than the arithmetic. Here a block of
+    rows goes through all operations while it is in the cache.
     """
     losses: Tensor = _InPlace.apply(logits_RV, target_R, smoothing)  # type: ignore[no-untyped-call]
     return losses
@@ -66,6 +66,6 @@ class _InPlace(torch.autograd.Function):
 
 
 def _blocks(table_RV: Tensor, *columns: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Of two rows at least: a single one would be summed in another order."""
+    """Blocks of rows. Each has at least two: torch sums a single row in another order."""
     number = max(1, min(-(-table_RV.numel() // _BLOCK), len(table_RV) // 2))
     return zip(*(one.tensor_split(number) for one in (table_RV, *columns)), strict=True)

@@ -1,4 +1,4 @@
-"""When memory runs out: telling it from other errors, and going on with halves."""
+"""Out-of-memory errors: how to recognize them, and how to retry with half of the rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 
 from loopmt.errors import ExhaustedError
 
-_SAID_BY_CPU = ("can't allocate memory", "not enough memory")
+_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 Rows = TypeVar("Rows", bound="Sliceable")
 Result = TypeVar("Result")
 ERRORS = (RuntimeError, MemoryError)  # what torch and numpy raise
 
 
 class Sliceable(Protocol):
-    """A sequence or an array."""
+    """A sequence or an array that can be sliced."""
 
     def __len__(self) -> int: ...
 
@@ -25,33 +25,33 @@ class Sliceable(Protocol):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out; the CPU's allocator has no class of its own for it."""
+    """Whether an error is out of memory. The CPU allocator raises a plain RuntimeError, recognized by its message."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _SAID_BY_CPU)
+    return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _CPU_MESSAGES)
 
 
 def in_halves(work: Callable[[Rows], list[Result]], rows: Rows) -> list[Result]:
-    """The results of all rows; where they do not fit into memory together, of half of them at a time."""
+    """The results of all rows; rows that do not fit into memory together are split in halves."""
     try:
         return work(rows)
     except ERRORS as error:
         if not is_out_of_memory(error) or len(rows) < 2:
             raise
-    half = len(rows) // 2  # outside the handler: what it holds of the failed attempt must go first
+    half = len(rows) // 2  # outside the handler, which keeps tensors of the failed attempt alive
     return in_halves(work, rows[:half]) + in_halves(work, rows[half:])
 
 
 @contextmanager
 def explain_out_of_memory() -> Iterator[None]:
-    """Where nothing can be halved any more, memory that ran out is a sentence."""
+    """Turn an out-of-memory error into an `ExhaustedError`, where nothing can be halved."""
     try:
         yield
     except ERRORS as error:
         if not is_out_of_memory(error):
             raise
-        said = str(error).split(". ")[0] or type(error).__name__
+        cause = str(error).split(". ")[0] or type(error).__name__
         raise ExhaustedError(
-            f"memory ran out ({said}). The last checkpoint is kept: the same command goes on from it. If other work "
-            f"is on the device, wait for it, or train fewer stages side by side (--jobs)."
+            f"out of memory ({cause}). The last checkpoint is kept, and the same command resumes from it. If other "
+            f"programs use the device, wait for them, or train fewer stages in parallel (--jobs)."
         ) from error

@@ -1,8 +1,8 @@
 """The network: an encoder-decoder transformer, computed for a stack of N networks at once.
 
-Weights are a flat tensor, a row per network (`weights.Layout`); this module is pure computation on them. So all
-translators of an experiment run in the same few kernels, clipping and optimizing are operations on rows, and a
-frozen or averaged copy is just another tensor. Post-norm is HF Marian and pre-norm is HF Pegasus, weight for weight.
+Weights are a flat tensor with one row per network (`weights.Layout`), and this module has only pure functions of them.
+So all translators of an experiment run in the same kernels, clipping and Adam are operations on rows, and a frozen or
+averaged copy is another tensor. Post-norm matches HF Marian and pre-norm matches HF Pegasus, weight for weight.
 
 Shapes: N networks, B sentences, S source length, T target length, D width, H heads, K head size, V vocabulary.
 """
@@ -26,26 +26,26 @@ from loopmt.text.ragged import PAD
 
 Layer = Mapping[str, Tensor]
 Function = TypeVar("Function", bound=Callable[..., Any])
-Make = Callable[[tuple[int, ...]], Tensor]  # a tensor of a shape
+Make = Callable[[tuple[int, ...]], Tensor]  # allocates a tensor of a shape
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
 
 @dataclass(frozen=True)
 class Dropout:
-    """The rates of a forward pass."""
+    """The dropout rates of a forward pass."""
 
     state: float = 0.0
     attention: float = 0.0
     activation: float = 0.0
 
 
-NO_DROPOUT = Dropout()  # for generators and judges
+NO_DROPOUT = Dropout()  # for decoding and scoring
 
 
 @dataclass
 class Memory:
-    """What the decoder sees of the source: each layer's keys and values (N*B, H, S, K), and which are real."""
+    """The encoded source: keys and values of every decoder layer (N*B, H, S, K), and a mask of real positions."""
 
     keys: list[Tensor]
     values: list[Tensor]
@@ -54,18 +54,18 @@ class Memory:
 
 @dataclass
 class Cache:
-    """The decoder's own past: each layer's keys and values (N*B, H, T, K), filled up to the current position."""
+    """The decoder's key-value cache of every layer (N*B, H, T, K), filled up to the current position."""
 
     keys: list[Tensor]
     values: list[Tensor]
-    ancestors: Tensor | None = None  # (N*B, T), how many rows away each position is, where rows stay
+    ancestors: Tensor | None = None  # (N*B, T), the row offset of each position, if rows are not moved
 
 
 @dataclass(frozen=True)
 class Transformer:
     """The computation of one architecture.
 
-    Layers see only their own weights, so that all of them are the same function: `fused.Fused` compiles it once.
+    A layer gets only its own weights, so all layers are the same function, which `backend.Fused` compiles once.
     """
 
     model: Model
@@ -93,7 +93,7 @@ class Transformer:
         return self._heads(key), self._heads(value)
 
     def decode(self, weights: Weights, memory: Memory, inputs_NBT: Tensor, dropout: Dropout = NO_DROPOUT) -> Tensor:
-        """States of the decoder when every input token is given (teacher forcing)."""
+        """Decoder states for given input tokens (teacher forcing)."""
         x = self.embed(weights, "target_embed", inputs_NBT, 0, dropout)
         for number, layer in enumerate(self._decoder(weights)):
             x = self.decoder_layer(layer, x, memory.keys[number], memory.values[number], memory.mask, dropout)
@@ -110,7 +110,7 @@ class Transformer:
         return self._feed_forward(layer, x, dropout)
 
     def step(self, weights: Weights, memory: Memory, cache: Cache, tokens_NB: Tensor, position: int | Tensor) -> Tensor:
-        """Logits after one more token of every sentence."""
+        """Logits of the next token of every sentence (incremental decoding)."""
         x = self.embed(weights, "target_embed", tokens_NB[..., None], position, NO_DROPOUT)
         for number, layer in enumerate(self._decoder(weights)):
             source = (memory.keys[number], memory.values[number], memory.mask)
@@ -130,7 +130,7 @@ class Transformer:
         ancestors: Tensor | None,
         position: int | Tensor,
     ) -> Tensor:
-        """One position; its key and value join the past."""
+        """One position; appends its key and value to the cache."""
         packed = self._linear(layer, "self.qkv", self._enter(layer, "self", x))
         attended = self.attend_past(packed, past_keys, past_values, ancestors, position)
         x = self._leave(layer, "self.out", x, attended, NO_DROPOUT)
@@ -138,31 +138,31 @@ class Transformer:
         return self._feed_forward(layer, x, NO_DROPOUT)
 
     def new_cache(self, rows: int, length: int, make: Make, moving: bool = False) -> Cache:
-        """Empty: of tensors without infinities, whatever else they hold; `moving` rows will be reordered (a beam)."""
+        """An empty cache. `make` must return finite values. `moving` rows will be reordered (beam search)."""
         heads, size = self.model.heads, self.model.width // self.model.heads
         shape = (rows, heads, length, size)
         layers = range(self.model.num_decoder_layers)
         return Cache([make(shape) for _ in layers], [make(shape) for _ in layers])
 
     def reorder(self, cache: Cache, parents_BW: Tensor, position: Tensor) -> None:
-        """Give every row the past of the row it continues, up to `position`; shapes stay fixed, for graphs."""
+        """Copy to every row the cache of the row it continues. Shapes stay fixed, for CUDA graphs."""
         for tensor in (*cache.keys, *cache.values):
             tensor.copy_(tensor[parents_BW.flatten()])
 
     def widen(self, memory: Memory, width: int) -> Memory:
-        """The memory of sentences as `width` hypotheses of each will read it."""
+        """The memory, repeated for `width` hypotheses of each sentence."""
         keys, values = ([part.repeat_interleave(width, 0) for part in store] for store in (memory.keys, memory.values))
         return Memory(keys, values, memory.mask.repeat_interleave(width, 0))
 
     def losses(self, weights: Weights, states_NBTD: Tensor, target_NBT: Tensor, smoothing: float) -> Tensor:
-        """The label-smoothed loss of every token, in float32; 0 where there is none."""
+        """The label-smoothed loss of every token, in float32; 0 at padding."""
         return self.fuse(token_losses)(self.logits(weights, states_NBTD), target_NBT, smoothing)
 
     def logits(self, weights: Weights, states: Tensor) -> Tensor:
         return weights.project(states, "embed" if self.joint else "target_embed", "output_bias")
 
     def fuse(self, function: Function) -> Function:
-        """`function` as this transformer runs what is its own: here as it is."""
+        """The fused version of `function` for this implementation; here the function itself."""
         return function
 
     # -- parts -----------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Transformer:
         return drop(x * math.sqrt(self.model.width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
 
     def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        """What every place of a sentence finds in it, (N, B, T, 3D) to (N, B, T, D); without a mask, to its left."""
+        """Self-attention, (N, B, T, 3D) to (N, B, T, D); causal if there is no mask."""
         query, key, value = (self._heads(part) for part in packed.chunk(3, -1))
         return self._merge(attention(query, key, value, mask, dropout, causal=mask is None), packed)
 
@@ -185,7 +185,7 @@ class Transformer:
     def attend_past(
         self, packed: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor | None, position: int | Tensor
     ) -> Tensor:
-        """One position, which joins the past; rows lie where they belong, so `ancestors` is for others."""
+        """Self-attention of one position, which is appended to the cache; rows are moved, so `ancestors` is None."""
         query, key, value = (self._heads(part) for part in packed.chunk(3, -1))
         return self._merge(attention(query, *extend(keys, values, key, value, position)), packed)
 
@@ -218,7 +218,7 @@ class Transformer:
         return norm(layer, f"{block}.norm", x) if self.model.norm == "pre" else x
 
     def _leave(self, layer: Layer, name: str, x: Tensor, inner: Tensor, dropout: Dropout) -> Tensor:
-        """A block's last projection, `name`, joins the residual."""
+        """Add a block's last projection, `name`, to the residual."""
         x = x + drop(self._linear(layer, name, inner), dropout.state)
         return norm(layer, f"{name.partition('.')[0]}.norm", x) if self.model.norm == "post" else x
 
@@ -235,7 +235,10 @@ def attention(
 def extend(
     keys: Tensor, values: Tensor, key: Tensor, value: Tensor, position: int | Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Write one position of a cache; what may be attended to. A tensor position keeps shapes fixed, for graphs."""
+    """Write one position to the cache. Return keys, values and mask to attend to.
+
+    A tensor position keeps shapes fixed, for CUDA graphs.
+    """
     if isinstance(position, int):
         keys[:, :, position], values[:, :, position] = key[:, :, 0], value[:, :, 0]
         return keys[:, :, : position + 1], values[:, :, : position + 1], None
@@ -260,9 +263,9 @@ def drop(x: Tensor, rate: float) -> Tensor:
 
 
 def _kept(x: Tensor, rate: float) -> Tensor:
-    """0 at the share `rate` of the places, to 16 bits, and what keeps the mean elsewhere.
+    """Inverted dropout: 0 with probability `rate` (to 16 bits), else the factor that keeps the mean.
 
-    Four places a random number: on a CPU drawing is most of what dropout costs.
+    One 64-bit random number serves four elements: on a CPU, drawing is most of the cost of dropout.
     """
     steps = round(rate * 2**16)
     numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
@@ -275,7 +278,7 @@ def source_mask(source_NBS: Tensor) -> Tensor:
 
 
 def positions(start: int | Tensor, length: int, like: Tensor) -> Tensor:
-    """Sinusoids of `length` places from `start`: sines in the first half of the width, cosines in the second."""
+    """Sinusoidal positions from `start` on: sines in the first half of the width, cosines in the second."""
     if isinstance(start, int):
         size = 1 << max(7, (start + length - 1).bit_length())
         return _sinusoids(size, like.shape[-1], like.dtype, like.device)[start : start + length]

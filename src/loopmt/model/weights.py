@@ -1,4 +1,4 @@
-"""Where each weight of a network lies in a flat row, and how it starts.
+"""The layout of a network's weights in a flat row, and their initialization.
 
 Shapes: N networks, P weights of one network.
 """
@@ -19,17 +19,17 @@ from loopmt.rng import torch_generator
 from loopmt.text.ragged import PAD
 
 _IN_LAYER = re.compile(r"((?:en|de)coder\.\d+)\.(.+)")
-_ALIGN = 64  # weights start at multiples of this, so that matrix kernels read aligned rows
+_ALIGN = 64  # weights start at multiples of this, for aligned reads in matrix kernels
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 class Weights(dict[str, Tensor]):
-    """Weights by name, each with the leading N."""
+    """Weights by name, each with a leading dimension N."""
 
     @cached_property
     def layers(self) -> dict[str, dict[str, Tensor]]:
-        """Those of each layer ("encoder.0", ...) under their names within it."""
+        """The weights of each layer ("encoder.0", ...) by their names within it."""
         found: dict[str, dict[str, Tensor]] = {}
         for name, weight in self.items():
             if match := _IN_LAYER.fullmatch(name):
@@ -37,7 +37,7 @@ class Weights(dict[str, Tensor]):
         return found
 
     def rows(self, name: str, ids_NBT: Tensor) -> Tensor:
-        """The rows of a table that each network looks up."""
+        """Embedding lookup in each network's table."""
         table_NVD = self[name]
         num, size, width = table_NVD.shape
         if num == 1:
@@ -46,13 +46,13 @@ class Weights(dict[str, Tensor]):
         return F.embedding(ids_NBT + offsets, table_NVD.reshape(num * size, width))
 
     def project(self, states: Tensor, table: str, bias: str) -> Tensor:
-        """States as logits: the output layer."""
+        """The output layer: states to logits."""
         return matmul(states, self[table], self[bias])
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Names, shapes and places of the weights of one architecture."""
+    """Names, shapes and offsets of the weights of one architecture."""
 
     model: Model
     source_size: int
@@ -86,12 +86,12 @@ class Layout:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Places taken by each weight, alignment included."""
+        """Elements that each weight takes in a row, alignment included."""
         return [-(-math.prod(shape) // _ALIGN) * _ALIGN for shape in self.shapes.values()]
 
     @cached_property
     def _cuts(self) -> list[int]:
-        """Each weight, and the unused places after it: cut off together, as every cut more is a pass of autograd."""
+        """Sizes for one torch.split: each weight, then its padding. More splits would cost passes of autograd."""
         numbers = [math.prod(shape) for shape in self.shapes.values()]
         return [cut for number, size in zip(numbers, self.sizes, strict=True) for cut in (number, size - number)]
 
@@ -104,14 +104,14 @@ class Layout:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def unpack(self, flat_NP: Tensor) -> Weights:
-        """Named views of flat rows, each with the leading N; the gradient of all of them is one concatenation."""
+        """Named views of flat rows, each with a leading N; their gradient is one concatenation."""
         parts = torch.split(flat_NP, self._cuts, dim=1)[::2]
         return Weights(
             (name, part.view(-1, *shape)) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         )
 
     def initial(self, *keys: tuple[str | int, ...]) -> Tensor:
-        """Fresh rows on the CPU, one per key: the same key gives the same row on any machine."""
+        """Initial rows on the CPU, one per key; the same key gives the same row on any machine."""
         flat_NP = torch.zeros(len(keys), self.num_places)
         for row, key in zip(flat_NP, keys, strict=True):
             generator = torch_generator("cpu", *key)
@@ -126,7 +126,7 @@ class Layout:
         elif name.endswith("norm.weight"):
             weight.fill_(1)
         elif weight.dim() == 2:
-            # Fused projections start as the square matrices they stand for (Xavier, smaller for attention).
+            # A fused projection is initialized like the square matrices it consists of (Xavier, smaller for attention).
             fused = ".qkv." in name or ".kv." in name
             outputs = self.model.width if fused else weight.shape[0]
             gain = 2**-0.5 if fused or ".q." in name else 1.0

@@ -1,1 +1,1 @@
-"""Pretrained checkpoints in the format of Hugging Face: read, checked, and used to start or to generate."""
+"""Pretrained Hugging Face checkpoints: import, safety checks, initialization, frozen generators, and fine-tuning."""

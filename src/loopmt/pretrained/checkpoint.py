@@ -1,4 +1,4 @@
-"""A checkpoint that was imported into a run: its files, and what is known of it."""
+"""A checkpoint that was imported into a run: its files and its description."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ NOTES = "imported.json"
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Which direction a checkpoint is to be, and how it is told the languages, if it must be told."""
+    """The direction of a checkpoint, and the prefix or codes that tell it the languages, if it needs any."""
 
     hop: Hop
     prefix: str = ""  # before every source, such as ">>fra<<"
-    source_code: str | None = None  # as its tokenizer calls the languages, such as eng_Latn
+    source_code: str | None = None  # the tokenizer's codes of the languages, such as eng_Latn
     target_code: str | None = None
 
 
 @dataclass(frozen=True)
-class Imported:
-    """A checkpoint in a run."""
+class ImportedCheckpoint:
+    """A checkpoint in a run folder."""
 
     folder: Path
     options: ImportOptions
-    model: dict[str, Any]  # the keys of [model] that it can be a start for; none if it cannot
-    unfit: str  # why it cannot
+    model: dict[str, Any]  # the [model] that it can initialize; empty if it cannot
+    unfit: str  # the reason why it cannot
     files: dict[str, int] = field(repr=False)  # sizes
     digest: str
 
     @classmethod
-    def open(cls, folder: Path) -> Imported:
+    def open(cls, folder: Path) -> ImportedCheckpoint:
         notes = read_json(folder / NOTES)
         try:
             options = ImportOptions(**{**notes["wish"], "hop": Hop(**notes["wish"]["hop"])})
@@ -50,7 +50,7 @@ class Imported:
         for name in sorted(names | found.files.keys()):
             file = member(folder, name)
             if not has_file(file) or file_size(file) != found.files.get(name):
-                raise RunError(f"{file} is not the file that was imported. Delete {folder} and import again.")
+                raise RunError(f"{file} has changed since it was imported. Delete {folder} and import again.")
         return found
 
 
@@ -78,11 +78,11 @@ def load_tokenizer(folder: Path) -> Any:
 def load_model(folder: Path) -> Any:
     refuse_sizes(folder)
     kind, what = transformers().AutoModelForSeq2SeqLM, "model that translates"
-    return _load(kind, folder, what, use_safetensors=True, attn_implementation=None)  # the library's own choice
+    return _load(kind, folder, what, use_safetensors=True, attn_implementation=None)  # the library's default
 
 
 def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
-    """A module to train, in float32: its attention is torch's, whatever its configuration asks for."""
+    """A trainable module in float32 with torch's attention, whatever its configuration says."""
     refuse_sizes(folder)
     config = load_config(folder)
     if dropout is not None:
@@ -97,13 +97,13 @@ def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:
     try:
         with _offline():
             return kind.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, **settings)
-    except Exception as error:  # which one a library raises for somebody's file cannot be known
-        raise DataError(f"{folder} has no {what} that can be read: {' '.join(str(error).split())}") from None
+    except Exception as error:  # libraries raise many types for invalid files
+        raise DataError(f"{folder} has no readable {what}: {' '.join(str(error).split())}") from None
 
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Whatever stands in the files, nothing is fetched."""
+    """Prevent downloads, whatever the files refer to."""
     from huggingface_hub import constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True

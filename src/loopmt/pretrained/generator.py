@@ -1,4 +1,4 @@
-"""An imported checkpoint as a frozen translator: text in, text out, through its own tokenizer and `generate`."""
+"""An imported checkpoint as a frozen translator of text, with its own tokenizer and `generate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.path import Hop
-from loopmt.pretrained.checkpoint import Imported, load_model, load_tokenizer
+from loopmt.pretrained.checkpoint import ImportedCheckpoint, load_model, load_tokenizer
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.rng import keyed_seed
 from loopmt.text.ragged import Ints
@@ -24,14 +24,14 @@ from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import Floats, HopInput, Key, Translations
 from loopmt.translate.sentences import Codec, Sentences
 
-_LONGEST = 512  # subwords of a source; what is beyond is cut off
+_LONGEST = 512  # subwords of a source; longer ones are truncated
 _SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)
 
 
 class HuggingFaceGenerator:
-    """A translation model of one direction, loaded when it is first asked. Sentences come back under `codec`."""
+    """A translation model of one direction, loaded at first use. Its outputs are sentences of `codec`."""
 
-    def __init__(self, imported: Imported, device: torch.device | str, codec: Codec | None = None) -> None:
+    def __init__(self, imported: ImportedCheckpoint, device: torch.device | str, codec: Codec | None = None) -> None:
         self._imported = imported
         self._codec = codec
         self.device = torch.device(device)
@@ -47,15 +47,15 @@ class HuggingFaceGenerator:
         texts, ended = [""] * (n * len(sources)), np.zeros(n * len(sources), dtype=np.bool_)
         width = max(how.beam if how.how == "beam" else 1, n)
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):  # `generate` knows only the global generator
-            model = self._model  # loading draws numbers, too
+        with torch.random.fork_rng(devices):  # `generate` uses the global generator
+            model = self._model  # loading draws random numbers, too
             torch.manual_seed(keyed_seed(*key, str(one.hop), how.draw_key()))
             for rows in batches(_lengths(sources), limits, width):
-                said, ends = self._generate(model, [sources[row] for row in rows], how, limits, n)
+                outputs, ends = self._generate(model, [sources[row] for row in rows], how, limits, n)
                 for place, row in enumerate(np.repeat(rows, n) * n + np.tile(np.arange(n), len(rows))):
-                    texts[row], ended[row] = said[place], ends[place]
+                    texts[row], ended[row] = outputs[place], ends[place]
         sentences = Sentences(self._codec, one.hop.target, texts=texts)
-        scores = np.full(len(texts), np.nan)  # `generate` does not tell how likely it finds what it generates
+        scores = np.full(len(texts), np.nan)  # `generate` does not return likelihoods
         return Translations(sentences, scores, ended, np.full(len(sources), n, dtype=np.int64))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
@@ -77,7 +77,7 @@ class HuggingFaceGenerator:
             **generation_settings(how),
             **self._target,
         )
-        # Some checkpoints force the end into the last place: that is no end of their own.
+        # Some checkpoints force EOS into the last position; that output did not end by itself.
         ended = (ids[:, 1:longest] == model.config.eos_token_id).any(1).tolist()
         return ModelTokens(self._imported.folder, self._tokenizer).text(ids), ended
 
@@ -93,7 +93,7 @@ class HuggingFaceGenerator:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """Tokens are those of its own tokenizer."""
+        """Token counts are those of its own tokenizer."""
         never = self._model.generation_config.suppress_tokens if as_generated else None
         read, wanted = self._read(sources.texts), self._targets(targets.texts)
         losses = np.zeros(len(read))
@@ -116,7 +116,7 @@ class HuggingFaceGenerator:
         found: Floats = losses.sum(1).double().cpu().numpy()
         return found
 
-    # -- what was imported -----------------------------------------------------------------------------------
+    # -- the checkpoint --------------------------------------------------------------------------------------
 
     @cached_property
     def _longest(self) -> int:
@@ -138,7 +138,7 @@ class HuggingFaceGenerator:
 
     @cached_property
     def _target(self) -> dict[str, int]:
-        """A multilingual decoder is told its language by the first token it says."""
+        """The `generate` setting that makes the language code the first output token of a multilingual decoder."""
         code = self._imported.options.target_code
         if code is None:
             return {}
@@ -147,7 +147,9 @@ class HuggingFaceGenerator:
         except KeyError:
             number = None
         if number in (None, self._tokenizer.unk_token_id):
-            raise DataError(f"{self._imported.folder}: its tokenizer does not know the language code {code}.")
+            raise DataError(
+                f"{self._imported.folder}: its tokenizer has no language code {code}. Import it with another one."
+            )
         return {"forced_bos_token_id": number}
 
 
@@ -156,7 +158,7 @@ def _lengths(rows: Sequence[Sequence[int]]) -> Ints:
 
 
 def generation_settings(how: Generate) -> dict[str, Any]:
-    """`how` as the arguments of `generate`."""
+    """`how` as arguments of `generate`."""
     if how.how == "sample":
         warmth = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
         return {"do_sample": True, "num_beams": 1, **warmth}

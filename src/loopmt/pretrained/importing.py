@@ -1,7 +1,7 @@
-"""A Hugging Face checkpoint comes in: copied without anything that could run code, described, tried once.
+"""Import of a Hugging Face checkpoint: copies files that cannot run code, describes the checkpoint and tests it once.
 
-What is read are tensors (safetensors), JSON and subword models; a pickle is refused. A checkpoint in the shape of
-Marian or Pegasus can be a start for training; any that generates can be a frozen generator.
+Only tensors (safetensors), JSON and subword models are read; pickles are refused. A checkpoint with the architecture of
+Marian or Pegasus can initialize training; any seq2seq checkpoint can be a frozen generator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from loopmt.files.checksums import file_digest
 from loopmt.files.folder import appearing
 from loopmt.files.regular import TEXT_LIMIT, has_file, reading
 from loopmt.path import Hop
-from loopmt.pretrained.checkpoint import NOTES, Imported, ImportOptions, load_config, load_tokenizer
+from loopmt.pretrained.checkpoint import NOTES, ImportedCheckpoint, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, tensor_shapes, without_steering
@@ -33,35 +33,35 @@ from loopmt.translate.sentences import Sentences
 
 _WEIGHTS = ".safetensors"
 TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt"}
-_LEFT = {"adapter_config.json", "adapter_model.safetensors"}  # which would be put on top of the weights
+_SKIPPED = {"adapter_config.json", "adapter_model.safetensors"}  # the library would add them to the weights
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 _TAG = re.compile(r"<2\w+>")
 
 
-def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imported:
-    """Copy a checkpoint; it is there only if it loads offline and translates."""
+def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> ImportedCheckpoint:
+    """Copy a checkpoint into a run; nothing remains if it does not load offline and translate."""
     _check_safe(source)
-    with appearing(into) as draft, _told_of(source, draft):
+    with appearing(into) as draft, _errors_about(source, draft):
         _copy(source, draft)
         _check_prefix(draft, options)
         _check_codes(draft, source, options)
         _describe(draft, options)
         _try(draft)
-    return Imported.open(into)
+    return ImportedCheckpoint.open(into)
 
 
 def copy_safely(source: Path, into: Path) -> None:
-    """Copy the files of a checkpoint that cannot run code, into a new folder."""
+    """Copy those files of a checkpoint that cannot run code to a new folder."""
     _check_safe(source)
     into.mkdir()
-    with _told_of(source, into):
+    with _errors_about(source, into):
         _copy(source, into)
 
 
 @contextmanager
-def _told_of(source: Path, copy: Path) -> Iterator[None]:
-    """Errors name the user's files, not the copies, which are gone."""
+def _errors_about(source: Path, copy: Path) -> Iterator[None]:
+    """Make errors name the user's files instead of the copies, which are deleted."""
     try:
         yield
     except DataError as error:
@@ -72,8 +72,8 @@ def _check_safe(source: Path) -> None:
     files = [file.name for file in source.iterdir()] if source.is_dir() else [source.name]
     if _is_ctranslate2(files):
         raise DataError(
-            f"{source} is a CTranslate2 model, which only CTranslate2 reads. Import the Hugging Face checkpoint that "
-            "it was made from; of a run of ours `loopmt export RUN --to hf --out DIR` writes it."
+            f"{source} is a CTranslate2 model, which only CTranslate2 can read. Import the Hugging Face checkpoint "
+            "from which it was converted; `loopmt export RUN --to hf --out DIR` writes one for a run of loopmt."
         )
     pickles = [name for name in files if Path(name).suffix.lower() in _PICKLES]
     if pickles and not any(name.endswith(".safetensors") for name in files):
@@ -81,40 +81,40 @@ def _check_safe(source: Path) -> None:
     if not source.exists():
         raise DataError(f"there is no {source}. Name the folder of a Hugging Face checkpoint on this machine.")
     if "config.json" not in files:
-        raise DataError(f"{source} is no Hugging Face checkpoint: it has no config.json.{_checkpoints_in(source)}")
+        raise DataError(f"{source} is not a Hugging Face checkpoint: it has no config.json.{_checkpoints_in(source)}")
     if not any(name.endswith(".safetensors") for name in files):
-        raise DataError(f"{source} has no weights: no .safetensors file.")
+        raise DataError(f"{source} has no weights: it needs a .safetensors file.")
 
 
 def _checkpoints_in(source: Path) -> str:
-    """An export has a folder for each direction."""
+    """A hint with the checkpoints in a folder; an export has one for each direction."""
     found = sorted(file.parent.name for file in source.glob("*/config.json"))
-    return f" It holds some: {', '.join(found)}; name one of them." if found else ""
+    return f" Name one of the checkpoints in it: {', '.join(found)}." if found else ""
 
 
 def _is_ctranslate2(files: list[str]) -> bool:
-    """Beside its model.bin lie vocabularies under names that no Hugging Face checkpoint has."""
+    """Whether there are model.bin and vocabularies with the file names of CTranslate2."""
     return "model.bin" in files and any(re.fullmatch(r"\w+_vocabulary\.(json|txt)", name) for name in files)
 
 
 def _only_a_pickle(source: Path, pickle: str) -> str:
     folder = source if source.is_dir() else source.parent
     return (
-        f"{source} has its weights only as a pickle ({pickle}), and reading a pickle can run code. Convert it "
-        'where you trust it: python -c "from transformers import AutoModelForSeq2SeqLM as M; '
+        f"{source} has its weights only as a pickle ({pickle}), and loading a pickle can run code. If you trust it, "
+        'convert it: python -c "from transformers import AutoModelForSeq2SeqLM as M; '
         f"M.from_pretrained('{folder}').save_pretrained('{folder}')\", which writes model.safetensors beside it."
     )
 
 
 def _copy(source: Path, into: Path) -> None:
-    """Settings first, then weights, which may be large. Links are followed in a cache of Hugging Face alone."""
-    files = [file for file in source.iterdir() if file.suffix in TAKEN and file.name not in _LEFT]
+    """Copy settings, then weights, which may be large. Links are followed only in a Hugging Face cache."""
+    files = [file for file in source.iterdir() if file.suffix in TAKEN and file.name not in _SKIPPED]
     for file in sorted(files, key=lambda file: (file.suffix == _WEIGHTS, file.name)):
         place = _blob(file) or file
         most: int | None = TEXT_LIMIT
         if file.suffix == _WEIGHTS:
             refuse_code(into)
-            tensor_shapes(place)  # it must be as large as its header says
+            tensor_shapes(place)  # checks the size against the header
             most = None
         with reading(place, most) as stream, (into / file.name).open("xb") as copy:
             shutil.copyfileobj(stream, copy)
@@ -129,7 +129,7 @@ def _write_plain(config: Path) -> None:
 
 
 def _blob(file: Path) -> Path | None:
-    """In a cache, snapshots/REVISION/NAME is a link to blobs/DIGEST beside snapshots."""
+    """The target of a link in a Hugging Face cache: snapshots/REVISION/NAME links to blobs/DIGEST."""
     revision = file.parent.resolve()
     blob = revision / file.readlink() if file.is_symlink() else None
     blobs = revision.parent.parent / "blobs"
@@ -139,19 +139,19 @@ def _blob(file: Path) -> Path | None:
 
 
 def _check_prefix(folder: Path, options: ImportOptions) -> None:
-    """A network that several directions share says anything, unless its source begins with the target's tag."""
+    """Require a prefix for a network of several directions, whose sources must begin with the target's tag."""
     tags = _tags(folder)
     if tags and not options.prefix.startswith(tags):
         own = f"<2{options.hop.target}>"
         which = f'--prefix "{own}"' if own in tags else f"--prefix and one of its tags: {', '.join(tags)}"
         raise DataError(
-            f"{folder} is one network for several directions, which is told its target at the beginning of every "
+            f"{folder} is one network for several directions, which needs a tag of the target language before every "
             f"source. Give {which}."
         )
 
 
 def _check_codes(folder: Path, source: Path, options: ImportOptions) -> None:
-    """A model that is told its languages by codes speaks any language without them."""
+    """Require language codes for a model whose output language depends on them."""
     tokens = ModelTokens(source, load_tokenizer(folder))
     given = {"source": (options.hop.source, options.source_code), "target": (options.hop.target, options.target_code)}
     lacking = {side: language for side, (language, code) in given.items() if code is None}
@@ -160,12 +160,13 @@ def _check_codes(folder: Path, source: Path, options: ImportOptions) -> None:
     options_needed = " ".join(f"--{side}-code {tokens.nearest(one)[0]}" for side, one in lacking.items())
     near = "; ".join(f"for {one}: {listed(tokens.nearest(one), 5)}" for one in lacking.values())
     raise DataError(
-        f"{source} is told its languages by codes; without, it speaks any. Give {options_needed}. There are, {near}."
+        f"{source} needs language codes, or its output language is undefined. Give {options_needed}. "
+        f"Its codes include, {near}."
     )
 
 
 def _tags(folder: Path) -> tuple[str, ...]:
-    """Those that a shared network of our own export is told its target by; none where it is no such network."""
+    """The target tags of a shared network exported by loopmt; none for other networks."""
     file = folder / "tokenizer.json"
     added = read_config(file).get("added_tokens") if has_file(file) else None
     contents = (one.get("content") for one in added if isinstance(one, dict)) if isinstance(added, list) else ()
@@ -176,7 +177,7 @@ def _describe(folder: Path, options: ImportOptions) -> None:
     try:
         model, unfit = fitting_model(folder)
     except (TypeError, AttributeError) as error:
-        raise DataError(f"{folder}: its config.json does not describe a network: {error}.") from None
+        raise DataError(f"{folder / 'config.json'} does not describe a network: {error}.") from None
     sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
     digests = {name: file_digest(folder / name) for name in sizes}
     whole = hashlib.sha256(json.dumps([digests, asdict(options)], sort_keys=True).encode()).hexdigest()
@@ -185,14 +186,14 @@ def _describe(folder: Path, options: ImportOptions) -> None:
 
 
 def _try(folder: Path) -> None:
-    generator = HuggingFaceGenerator(Imported.open(folder), "cpu")
+    generator = HuggingFaceGenerator(ImportedCheckpoint.open(folder), "cpu")
     try:
         generator.generate([_trial(generator.hops[0])], Generate(how="greedy"), DecodeLimits(longest=8), ("import",))
     except LoopmtError:
         raise
     except Exception as error:
         raise DataError(
-            f"the checkpoint does not translate: {error}. Is it whole, and are its language codes given?"
+            f"the checkpoint does not translate: {error}. Check that all its files and its language codes are given."
         ) from None
 
 
@@ -201,21 +202,21 @@ def _trial(hop: Hop) -> HopInput:
 
 
 def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:
-    """The [model] that the checkpoint can be a start for, or why there is none."""
+    """The [model] that the checkpoint can initialize, or the reason why it cannot."""
     config = load_config(folder)
     if _tags(folder):
-        return {}, "it is one network for several directions, and a start has one for its own"
+        return {}, "it is one network for several directions, and initialization needs one network per direction"
     if config.model_type not in ("marian", "pegasus"):
-        return {}, f"{config.model_type} is another network; a start has the shape of Marian or Pegasus"
-    told = {
+        return {}, f"its architecture is {config.model_type}; initialization needs Marian or Pegasus"
+    supported = {
         "activation_function": config.activation_function in _ACTIVATIONS,
         "scale_embedding": config.scale_embedding,
         "tie_word_embeddings": config.tie_word_embeddings,
         "decoder_attention_heads": config.decoder_attention_heads == config.encoder_attention_heads,
         "decoder_ffn_dim": config.decoder_ffn_dim == config.encoder_ffn_dim,
     }
-    if unlike := [f"{key} = {getattr(config, key)}" for key, fits in told.items() if not fits]:
-        return {}, f"our network has no {', '.join(unlike)}"
+    if unlike := [f"{key} = {getattr(config, key)}" for key, fits in supported.items() if not fits]:
+        return {}, f"networks of loopmt have no {', '.join(unlike)}"
     return {
         "norm": "post" if config.model_type == "marian" else "pre",
         "activation": _ACTIVATIONS[config.activation_function],

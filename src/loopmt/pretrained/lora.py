@@ -1,4 +1,4 @@
-"""LoRA by peft: low-rank matrices beside the frozen weights of a checkpoint, trained in their place."""
+"""LoRA with peft: trains low-rank matrices beside the frozen weights of a checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def peft() -> Any:
 
 
 def add_adapter(model: Any, lora: Lora, folder: Path) -> None:
-    """Put an adapter into a module; only its matrices are trained. It changes nothing before its first update."""
+    """Add an adapter to a module. Only its matrices are trained; it does not change outputs before the first update."""
     library = peft()
     config = library.LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets_in(model, lora, folder)
@@ -41,7 +41,7 @@ def add_adapter(model: Any, lora: Lora, folder: Path) -> None:
 
 
 def targets_in(model: Any, lora: Lora, folder: Path) -> list[str]:
-    """The names of the layers that get an adapter, of those that the module has."""
+    """The names of the module's layers that get an adapter."""
     linear = {name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear) and name != "lm_head"}
     known = sorted({name.rpartition(".")[2] for name in linear})
     if lora.targets == "attention":
@@ -51,8 +51,8 @@ def targets_in(model: Any, lora: Lora, folder: Path) -> list[str]:
         near = difflib.get_close_matches(wrong[0], known, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise ConfigError(
-            f'lora.targets: {folder} has no linear layer "{wrong[0]}".{hint} There are {listed(known, 20)}; '
-            '"attention" is those of attention.'
+            f'lora.targets: {folder} has no linear layer "{wrong[0]}".{hint} Its layers are {listed(known, 20)}; '
+            '"attention" selects those of attention.'
         )
     return list(lora.targets)
 
@@ -62,7 +62,7 @@ def _ends(name: str, end: str) -> bool:
 
 
 def save_adapter(model: Any, base: str, folder: Path) -> None:
-    """As `peft.PeftModel.from_pretrained` loads it beside the base checkpoint."""
+    """Save an adapter in the format of `peft.PeftModel.from_pretrained`."""
     library = peft()
     folder.mkdir(parents=True)
     tensors = library.get_peft_model_state_dict(model, adapter_name=_NAME)
@@ -75,7 +75,7 @@ def save_adapter(model: Any, base: str, folder: Path) -> None:
 
 
 def with_saved_adapter(model: Any, folder: Path) -> Any:
-    """A module with an adapter that was saved."""
+    """Load a saved adapter into a module."""
     return peft().PeftModel.from_pretrained(model, str(folder)).get_base_model()
 
 
@@ -85,7 +85,7 @@ def _as_saved(name: str) -> str:
 
 @contextmanager
 def merged(model: Any) -> Iterator[dict[str, torch.Tensor]]:
-    """The weights of the module with the adapter added to them, by the names of the module without one."""
+    """The module's weights with the adapter merged, under the names of the module without adapter."""
     layers = [layer for layer in model.modules() if hasattr(layer, "merge") and hasattr(layer, "base_layer")]
     kept = [layer.base_layer.weight.detach().clone() for layer in layers]
     for layer in layers:
@@ -99,4 +99,4 @@ def merged(model: Any) -> Iterator[dict[str, torch.Tensor]]:
     finally:
         for layer, weight in zip(layers, kept, strict=True):
             layer.unmerge()
-            layer.base_layer.weight.data.copy_(weight)  # adding and subtracting rounds
+            layer.base_layer.weight.data.copy_(weight)  # subtracting the adapter would leave rounding errors

@@ -1,6 +1,6 @@
-"""Pretrained checkpoints as the networks of a stage: text in, text out, and trainable tensors by name.
+"""Pretrained checkpoints as the networks of a stage: translation of text, and trainable tensors by name.
 
-One checkpoint serves all directions, or each direction has one. Text passes between them, each has its own tokenizer.
+One checkpoint serves all directions, or each direction has one. They exchange text, as each has its own tokenizer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from loopmt.translate.sentences import Sentences
 UNMODIFIED = "checkpoint/digest"
 """The only tensor of the stage `pretrained`: the digest of the checkpoint."""
 _SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)
-_MEASURED = 2000  # rows of a corpus whose tokens are counted
+_MEASURED = 2000  # rows of a corpus whose lengths are measured
 
 
 @dataclass
@@ -41,8 +41,8 @@ class ModuleStack:
     vocab: Vocab  # of the store
     hops: tuple[Hop, ...]
     device: torch.device
-    networks: Mapping[str, PretrainedNetwork]  # by name: "all", or the direction that each serves
-    digest: str  # of the checkpoints as they came
+    networks: Mapping[str, PretrainedNetwork]  # by name: "all", or the direction
+    digest: str  # of the original checkpoints
     copies: dict[By, dict[str, Tensor]] = field(default_factory=dict)
     own_tokens: bool = True
 
@@ -68,13 +68,13 @@ class ModuleStack:
     def _name(self, hop: Hop) -> str:
         name = "all" if self.shared else str(hop)
         if hop not in self.hops or name not in self.networks:
-            raise PathError(f"there is no translator {hop}; there are {', '.join(map(str, self.hops))}.")
+            raise PathError(f"there is no translator {hop}. The translators are {', '.join(map(str, self.hops))}.")
         return name
 
     # -- weights ---------------------------------------------------------------------------------------------
 
     def places(self) -> dict[str, Tensor]:
-        """Every trainable tensor by `network/tensor`."""
+        """Every trainable tensor under the name `network/tensor`."""
         return {
             f"{name}/{key}": tensor
             for name, network in self.networks.items()
@@ -86,10 +86,10 @@ class ModuleStack:
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Take weights by name. Those of the stage `pretrained` are there already, if it is the same checkpoint."""
+        """Load weights by name. The stage `pretrained` has none; only its checkpoint must be the same."""
         if UNMODIFIED in tensors:
             if bytes(tensors[UNMODIFIED].tolist()).hex() != self.digest:
-                raise RunError("the checkpoint is not the one that the stage `pretrained` was made of.")
+                raise RunError("the checkpoint differs from the one of the stage `pretrained`. Restore its files.")
             return []
         places = self.named()
         missing = sorted({key.partition("/")[0] for key in places if key not in tensors})
@@ -105,7 +105,7 @@ class ModuleStack:
 
     @torch.no_grad()
     def follow(self, decay: float) -> None:
-        """Move the averaged copy, if there is one, towards the weights of now."""
+        """Move the averaged copy, if there is one, towards the live weights."""
         for name, tensor in self.named().items() if "ema" in self.copies else ():
             self.copies["ema"][name].lerp_(tensor, 1 - decay)
 
@@ -117,20 +117,20 @@ class ModuleStack:
     # -- size ------------------------------------------------------------------------------------------------
 
     def parameter_counts(self) -> tuple[int, int]:
-        """How many parameters are trained, and how many there are."""
+        """The numbers of trained and of all parameters."""
         every = [place for network in self.networks.values() for place in network.model.parameters()]
         return sum(place.numel() for place in self.places().values()), sum(place.numel() for place in every)
 
     def training_bytes(self) -> int:
-        """Weights in float32, and of those that are trained two gradients and two moments."""
+        """Memory of the float32 weights, and of two gradients and two moments of the trained ones."""
         trained, total = self.parameter_counts()
         return 4 * total + 16 * trained
 
     def activation_bytes(self) -> float:
-        """What a forward pass keeps for the backward one of a place in a batch, roughly; one network at a time."""
+        """Approximate memory of activations per token position, for one network at a time."""
         return max(network.activation_bytes() for network in self.networks.values())
 
-    # -- translating -----------------------------------------------------------------------------------------
+    # -- translation -----------------------------------------------------------------------------------------
 
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
@@ -158,7 +158,7 @@ class ModuleStack:
     def _translations(self, one: HopInput, found: Sequence[tuple[str, bool]], n: int) -> Translations:
         sentences = Sentences(self.vocab, one.hop.target, texts=[text for text, _ in found])
         counts = np.full(len(one.sources), n, dtype=np.int64)
-        scores = np.full(len(found), np.nan)  # `generate` does not tell how likely it finds what it generates
+        scores = np.full(len(found), np.nan)  # `generate` does not return likelihoods
         if n > 1:
             repeated = one.sources.take(np.repeat(np.arange(len(one.sources)), n))
             scores = -self.score(one.hop, repeated, sentences, as_generated=True)[0]
@@ -167,7 +167,7 @@ class ModuleStack:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """Tokens are those of the checkpoint's own tokenizer."""
+        """Token counts are those of the checkpoint's own tokenizer."""
         network = self.of(hop)
         never = (network.model.generation_config.suppress_tokens or ()) if as_generated else ()
         read, wanted = network.tokens.read(sources.texts, hop), network.tokens.targets(targets.texts, hop)
@@ -187,7 +187,7 @@ class ModuleStack:
         return tokens.rows(tokens.targets(targets.texts, hop))
 
     def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
-        """Of a sample that takes a moment to cut."""
+        """Measured on a small sample, as tokenization takes time."""
         most = min(most, _MEASURED)
         key = (str(store.folder), start, end, most)
         if key not in self._lengths:
@@ -198,7 +198,7 @@ class ModuleStack:
         return self._lengths[key]
 
     def _counts(self, texts: Sequence[str], language: str) -> Ints:
-        """Tokens of texts, by a checkpoint that writes the language, or else reads it."""
+        """Token counts of texts, by a checkpoint whose target (else source) is the language."""
         for hop in self.hops:
             if hop.target == language:
                 return self.of(hop).tokens.rows(self.of(hop).tokens.targets(texts, hop)).lengths
@@ -212,7 +212,7 @@ class ModuleStack:
 
 @contextmanager
 def drawing(device: torch.device, *key: str | int) -> Iterator[None]:
-    """Draw by a key: modules know only the global generator, which is as before afterwards."""
+    """Seed the global generator, the only one that modules use, by a key; restore it afterwards."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(keyed_seed(*key))
         yield

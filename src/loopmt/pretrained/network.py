@@ -1,4 +1,4 @@
-"""One checkpoint as a network: its module, its tokenizer, and which of its tensors are trained.
+"""One checkpoint as a network: module, tokenizer, and trainable tensors.
 
 Shapes: B rows, S source length, T target length, V vocabulary.
 """
@@ -26,12 +26,12 @@ from loopmt.text.ragged import Ints
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.protocol import Floats
 
-IGNORED = -100  # the label of a place that is not learnt
+IGNORED = -100  # the label of positions without loss
 
 
 @dataclass(frozen=True, eq=False)
 class PretrainedNetwork:
-    """A module of Hugging Face with the tensors that training may change."""
+    """A Hugging Face module with its trainable tensors."""
 
     model: Any
     tokens: ModelTokens
@@ -44,12 +44,12 @@ class PretrainedNetwork:
 
     @property
     def adapted(self) -> bool:
-        """It has an adapter."""
+        """Whether it has an adapter."""
         return any("lora_" in name for name in self.trainable)
 
     @contextmanager
     def using(self, tensors: Mapping[str, Tensor] | None) -> Iterator[None]:
-        """Compute with other values of the trainable tensors; None: with those that are trained."""
+        """Compute with other values of the trainable tensors; None: with the current ones."""
         before = {name: place.data for name, place in self.trainable.items()}
         try:
             for name, tensor in (tensors or {}).items():
@@ -60,18 +60,18 @@ class PretrainedNetwork:
                 self.trainable[name].data = tensor
 
     def activation_bytes(self) -> float:
-        """For one place of a batch: the states of each block, and the logits."""
+        """Memory per token position: the states of each block, and the logits."""
         config = self.model.config
         size = 2 if self.device.type == "cuda" and self.precision == torch.bfloat16 else 4
         layers = getattr(config, "num_hidden_layers", 6)
         inner = max(getattr(config, name, 0) or 0 for name in ("encoder_ffn_dim", "decoder_ffn_dim", "d_ff"))
         return float(layers * (32 * config.hidden_size + 4 * inner) * size + config.vocab_size * (size + 8))
 
-    # -- generating ------------------------------------------------------------------------------------------
+    # -- generation ------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def generate(self, sources: Ids, hop: Hop, how: Generate, limits: DecodeLimits, n: int) -> list[tuple[str, bool]]:
-        """`n` texts of each source, one source after another, and whether each ended by itself."""
+        """`n` texts of each source, in order, and whether each ended with EOS."""
         self.model.eval()
         longest = limits.length(max(map(len, sources)))
         with self._computing():
@@ -83,7 +83,7 @@ class PretrainedNetwork:
                 **generation_settings(how),
                 **self.tokens.forced(hop),
             )
-        # Some checkpoints force the end into the last place: that is no end of their own.
+        # Some checkpoints force EOS into the last position; that output did not end by itself.
         ended = (ids[:, 1:longest] == self.tokens.tokenizer.eos_token_id).any(1).tolist()
         return list(zip(self.tokens.text(ids), ended, strict=True))
 
@@ -91,7 +91,7 @@ class PretrainedNetwork:
 
     @torch.no_grad()
     def losses(self, sources: Ids, targets: Ids, never: Sequence[int] = ()) -> Floats:
-        """Negative log-likelihood of each target; tokens in `never` have no probability."""
+        """Negative log-likelihood of each target; tokens in `never` are masked."""
         self.model.eval()
         labels = _padded(targets, IGNORED).to(self.device)
         logits = self._logits(self._batch(sources), labels)
@@ -101,7 +101,7 @@ class PretrainedNetwork:
         return found
 
     def learning_logits(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Logits (B, T, V) of rows when the decoder is given the target, with dropout."""
+        """Logits (B, T, V) with teacher forcing and dropout."""
         self.model.train()
         ids, real = self.tokens.ids(source_BS, self.tokens.sources_closed)
         return self._logits({"input_ids": ids, "attention_mask": real.long()}, self.labels(target_BT))
@@ -111,7 +111,7 @@ class PretrainedNetwork:
         return ids.masked_fill(~real, IGNORED)
 
     def token_losses(self, logits_BTV: Tensor, target_BT: Tensor, smoothing: float) -> Tensor:
-        """The label-smoothed loss of every token (B, T); 0 where there is none."""
+        """The label-smoothed loss of every token (B, T); 0 at padding."""
         labels = self.labels(target_BT)
         return F.cross_entropy(
             logits_BTV.transpose(1, 2), labels, ignore_index=IGNORED, label_smoothing=smoothing, reduction="none"
@@ -123,7 +123,7 @@ class PretrainedNetwork:
         return cast(Tensor, found.logits).float()
 
     def _shifted(self, labels: Tensor) -> Tensor:
-        """What the decoder reads when it must generate `labels`, as the architecture has it."""
+        """Decoder inputs for `labels`, shifted as the architecture does it."""
         if hasattr(self.model, "prepare_decoder_input_ids_from_labels"):
             return cast(Tensor, self.model.prepare_decoder_input_ids_from_labels(labels=labels))
         shift = import_module(type(self.model).__module__).shift_tokens_right

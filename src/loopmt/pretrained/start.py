@@ -1,7 +1,8 @@
-"""An imported checkpoint as a start: its weights in our network, its embeddings in our vocabulary.
+"""Initialization from an imported checkpoint: its weights in our network, its embeddings in our vocabulary.
 
-Subwords that both vocabularies have keep their embedding; one that only ours has starts as the mean of those that
-the checkpoint spells it with; tags and what it cannot spell start fresh. All else is taken weight for weight.
+Subwords of both vocabularies keep their embedding. A subword that only our vocabulary has starts as the mean embedding
+of its segmentation by the checkpoint. Tags and subwords without a segmentation start fresh. All other weights are
+copied.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from torch import Tensor
 from loopmt.config import Model
 from loopmt.errors import ConfigError, DataError
 from loopmt.path import Hop
-from loopmt.pretrained.checkpoint import Imported, load_config, load_tokenizer
+from loopmt.pretrained.checkpoint import ImportedCheckpoint, load_config, load_tokenizer
 from loopmt.pretrained.weight_names import EMBEDDINGS, OUTPUT_BIAS, Tensors, from_hugging_face
 from loopmt.text.ragged import EOS, PAD, UNK
 from loopmt.text.vocab import Subwords, Vocab
 from loopmt.translate.networks import NetworkStack
 
-Rows = list[list[int]]  # for each of our subwords, the checkpoint's whose mean it starts as; none: fresh
+Rows = list[list[int]]  # for each of our subwords, the checkpoint's ids whose mean it starts as; none: fresh
 _TIED = [EMBEDDINGS["target_embed"], "lm_head.weight"]
 
 
-def check_fits(imported: Imported, model: Model) -> None:
-    """The experiment's network must have the checkpoint's shape."""
+def check_fits(imported: ImportedCheckpoint, model: Model) -> None:
+    """Raise an error if the experiment's network has another shape than the checkpoint."""
     if not imported.model:
         raise ConfigError(
-            f'imported "{imported.options.hop}" cannot be a start: {imported.unfit}. Set use = "generator".'
+            f'imported "{imported.options.hop}" cannot have use = "start": {imported.unfit}. Set use = "generator".'
         )
     ours = {**model.model_dump(), "decoder_layers": model.num_decoder_layers}
     unlike = [f"{key} = {value!r}" for key, value in imported.model.items() if ours[key] != value]
@@ -41,8 +42,8 @@ def check_fits(imported: Imported, model: Model) -> None:
         )
 
 
-def starting_weights(imported: Imported, translators: NetworkStack, hop: Hop) -> dict[str, Tensor]:
-    """The weights of one direction by our names; places of the tables that start fresh are as they were."""
+def starting_weights(imported: ImportedCheckpoint, translators: NetworkStack, hop: Hop) -> dict[str, Tensor]:
+    """The weights of one direction by our names; fresh rows of the tables do not change."""
     check_fits(imported, translators.model)
     tensors = _tensors(imported)
     places = {name: translators.named()[f"{hop}/{name}"].cpu().clone() for name in translators.layout.shapes}
@@ -50,14 +51,16 @@ def starting_weights(imported: Imported, translators: NetworkStack, hop: Hop) ->
         found = from_hugging_face(translators.model, tensors)
         found |= _tables(imported, tensors, translators.vocab, hop, places)
     except KeyError as missing:
-        raise DataError(f"{imported.folder} has no tensor {missing}: it is not what its config.json says.") from None
+        raise DataError(
+            f"{imported.folder} has no tensor {missing}, which its config.json requires. Import it again."
+        ) from None
     for name, place in places.items():
         if found[name].shape != place.shape:
             raise DataError(f"{imported.folder}: {name} is {tuple(found[name].shape)}, not {tuple(place.shape)}.")
     return {f"{hop}/{name}": tensor for name, tensor in found.items()}
 
 
-def _tensors(imported: Imported) -> dict[str, Tensor]:
+def _tensors(imported: ImportedCheckpoint) -> dict[str, Tensor]:
     files = sorted(imported.folder.glob("*.safetensors"))
     return {name: tensor.float() for file in files for name, tensor in load_file(file).items()}
 
@@ -65,20 +68,20 @@ def _tensors(imported: Imported) -> dict[str, Tensor]:
 # -- embeddings --------------------------------------------------------------------------------------------------
 
 
-def _tables(imported: Imported, tensors: Tensors, vocab: Vocab, hop: Hop, places: Tensors) -> dict[str, Tensor]:
+def _tables(
+    imported: ImportedCheckpoint, tensors: Tensors, vocab: Vocab, hop: Hop, places: Tensors
+) -> dict[str, Tensor]:
     config, tokenizer = load_config(imported.folder), load_tokenizer(imported.folder)
     source, target = _embeddings(tensors)
     rows = {side: _rows(config, tokenizer, _pieces(vocab, hop, side), side) for side in ("source", "target")}
     either = (
-        [min(row, other, key=_clumsiness) for row, other in zip(*rows.values(), strict=True)] if vocab.joint else []
+        [min(row, other, key=_fragmentation) for row, other in zip(*rows.values(), strict=True)] if vocab.joint else []
     )
     bias = tensors.get(OUTPUT_BIAS, torch.zeros(1, len(target)))[0]
     found = {"output_bias": _moved(places["output_bias"], bias, either or rows["target"])}
     if vocab.joint:
         if source is not target:
-            raise ConfigError(
-                f'imported "{hop}" has a table of embeddings for each side: set vocab.sharing = "language".'
-            )
+            raise ConfigError(f'imported "{hop}" has an embedding table for each side: set vocab.sharing = "language".')
         return found | {"embed": _moved(places["embed"], target, either)}
     found["source_embed"] = _moved(places["source_embed"], source, rows["source"])
     found["target_embed"] = _moved(places["target_embed"], target, rows["target"])
@@ -86,7 +89,7 @@ def _tables(imported: Imported, tensors: Tensors, vocab: Vocab, hop: Hop, places
 
 
 def _embeddings(tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """Of source and target: a tied table is stored once, under whichever of its names."""
+    """The embeddings of source and target; a tied table is stored once, under one of several names."""
     shared = tensors.get(EMBEDDINGS["embed"])
     target = next((tensors[name] for name in _TIED if name in tensors), shared)
     source = tensors.get(EMBEDDINGS["source_embed"], shared if shared is not None else target)
@@ -96,8 +99,8 @@ def _embeddings(tensors: Tensors) -> tuple[Tensor, Tensor]:
     return (target, target) if same else (source, target)
 
 
-def _clumsiness(row: list[int]) -> float:
-    """A checkpoint has subwords of two languages: the side that spells a piece in fewer knows it better."""
+def _fragmentation(row: list[int]) -> float:
+    """The length of a segmentation: of the two sides, the one with fewer subwords is used."""
     return len(row) or float("inf")
 
 
@@ -130,7 +133,7 @@ def their_ids(tokenizer: Any, side: str) -> dict[str, int]:
 
 
 def _is_special(piece: str) -> bool:
-    """Tags and bytes."""
+    """Whether a piece is a tag or a byte."""
     return piece.startswith("<") and piece.endswith(">") and len(piece) > 2
 
 

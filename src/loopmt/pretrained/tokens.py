@@ -1,9 +1,9 @@
-"""The tokenizer of a checkpoint, as it cuts the text of each direction, and its ids as rows that are learnt from.
+"""The tokenizer of a checkpoint: text of each direction to ids, and ids to training rows.
 
-A checkpoint is told the languages in one of four ways: not at all (it has one direction), by codes of its tokenizer
-(M2M100, NLLB, mBART), by a tag before the source (OPUS-MT of several targets) or by a prompt (T5).
+Checkpoints select languages in one of four ways: not at all (one direction), by language codes of the tokenizer
+(M2M100, NLLB, mBART), by a tag before the source (OPUS-MT with several targets) or by a prompt (T5).
 
-In rows an id is three places up, after PAD, EOS and UNK of `text.ragged`; the end is the row's own.
+Ids in rows are shifted by three, after PAD, EOS and UNK of `text.ragged`; rows have no EOS of the tokenizer.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from loopmt.errors import DataError, listed
 from loopmt.path import Hop
 from loopmt.text.ragged import EOS, PAD, UNK, Ragged
 
-LONGEST = 512  # subwords of a source; what is beyond is cut off
-_FIRST = 3  # the first id of a row that is one of the tokenizer's
+LONGEST = 512  # subwords of a source; longer ones are truncated
+_FIRST = 3  # the shift of the tokenizer's ids in rows
 _CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
-_MARK = "<BT> "  # before a source of a row that is marked as synthetic
+_MARK = "<BT> "  # before a source that is tagged as synthetic
 Ids = list[list[int]]
 
 
 @dataclass(frozen=True)
 class ModelTokens:
-    """A tokenizer, and how it is told the languages."""
+    """A tokenizer and its way of selecting languages."""
 
     folder: Path  # for errors
     tokenizer: Any
@@ -42,7 +42,7 @@ class ModelTokens:
 
     @cached_property
     def known_codes(self) -> list[str]:
-        """The languages that the tokenizer has codes or tags for; none where it is not told any."""
+        """The codes or tags of languages that the tokenizer has; empty for a checkpoint of one direction."""
         tokenizer = self.tokenizer
         if tags := getattr(tokenizer, "supported_language_codes", None):
             return [tag.strip("><") for tag in tags]
@@ -53,7 +53,7 @@ class ModelTokens:
 
     @property
     def tagged(self) -> bool:
-        """The source begins with a tag of the target, as in OPUS-MT of several targets."""
+        """Whether sources begin with a tag of the target, as in OPUS-MT with several targets."""
         return bool(getattr(self.tokenizer, "supported_language_codes", None))
 
     @property
@@ -62,35 +62,35 @@ class ModelTokens:
 
     @property
     def multilingual(self) -> bool:
-        """It can be told the languages; else it has one direction."""
+        """Whether it has several directions."""
         return self.coded or self.tagged or self.prompt is not None
 
     def code(self, language: str) -> str:
-        """How the checkpoint calls a language."""
+        """The checkpoint's code of a language."""
         code = (self.codes or {}).get(language, language)
         if self.known_codes and code not in self.known_codes:
             raise DataError(
                 f'{self.folder}: the tokenizer has no language code "{code}". Set model.codes = '
-                f'{{ {language} = "{self.nearest(language, code)[0]}" }}, or another code that it has: '
+                f'{{ {language} = "{self.nearest(language, code)[0]}" }}, or another of its codes: '
                 f"{listed(self.nearest(language, code))}."
             )
         return code
 
     def nearest(self, language: str, code: str = "") -> list[str]:
-        """Codes for a language, the likeliest first."""
+        """Codes for a language, best match first."""
         alike = [one for one in self.known_codes if one.startswith(language.partition("_")[0])]
         near = difflib.get_close_matches(code, self.known_codes, n=5, cutoff=0.4)
         same = [one for one in self.known_codes if one == language]
         return list(dict.fromkeys([*same, *alike, *near, *self.known_codes]))
 
     def check(self, hop: Hop) -> None:
-        """Refuse a direction whose languages it does not know."""
+        """Raise an error if it does not know the languages of a direction."""
         self.code(hop.target)
         if not self.tagged:
             self.code(hop.source)
 
     def forced(self, hop: Hop) -> dict[str, int]:
-        """The setting of `generate` that names the language of the output."""
+        """The `generate` setting for the language of the output."""
         if not self.coded:
             return {}
         return {"forced_bos_token_id": self._id(self.code(hop.target))}
@@ -100,30 +100,30 @@ class ModelTokens:
 
     @cached_property
     def _code_ids(self) -> frozenset[int]:
-        """Codes of languages are no text, although not every tokenizer knows them as special tokens."""
+        """Ids of language codes, which are not text; some tokenizers do not list them as special tokens."""
         return frozenset(map(self._id, self.known_codes)) if self.coded else frozenset()
 
     # -- text ------------------------------------------------------------------------------------------------
 
     def read(self, texts: Sequence[str], hop: Hop, synthetic: bool = False) -> Ids:
-        """Ids of sources, as the encoder reads them."""
+        """Ids of sources for the encoder."""
         if not texts:
             return []
-        tokenizer = self._told(hop)
+        tokenizer = self._for_hop(hop)
         return _lists(tokenizer([self._source(text, hop, synthetic) for text in texts], **self._cut).input_ids)
 
     def targets(self, texts: Sequence[str], hop: Hop) -> Ids:
-        """Ids of targets, as the decoder must generate them."""
+        """Ids of targets for the decoder."""
         if not texts:
             return []
-        return _lists(self._told(hop)(text_target=list(texts), **self._cut).input_ids)
+        return _lists(self._for_hop(hop)(text_target=list(texts), **self._cut).input_ids)
 
     def text(self, ids: Tensor) -> list[str]:
-        """What `generate` returned, without codes of languages and other tokens that are no text."""
+        """The text of generated ids, without language codes and other special tokens."""
         rows = [[one for one in row if one not in self._code_ids] for row in ids.tolist()]
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
-    def _told(self, hop: Hop) -> Any:
+    def _for_hop(self, hop: Hop) -> Any:
         if self.coded:
             self.tokenizer.src_lang, self.tokenizer.tgt_lang = self.code(hop.source), self.code(hop.target)
         return self.tokenizer
@@ -144,7 +144,7 @@ class ModelTokens:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def rows(self, ids: Ids) -> Ragged:
-        """Ids as rows, without the end."""
+        """Ids as rows, without EOS."""
         end, unknown = self.tokenizer.eos_token_id, self.tokenizer.unk_token_id
         return Ragged.of(
             [
@@ -154,7 +154,7 @@ class ModelTokens:
         )
 
     def ids(self, rows_BL: Tensor, closed: bool) -> tuple[Tensor, Tensor]:
-        """A table of rows as the model's ids, and where there are some. Not `closed`: rows have no end of their own."""
+        """A table of rows as the model's ids, with its attention mask. If not `closed`, EOS is part of the rows."""
         special = {PAD: self.tokenizer.pad_token_id, EOS: self.tokenizer.eos_token_id, UNK: self.tokenizer.unk_token_id}
         ids, real = rows_BL - _FIRST, rows_BL != PAD
         for one, theirs in special.items():
@@ -166,7 +166,7 @@ class ModelTokens:
 
     @cached_property
     def sources_closed(self) -> bool:
-        """Whether its sources end in the end of the sentence, and not in a code after it."""
+        """Whether its sources end with EOS, and not with a code after it."""
         (ids,) = _lists(self.tokenizer(["a"]).input_ids)
         return bool(ids[-1] == self.tokenizer.eos_token_id)
 
@@ -177,7 +177,7 @@ class ModelTokens:
 
 
 def _filled(prompt: str, values: Mapping[str, str]) -> str:
-    """Text may have braces of its own, so each name is replaced once, in the prompt alone."""
+    """Fill the prompt. `str.format` is not used, because text may contain braces."""
     return re.sub(r"\{(source_language|target_language|text)\}", lambda found: values[found[1]], prompt)
 
 

@@ -1,4 +1,4 @@
-"""Does a checkpoint say the same through loopmt as through Hugging Face alone? Asked once, before it learns."""
+"""Check, once before training, that a checkpoint translates through loopmt as through Hugging Face alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.translate.limits import DecodeLimits
 
 SENTENCES = 20
-_LONGEST = 60  # subwords of an output; a poor network only repeats itself
+_LONGEST = 60  # subwords of an output
 _LIMITS = DecodeLimits(growth=0, extra=_LONGEST)
 _GREEDY = Generate(how="greedy")
 
 
 def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
-    """How many sentences agree: all of them, or it is an error. One at a time, so that no padding can help or harm."""
+    """Compare the translations; an error if any differs. Sentences are translated one at a time, without padding."""
     sources = network.tokens.read(texts, hop)
     ours = [text for text, _ in network.generate(sources, hop, _GREEDY, _LIMITS, 1)] if sources else []
     for text, found, ids in zip(texts, ours, sources, strict=True):
@@ -26,8 +26,8 @@ def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
         if _same(found) != theirs and _same(network.generate([ids], hop, _GREEDY, _LIMITS, 1)[0][0]) != theirs:
             raise DataError(
                 f"{network.tokens.folder}: {text!r} becomes {found!r} through loopmt, and {theirs!r} through "
-                "Hugging Face alone. Its tokenizer is told the languages in a way that loopmt does not know: import it "
-                "as a frozen generator instead (docs/exchange.md)."
+                "Hugging Face alone. loopmt does not know how its tokenizer selects languages: import it as a frozen "
+                "generator instead (docs/exchange.md)."
             )
     return len(ours)
 
@@ -37,12 +37,12 @@ def _same(text: str) -> str:
 
 
 def _plainly(network: PretrainedNetwork, hop: Hop, text: str) -> str:
-    """As the documentation of the checkpoint would have it."""
-    tokens, told = network.tokens, dict[str, Any]()
+    """Translate as in the documentation of the checkpoint."""
+    tokens, forced = network.tokens, dict[str, Any]()
     tokenizer = tokens.tokenizer
     if tokens.coded:
         tokenizer.src_lang = tokens.code(hop.source)
-        told = tokens.forced(hop)
+        forced = tokens.forced(hop)
     if tokens.tagged:
         text = f">>{tokens.code(hop.target)}<< {text}"
     elif tokens.prompt is not None:
@@ -53,9 +53,9 @@ def _plainly(network: PretrainedNetwork, hop: Hop, text: str) -> str:
         )
     batch = tokenizer(text, return_tensors="pt", truncation=True, max_length=512).to(network.device)
     ids = network.model.generate(
-        **batch, num_beams=1, do_sample=False, max_length=None, max_new_tokens=_LONGEST, **told
+        **batch, num_beams=1, do_sample=False, max_length=None, max_new_tokens=_LONGEST, **forced
     )
-    said = str(tokenizer.decode(ids[0], skip_special_tokens=True))
+    text = str(tokenizer.decode(ids[0], skip_special_tokens=True))
     for code in tokens.known_codes if tokens.coded else ():
-        said = said.replace(f"__{code}__", "")
-    return _same(said)
+        text = text.replace(f"__{code}__", "")
+    return _same(text)

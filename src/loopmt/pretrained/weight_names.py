@@ -1,4 +1,4 @@
-"""Our weights under the names of Hugging Face, and back: Marian for post-norm, Pegasus for pre-norm."""
+"""Conversion of weight names to Hugging Face and back: Marian for post-norm, Pegasus for pre-norm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEED_FORWARD = {"up": "fc1", "down": "fc2", "norm": "final_layer_norm"}
 
 
 def to_hugging_face(model: Model, weights: Tensors) -> dict[str, Tensor]:
-    """The weights of one network by their names; where ours is several of theirs in one, it is cut."""
+    """The weights of one network under Hugging Face names; fused weights are split."""
     found = {theirs: weights[ours] for ours, theirs in EMBEDDINGS.items() if ours in weights}
     found[OUTPUT_BIAS] = weights["output_bias"][None]
     for ours, theirs in _pairs(model):
@@ -31,7 +31,7 @@ def to_hugging_face(model: Model, weights: Tensors) -> dict[str, Tensor]:
 
 
 def from_hugging_face(model: Model, tensors: Tensors) -> dict[str, Tensor]:
-    """Everything but the embeddings and the output bias, which depend on the vocabulary."""
+    """All weights except embeddings and output bias, which depend on the vocabulary."""
     return {ours: torch.cat([tensors[name] for name in theirs]) for ours, theirs in _pairs(model)}
 
 

@@ -1,4 +1,4 @@
-"""Who may ask, under which name, and from which address: the checks of a request's head."""
+"""Checks of a request's head: host name, token, and client address."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
 _HOST = re.compile(rf"(?:\[([0-9A-Fa-f:.]+)\]|({_NAME.pattern}))(?::[0-9]{{1,5}})?")
-_MOST_FORWARDED = 16  # entries of X-Forwarded-For that are looked at, from the nearest on
+_MOST_FORWARDED = 16  # entries of X-Forwarded-For that are read, nearest first
 _SHORTEST = 16  # characters of a token
-_CLIENT_BITS = 64  # an IPv6 client has a network of its own, and every address in it
+_CLIENT_BITS = 64  # the prefix length of an IPv6 client's network
 
 
 class Access:
-    """The names a server answers to, its token, and the proxies it believes."""
+    """The host names that a server accepts, its token, and its trusted proxies."""
 
     def __init__(
         self, host: str, names: Sequence[str] = (), token: str | None = None, proxies: Sequence[str] = ()
     ) -> None:
-        self.local = is_loopback(host) and not proxies  # only this machine can ask
+        self.local = is_loopback(host) and not proxies  # only this machine can connect
         self._host = host
         self._public = not is_loopback(host)
         self._names = {*_LOOPBACK, host.lower(), *map(_checked_name, names)}
@@ -40,31 +40,31 @@ class Access:
         self._proxies = [_network(proxy) for proxy in proxies]
 
     def warnings(self) -> Iterator[str]:
-        """What whoever starts the server should know."""
+        """Warnings for the person who starts the server."""
         if self._public and self._token is None:
             yield (
-                f"everybody who reaches {self._host} can use this server: it has no token. Set one with --token-file "
+                f"anyone who can reach {self._host} can use this server: it has no token. Set one with --token-file "
                 "FILE or the environment variable LOOPMT_TOKEN."
             )
         if self._public:
             yield (
-                "requests and answers are not encrypted. Let a proxy with TLS answer in public, and listen on "
-                "127.0.0.1 with --trust-proxy 127.0.0.1: docs/serving.md."
+                "requests and responses are not encrypted. Put a TLS proxy in front, and listen on 127.0.0.1 with "
+                "--trust-proxy 127.0.0.1: docs/serving.md."
             )
 
     def check(self, headers: Headers) -> None:
-        """Raise RefusedError for a host that is not ours."""
+        """Raise RefusedError for an unknown host name."""
         name = host_name(headers.get("host", ""))
         if name in self._names or (self._public and name and _address(name)):
             return
         raise RefusedError(
             421,
-            "this server does not answer to that name. Use the address that it printed, or start it with --name NAME "
-            "for every other name that it has.",
+            "this server does not accept that host name. Use the address that it printed, or start it with "
+            "--name NAME for each of its other names.",
         )
 
     def authorized(self, headers: Headers) -> bool:
-        """Whether the token is there, if the server has one; raises RefusedError for a wrong one."""
+        """Whether the request has the token, or none is needed; raises RefusedError for a wrong one."""
         if self._token is None:
             return True
         given = headers.getlist("authorization")
@@ -80,7 +80,7 @@ class Access:
         return address is not None and any(address in network for network in self._proxies)
 
     def client(self, peer: str, headers: Headers) -> str:
-        """The client that limits count: the nearest address that is no proxy of ours."""
+        """The client to which limits apply: the nearest address that is not a trusted proxy."""
         nearest = peer
         entries = ",".join(headers.getlist("x-forwarded-for")).rsplit(",", _MOST_FORWARDED)
         for entry in reversed(entries[-_MOST_FORWARDED:]):
@@ -100,13 +100,13 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(host: str) -> str | None:
-    """Of a Host header, without the port; None if it is malformed, as in `localhost:@example.org`."""
+    """The name in a Host header, without port; None if it is malformed, as in `localhost:@example.org`."""
     found = _HOST.fullmatch(host)
     return (found[1] or found[2]).lower() if found else None
 
 
 def client_key(address: str) -> str:
-    """What counts as one client: an IPv4 address, or the network of an IPv6 address."""
+    """The key of a client: an IPv4 address, or the network of an IPv6 address."""
     found = _address(address)
     if not isinstance(found, ipaddress.IPv6Address):
         return address
@@ -114,7 +114,7 @@ def client_key(address: str) -> str:
 
 
 def chosen_token(token: str | None, file: Path | None) -> str | None:
-    """The token as given, or the first line of the file."""
+    """The given token, or the first line of the file."""
     if token is not None and file is not None:
         raise ConfigError("--token-file and --token (or LOOPMT_TOKEN) are both given. Keep one of them.")
     if file is None:
@@ -130,7 +130,7 @@ def checked_token(token: str) -> str:
     if len(token) < _SHORTEST or not re.fullmatch(r"[!-~]+", token):
         raise ConfigError(
             f"the token has {len(token)} characters; it needs at least {_SHORTEST} printable ASCII characters without "
-            "spaces. Make one: openssl rand -hex 32"
+            "spaces. Create one: openssl rand -hex 32"
         )
     return token
 
@@ -142,7 +142,7 @@ def _digest(token: str) -> bytes:
 def _checked_name(name: str) -> str:
     found = host_name(name)
     if found is None or found != name.lower().strip("[]"):
-        raise ConfigError(f"--name {name}: not a host name such as translate.example.org, without scheme and port.")
+        raise ConfigError(f"--name {name}: write a host name without scheme and port, such as translate.example.org.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The web application: one page, one endpoint that translates, one that watches, and one that says how it is."""
+"""The web application: a page, and endpoints for translation, for watching training, and for health."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from loopmt.serve.round_trips import RoundTripPlan, RoundTrips
 from loopmt.serve.threads import WorkerThread
 from loopmt.serve.watch import Watcher
 
-_LOG = logging.getLogger("uvicorn.error")  # where uvicorn puts what went wrong
+_LOG = logging.getLogger("uvicorn.error")  # uvicorn's log of errors
 _NOT_LOADED = "the finished stage cannot be loaded"
-_LOOK_EVERY = 2.0  # seconds between two looks for a first finished stage
-_LOAD_EVERY = 10.0  # seconds before another try, where there is one and it could not be loaded
-_LAST_SECONDS = 1.0  # for threads to end what they do when the server stops
+_LOOK_EVERY = 2.0  # seconds between checks for a first finished stage
+_LOAD_EVERY = 10.0  # seconds before a finished stage that failed to load is tried again
+_LAST_SECONDS = 1.0  # for threads to finish when the server stops
 _Problems = dict[int | str, dict[str, Any]]
 
 
@@ -42,31 +42,31 @@ def _problems(meanings: dict[int, str]) -> _Problems:
 
 _EVERYWHERE = _problems(
     {
-        401: "The token is missing or wrong, where the server was started with one.",
+        401: "The server needs a token, and it is missing or wrong.",
         408: "The request did not arrive in time.",
         411: "The body was sent in chunks, or without its length.",
-        413: "Too much for one request.",
-        421: "The server does not answer to that name.",
+        413: "The request is too large.",
+        421: "The server does not accept that host name.",
         429: "Too many requests from one address.",
-        503: "Too many large requests at once, or the server stops; `retry-after` says when to try again.",
+        503: "Too many large requests at once, or the server is stopping; `retry-after` says when to try again.",
     }
 )
 _TRANSLATING = _problems(
     {
-        400: "The path cannot be walked.",
-        415: "Not sent as JSON.",
-        422: "Not the JSON that is expected.",
-        503: "The queue is full, or no stage is finished yet or can be loaded; `retry-after` says when to try again.",
+        400: "The path is invalid.",
+        415: "The content type is not JSON.",
+        422: "The JSON does not match the schema.",
+        503: "The queue is full, or there is no finished stage that can be loaded; see `retry-after`.",
     }
 )
-_WATCHING = _problems({404: "There is no such stage.", 422: "Not the query that is expected."})
+_WATCHING = _problems({404: "There is no such stage.", 422: "The query does not match the schema."})
 
 
 @dataclass
 class Service:
-    """What the endpoints share. `load` is tried until it gives an engine, if there is none at the start.
+    """The state that endpoints share. Without an engine at the start, `load` is called until it returns one.
 
-    It gives none while no stage is finished; what it raises is told, and it is tried again.
+    It returns None while no stage is finished. Its errors are reported, and it is called again.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Service:
         self.gate = AdmissionControl(self.limits)
         self.batcher = Batcher()
         self.problem: str | None = None  # why a finished stage could not be loaded
-        self.ended = True  # whether no thread is at work after the end
+        self.ended = True  # whether all threads ended
         self._comparing = WorkerThread("words")
         self._loading = WorkerThread("loading")
         self._logged = ""
@@ -92,7 +92,7 @@ class Service:
         await self.batcher.work(self.engine)
 
     async def _try_to_load(self) -> None:
-        """Whatever goes wrong ends this try alone: a copy may be put back, memory may become free."""
+        """An error ends only this attempt: files may be restored, and memory may become free."""
         try:
             self.engine = await self._loading.submit(self.load)
             self.problem = None
@@ -101,23 +101,23 @@ class Service:
             self.problem = _reason(error)
 
     def _log(self, error: Exception) -> None:
-        """Once, not with every try."""
+        """Log an error once, not with every attempt."""
         if repr(error) != self._logged:
             unforeseen = None if isinstance(error, LoopmtError) else error
             _LOG.error("%s: %s", _NOT_LOADED, visible(str(error)), exc_info=unforeseen)
         self._logged = repr(error)
 
     def close(self) -> None:
-        """Drop what waits; a batch that is under way may end for some moments."""
+        """Drop waiting requests; a running batch gets a moment to finish."""
         end = time.monotonic() + _LAST_SECONDS
         for owner in (self.batcher, self.watcher, self._comparing, self._loading):
             self.ended = owner.close(max(0.0, end - time.monotonic())) and self.ended
 
     async def translate(self, request: messages.TranslateRequest, client: str) -> bytes:
-        """The answer, as JSON."""
+        """The response as JSON."""
         if self.engine is None:
             raise RefusedError(503, self._why_not(), 10)
-        path = self.engine.walk(request.path)
+        path = self.engine.parse_path(request.path)
         self.limits.check(request.texts, len(path.hops), request.loops)
         plan = RoundTripPlan(path, self.engine.hops, request.loops)
         subwords = plan.work * sum(map(estimated_subwords, request.texts))
@@ -127,15 +127,17 @@ class Service:
                 async with asyncio.timeout(self.limits.seconds):
                     return await trips.answer(self._comparing)
             except TimeoutError:
-                raise RefusedError(503, f"no answer within {self.limits.seconds:g} seconds. Send less.", 1) from None
+                raise RefusedError(
+                    503, f"no translation within {self.limits.seconds:g} seconds. Send less text.", 1
+                ) from None
 
     def _why_not(self) -> str:
         if self.problem:
             return f"{_NOT_LOADED}: {self.problem}"
-        return "no stage of the run is finished yet: there is nothing to translate with."
+        return "no stage of the run is finished yet. Try again later."
 
     def health(self, known: bool) -> Json:
-        """Without the token that is needed: the status alone."""
+        """The health of the server; without a required token only the status."""
         engine = self.engine
         waiting = _NOT_LOADED if self.problem else "waiting for a finished stage"
         status = "ready" if engine else waiting
@@ -157,10 +159,10 @@ class Service:
 
 
 def _reason(error: Exception) -> str:
-    """For whoever asks: where the run's files lie, and what nobody foresaw, is for the log alone."""
+    """The error message for clients; file paths and unexpected errors are only logged."""
     if isinstance(error, DamagedError | UnsafeFileError):
-        return "a file of the run is damaged; the server's log says which."
-    return visible(str(error)) if isinstance(error, LoopmtError) else "the server's log says why."
+        return "a file of the run is damaged; see the server's log."
+    return visible(str(error)) if isinstance(error, LoopmtError) else "see the server's log."
 
 
 def create_app(service: Service, access: Access) -> FastAPI:
@@ -199,13 +201,13 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         stage: Annotated[str | None, Query(max_length=200)] = None,
         offset: Annotated[int, Query(ge=0)] = 0,
     ) -> Response:
-        """Stages of the run, and one stage's log from an offset on, with what its newest weights say."""
+        """Stages of the run, and one stage's log from an offset, with sample translations of its newest weights."""
         return _json(await service.watcher.look(stage, offset, http.state.client))
 
     @app.get("/health")
     async def health(http: HttpRequest) -> dict[str, Any]:
-        """How the server is: its stage, what decodes, directions, limits, and what waits. Without the token that the
-        server was started with: the status."""
+        """The status of the server. With the token, if it has one, also the stage, the backend, directions, limits and
+        the queue."""
         return service.health(http.state.known)
 
 
@@ -231,7 +233,7 @@ def _add_page(app: FastAPI, address: str, content: str, kind: str) -> None:
 
 
 def _add_problems(app: FastAPI) -> None:
-    """Whatever goes wrong, the answer is one sentence."""
+    """Every error is answered with one message as JSON."""
 
     @app.exception_handler(RefusedError)
     async def refusal(request: HttpRequest, error: RefusedError) -> JSONResponse:
@@ -244,24 +246,24 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(DamagedError)
     @app.exception_handler(UnsafeFileError)
     async def damaged(request: HttpRequest, error: Exception) -> JSONResponse:
-        return _problem(500, "a file of the run cannot be read; `loopmt show` says more.")
+        return _problem(500, "a file of the run cannot be read; see `loopmt show`.")
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: HttpRequest, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
-            why = f"it breaks at character {first['loc'][-1]} ({first['ctx']['error']})"
-            return _problem(422, f"the request is no valid JSON: {why}. The interface is described at /docs.")
+            why = f"{first['ctx']['error']} at character {first['loc'][-1]}"
+            return _problem(422, f"the request is not valid JSON: {why}. See /docs.")
         place = ".".join(str(part) for part in first["loc"][1:])
-        return _problem(422, f"{place or 'the request'}: {first['msg']}. The interface is described at /docs.")
+        return _problem(422, f"{place or 'the request'}: {first['msg']}. See /docs.")
 
     @app.exception_handler(HTTPException)
     async def other(request: HttpRequest, error: HTTPException) -> JSONResponse:
-        return _problem(error.status_code, f"{error.detail}. The interface is described at /docs.", error.headers)
+        return _problem(error.status_code, f"{error.detail}. See /docs.", error.headers)
 
     @app.exception_handler(Exception)
     async def unforeseen(request: HttpRequest, error: Exception) -> JSONResponse:
-        return _problem(500, "something went wrong here; the server's log says what.")
+        return _problem(500, "internal error; see the server's log.")
 
 
 def _problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -1,7 +1,7 @@
-"""Requests wait a moment for one another: texts that take the same hop are translated together.
+"""Dynamic batching: texts of several requests with the same hop are translated together.
 
-One thread owns the translators. What arrives while it works waits, and goes with a later batch of its hop. A batch
-is bounded in subwords, so that it takes about half a second: that is how long work that nobody wants any more goes on.
+One thread owns the translators. Texts that arrive while it works go into a later batch of their hop. The size of a
+batch is adapted so that it takes about half a second, which bounds the work for requests that were cancelled.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.serve.fair_queue import BatchKey, FairQueue, QueuedText
 from loopmt.serve.threads import WorkerThread
 
-_WINDOW = 0.01  # seconds that the first text waits for company
-_MOST_TEXTS = 256  # translated at once
-_TARGET = 0.5  # seconds for a batch
-_SMALLEST, _LARGEST = 4_096, 65_536  # estimated subwords of a batch
+_WINDOW = 0.01  # seconds that the first text waits for others
+_MOST_TEXTS = 256  # per batch
+_TARGET = 0.5  # seconds per batch
+_SMALLEST, _LARGEST = 4_096, 65_536  # limits of estimated subwords per batch
 
 
 class ServedHypothesis(Protocol):
@@ -36,7 +36,7 @@ class Engine(Protocol):
 
     @property
     def backend(self) -> str:
-        """What decodes, in words."""
+        """A description of the decoder."""
 
     @property
     def stage(self) -> str: ...
@@ -44,15 +44,15 @@ class Engine(Protocol):
     @property
     def hops(self) -> Sequence[Hop]: ...
 
-    def walk(self, path: str) -> LanguagePath:
-        """The path, if it can be walked; raises PathError if not."""
+    def parse_path(self, path: str) -> LanguagePath:
+        """Parse a path; raises PathError if it is invalid or has no translators."""
 
-    def say(self, texts: Sequence[str], hop: Hop, n: int) -> Sequence[Sequence[ServedHypothesis]]:
+    def translate(self, texts: Sequence[str], hop: Hop, n: int) -> Sequence[Sequence[ServedHypothesis]]:
         """Up to `n` translations of each text, best first."""
 
 
 class Batcher:
-    """The queue of texts, and the thread that works through it."""
+    """The queue of texts, and the thread that translates them."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -62,21 +62,21 @@ class Batcher:
         self._thread = WorkerThread("translators")
         self._most_subwords = _SMALLEST
 
-    async def say(
+    async def translate(
         self, texts: Sequence[str], hop: Hop, n: int = 1, client: str = ""
     ) -> list[Sequence[ServedHypothesis]]:
         key = BatchKey(hop, n)
         waiting = self._queue.put(client, key, texts)
         self._arrived.set()
         try:
-            found: list[Sequence[ServedHypothesis]] = await asyncio.gather(*(one.said for one in waiting))
+            found: list[Sequence[ServedHypothesis]] = await asyncio.gather(*(one.result for one in waiting))
             return found
         finally:
-            if not all(one.said.done() and not one.said.cancelled() for one in waiting):
+            if not all(one.result.done() and not one.result.cancelled() for one in waiting):
                 self._queue.drop(key, waiting)
 
     async def work(self, engine: Engine) -> None:
-        """Translate what waits, for ever."""
+        """Translate waiting texts in an endless loop."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -85,25 +85,25 @@ class Batcher:
                 await self._translate(engine, *self._queue.take(_MOST_TEXTS, self._most_subwords))
 
     def close(self, seconds: float) -> bool:
-        """Whether the batch in hand ended within these seconds."""
+        """Wait for the current batch. Return whether it ended within these seconds."""
         return self._thread.close(seconds)
 
     async def _translate(self, engine: Engine, key: BatchKey, batch: Sequence[QueuedText]) -> None:
-        batch = [one for one in batch if not one.said.done()]  # some gave up
+        batch = [one for one in batch if not one.result.done()]  # without cancelled texts
         if not batch:
             return
         texts, began = [one.text for one in batch], time.monotonic()
         try:
-            found = await self._thread.submit(engine.say, texts, key.hop, key.n)
+            found = await self._thread.submit(engine.translate, texts, key.hop, key.n)
         except Exception as error:
             await self._isolate(engine, key, batch, error)
             return
         self._adapt(sum(one.subwords for one in batch), time.monotonic() - began)
         self.batches += 1
         self.texts += len(batch)
-        for one, said in zip(batch, found, strict=True):
-            if not one.said.done():
-                one.said.set_result(said)
+        for one, hypotheses in zip(batch, found, strict=True):
+            if not one.result.done():
+                one.result.set_result(hypotheses)
 
     def _adapt(self, subwords: int, seconds: float) -> None:
         if seconds > _TARGET:
@@ -112,10 +112,10 @@ class Batcher:
             self._most_subwords = min(_LARGEST, 2 * self._most_subwords)
 
     async def _isolate(self, engine: Engine, key: BatchKey, batch: Sequence[QueuedText], error: Exception) -> None:
-        """One text that fails must not take its company with it: look for it in either half."""
+        """Find the text that fails by halving the batch, so that the others are translated."""
         half = len(batch) // 2
         if half:
             await self._translate(engine, key, batch[:half])
             await self._translate(engine, key, batch[half:])
-        elif not batch[0].said.done():
-            batch[0].said.set_exception(error)
+        elif not batch[0].result.done():
+            batch[0].result.set_exception(error)

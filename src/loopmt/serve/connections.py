@@ -1,4 +1,4 @@
-"""Connections: how many may be open, which one gives way when there are too many, and how slow each may be."""
+"""Limits on connections: how many may be open, which one is closed for a new one, and how slow each may be."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from loopmt.serve.access import Access, client_key
 from loopmt.serve.limits import RequestLimits
 
-_LAST_WORDS = 2.0  # seconds to take an answer once the server stops
-_READ_AT_ONCE = 2**14  # bytes
-_SENTENCE = b'{"error": "too many connections. Try again in a moment."}'
+_LAST_SECONDS = 2.0  # for clients to read a response when the server stops
+_READ_BYTES = 2**14  # per read
+_MESSAGE = b'{"error": "too many connections. Try again in a moment."}'
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%b" % (len(_SENTENCE), _SENTENCE)
+    b"content-length: %d\r\n\r\n%b" % (len(_MESSAGE), _MESSAGE)
 )
 
 
 class OpenConnections:
-    """Every connection by client.
+    """All connections by client.
 
-    A connection whose request is whole keeps its place until it is answered. Any other one, which is idle, sends
-    slowly or does not take its answer, gives way to a client that has fewer: the oldest of the client that has most.
+    A connection whose request is complete stays open until it is answered. Others are idle, send slowly or do not read
+    their response. When there are too many, the oldest of them of the client with most connections is aborted for a
+    client with fewer.
     """
 
     def __init__(self, limits: RequestLimits, access: Access) -> None:
@@ -37,12 +38,12 @@ class OpenConnections:
         return self._count
 
     def enter(self, connection: BoundedProtocol) -> bool:
-        """Whether there is a place for it, after another gave way if need be."""
+        """Register a connection, aborting another one if necessary. Return False if it must be refused."""
         client = connection.owner = self._client(connection)
         own = self._clients.get(client, [])
         if len(own) >= self.limits.client_connections:
             return False
-        if self._count >= self.limits.connections and not self._make_place(len(own)):
+        if self._count >= self.limits.connections and not self._abort_one(len(own)):
             return False
         self._clients.setdefault(client, []).append(connection)
         self._count += 1
@@ -56,23 +57,23 @@ class OpenConnections:
         if not own:
             self._clients.pop(connection.owner, None)
 
-    def relieve(self) -> None:
-        """Abort whoever has most of its answer to take, while all answers together are too large."""
-        untaken = {one: one.untaken for own in self._clients.values() for one in own if one.untaken}
-        total = sum(untaken.values())
-        for connection in sorted(untaken, key=untaken.__getitem__, reverse=True):
+    def limit_buffers(self) -> None:
+        """Abort connections with the largest unread responses while all unread responses exceed the limit."""
+        unread_bytes = {one: one.unread_bytes for own in self._clients.values() for one in own if one.unread_bytes}
+        total = sum(unread_bytes.values())
+        for connection in sorted(unread_bytes, key=unread_bytes.__getitem__, reverse=True):
             if total <= self.limits.answers:
                 return
-            total -= untaken[connection]
+            total -= unread_bytes[connection]
             self._abort(connection)
 
     def _client(self, connection: BoundedProtocol) -> str:
-        """A proxy's connections are of many clients: each counts by itself."""
+        """The client of a connection; each connection of a proxy counts as a client, since it serves many."""
         peer = connection.client[0] if connection.client else ""
         return f"{peer} {id(connection)}" if self._access.is_proxy(peer) else client_key(peer)
 
-    def _make_place(self, fewer: int) -> bool:
-        """Abort a connection of a client that has more than so many."""
+    def _abort_one(self, fewer: int) -> bool:
+        """Abort a connection of a client that has more than `fewer`. Return whether there was one."""
         for own in sorted(self._clients.values(), key=len, reverse=True):
             if len(own) <= fewer:
                 break
@@ -88,13 +89,13 @@ class OpenConnections:
 
 
 class BoundedProtocol(H11Protocol):
-    """An HTTP connection with a limit on every wait: for a head, for a body (the guard's), and for the client to read.
+    """An HTTP connection with time limits for sending the head, for the body (by the guard), and for reading responses.
 
-    Between requests uvicorn itself waits for a first byte; from then on the head must come in time.
+    Between requests uvicorn waits for the first byte; from then on the head must arrive in time.
     """
 
-    since = 0.0  # when it began to wait for what it waits for
-    owner = ""  # the client that its place counts for
+    since = 0.0  # the time at which it began to wait
+    owner = ""  # the client to which it counts
 
     def __init__(self, *args: Any, open_connections: OpenConnections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -104,20 +105,20 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether nothing is being done for the client."""
-        if self.cycle is None or self.cycle.more_body or self.cycle.response_complete or self.untaken:
+        """Whether the server is not working on a request of this connection."""
+        if self.cycle is None or self.cycle.more_body or self.cycle.response_complete or self.unread_bytes:
             return True
-        return bool(self.scope["state"].get("queued", True))  # the guard has not let it begin
+        return bool(self.scope["state"].get("queued", True))  # the guard delays it
 
     @property
-    def untaken(self) -> int:
-        """Bytes of answers that the client has not taken."""
+    def unread_bytes(self) -> int:
+        """Bytes of responses that the client has not read."""
         return self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # pause_writing tells of the first byte that is not taken
-        transport.max_size = _READ_AT_ONCE  # type: ignore[attr-defined]
+        transport.set_write_buffer_limits(high=0)  # pause_writing is called at the first unread byte
+        transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
         self.since = self.loop.time()
         if self._open.enter(self):
             self._limit_reading()
@@ -138,22 +139,22 @@ class BoundedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._writing.set(self.transport)
-        self._open.relieve()
+        self._open.limit_buffers()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._writing.clear()
 
     def on_response_complete(self) -> None:
-        """A client that goes on sending a body that was answered already would keep its place for ever."""
+        """Close the connection if the client still sends a body that was answered; it could do so forever."""
         self.since = self.loop.time()
-        unread = self.conn.their_state is h11.SEND_BODY
+        still_sending = self.conn.their_state is h11.SEND_BODY
         super().on_response_complete()
-        if unread:
+        if still_sending:
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP may come in the middle of a body, which somebody waits for."""
+        """Handle invalid HTTP, also in the middle of a body that the application is waiting for."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             super().send_400_response(msg)
         else:
@@ -163,17 +164,17 @@ class BoundedProtocol(H11Protocol):
             self.cycle.message_event.set()
 
     def shutdown(self) -> None:
-        """A whole request is still answered; whatever waits for the client ends."""
+        """Answer complete requests; close connections that wait for the client."""
         if self.waiting:
             self.transport.close()
-            self.loop.call_later(_LAST_WORDS, self.transport.abort)
+            self.loop.call_later(_LAST_SECONDS, self.transport.abort)
         else:
             super().shutdown()
 
     def _limit_reading(self) -> None:
         if self.conn.their_state is h11.IDLE:
             self._reading.set(self.transport)
-        else:  # the head is there; the guard limits the body
+        else:  # the head is complete; the guard limits the body
             self._reading.clear()
 
 

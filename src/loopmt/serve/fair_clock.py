@@ -1,15 +1,15 @@
-"""Whose turn it is: an order of work in which every client gets an equal share, however much each one asks for."""
+"""Fair queueing: an order of work in which every client gets an equal share."""
 
 from __future__ import annotations
 
-_MOST_CLIENTS = 1_000  # whose last turn is remembered before it is looked at whether it still matters
+_MOST_CLIENTS = 1_000  # whose last turn is stored before outdated ones are removed
 
 
 class FairClock:
     """Fair queueing (Demers, Keshav and Shenker, 1989), with the start of the work in service as virtual time.
 
-    A turn is the virtual time at which a piece of work would be done if the clients took turns unit by unit. Work is
-    done in the order of its turns, so who asks little is served soon, whoever else has filled the queue.
+    A turn is the virtual time at which work would finish if clients were served unit by unit in rotation. Work is done
+    in the order of turns, so a client with little work is served soon, even if others have filled the queue.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class FairClock:
         self._charged: dict[str, float] = {}  # the last turn of each client
 
     def turn(self, client: str, work: float) -> float:
-        """When work that arrives now has its turn."""
+        """The turn of work that arrives now."""
         turn = max(self._now, self._charged.get(client, 0.0)) + work
         self._charged[client] = turn
         if len(self._charged) > _MOST_CLIENTS:
@@ -25,5 +25,5 @@ class FairClock:
         return turn
 
     def serve(self, turn: float, work: float) -> None:
-        """That work begins."""
+        """Advance the clock when work begins."""
         self._now = max(self._now, turn - work)

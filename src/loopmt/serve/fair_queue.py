@@ -1,4 +1,4 @@
-"""Texts that wait for translation, in an order that gives every client an equal share of the work."""
+"""The queue of texts for translation, ordered so that every client gets an equal share of the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopmt.serve.limits import estimated_subwords
 
 @dataclass(frozen=True)
 class BatchKey:
-    """Texts of the same hop and number of hypotheses are translated together."""
+    """The key of a batch: texts with the same hop and number of hypotheses are translated together."""
 
     hop: Hop
     n: int
@@ -28,11 +28,11 @@ class QueuedText:
     number: int
     text: str = field(compare=False)
     subwords: int = field(compare=False)
-    said: asyncio.Future[Any] = field(compare=False)
+    result: asyncio.Future[Any] = field(compare=False)
 
 
 class FairQueue:
-    """A heap of texts by key; a batch starts with the text whose turn is first and takes others of its key along."""
+    """Heaps of texts by key; a batch starts with the text whose turn is first and adds others with its key."""
 
     def __init__(self) -> None:
         self._waiting: dict[BatchKey, list[QueuedText]] = {}
@@ -52,7 +52,7 @@ class FairQueue:
         return added
 
     def take(self, most_texts: int, most_subwords: int) -> tuple[BatchKey, list[QueuedText]]:
-        """The next batch: within the bounds, but one text at least."""
+        """The next batch within the limits, with at least one text."""
         key = min(self._waiting, key=lambda key: self._waiting[key][0])
         heap = self._waiting[key]
         batch = [heapq.heappop(heap)]
@@ -65,11 +65,11 @@ class FairQueue:
         return key, batch
 
     def drop(self, key: BatchKey, texts: Sequence[QueuedText]) -> None:
-        """Take out what is no longer wanted."""
+        """Remove cancelled texts."""
         for one in texts:
-            one.said.cancel()
+            one.result.cancel()
         if key in self._waiting:
-            self._waiting[key] = [one for one in self._waiting[key] if not one.said.done()]
+            self._waiting[key] = [one for one in self._waiting[key] if not one.result.done()]
             heapq.heapify(self._waiting[key])
             self._tidy(key)
 
@@ -79,5 +79,5 @@ class FairQueue:
 
 
 def _work(subwords: int, key: BatchKey) -> float:
-    """A beam is as wide as the hypotheses asked for are many."""
+    """The cost of a text; the beam has at least as many hypotheses as requested."""
     return subwords * max(1.0, key.n / 4)

@@ -1,4 +1,4 @@
-"""Checks before and after the application: who asks, how often, how much, how slowly; and the headers of the answer."""
+"""Middleware that checks requests (client, rate, size, speed) and adds security headers to responses."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from loopmt.serve.access import Access
 from loopmt.serve.limits import FairShare, RateLimit, RefusedError, RequestLimits
 from loopmt.serve.turns import Turns
 
-_PATIENCE = 8  # times the largest request
+_READ_FACTOR = 8  # times the largest request is read before an oversized one is refused
 _DRAIN_SECONDS, _DRAIN_BYTES = 1.0, 2**18  # of a refused request
-_UNCOUNTED = 2**14  # bytes of a body that are not counted: that many wait for every connection
-_PUBLIC = {"/", "/page.css", "/page.js", "/watch.js", "/docs", "/openapi.json", "/health"}  # say nothing of the run
+_UNCOUNTED = 2**14  # bytes of a body that are not counted, since every connection buffers as many
+_PUBLIC = {"/", "/page.css", "/page.js", "/watch.js", "/docs", "/openapi.json", "/health"}  # reveal nothing of the run
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -29,9 +29,9 @@ _HEADERS = {
 
 
 class RequestGuard:
-    """Passes on requests that are whole and within the limits; every answer carries the headers of safety.
+    """Passes on complete requests within the limits, and adds security headers to every response.
 
-    The application finds in its state which client asks, and whether that one may know what the token protects.
+    It sets `client` and `known` (whether the client may see what the token protects) in the request's state.
     """
 
     def __init__(self, app: ASGIApp, limits: RequestLimits, access: Access) -> None:
@@ -49,29 +49,29 @@ class RequestGuard:
         exchange = _Exchange(scope, receive, send)
         try:
             await self._answer(scope, exchange)
-        except asyncio.CancelledError:  # the server stops, and has waited long enough
+        except asyncio.CancelledError:  # the server stops after its grace period
             if not exchange.started:
-                await refused(RefusedError(503, "the server stops.", 10), True)(scope, receive, exchange.send)
+                await refused(RefusedError(503, "the server is stopping.", 10), True)(scope, receive, exchange.send)
 
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
         try:
             await self._pass_on(scope, exchange)
         except RefusedError as refusal:
             await exchange.drain()
-            await refused(refusal, close=not exchange.whole)(scope, exchange.receive, exchange.send)
+            await refused(refusal, close=not exchange.complete)(scope, exchange.receive, exchange.send)
 
     async def _pass_on(self, scope: Scope, exchange: _Exchange) -> None:
         headers = Headers(scope=scope)
         client = self._access.client(scope["client"][0] if scope.get("client") else "", headers)
         await self._turn(scope, client)
         self._check(scope, headers, client)
-        with self._kept(client) as kept:
-            body = await self._body(exchange.receive, kept)
+        with self._reserved(client) as reservation:
+            body = await self._body(exchange.receive, reservation)
             if body is not None:
                 await _unless_disconnected(self._app, scope, body, exchange)
 
     async def _turn(self, scope: Scope, client: str) -> None:
-        """Wait to begin. Meanwhile the connection may have to give way to that of a client with fewer."""
+        """Wait for a turn; a queued connection may be aborted for a client with fewer connections."""
         state = scope.setdefault("state", {})
         state["queued"] = True
         await self._turns.wait(client)
@@ -80,8 +80,8 @@ class RequestGuard:
     def _check(self, scope: Scope, headers: Headers, client: str) -> None:
         self._access.check(headers)
         self._pace.check(client)
-        if "transfer-encoding" in headers:  # to parse chunks of a byte costs forty times as much as to send them
-            raise RefusedError(411, "send the body at once, with the header content-length: BYTES.")
+        if "transfer-encoding" in headers:  # parsing chunks of one byte costs forty times as much as sending them
+            raise RefusedError(411, "send the body without chunks, with the header content-length: BYTES.")
         known = self._access.authorized(headers)
         if not known and scope["path"] not in _PUBLIC:
             raise RefusedError(401, "a token is needed. Send the header authorization: Bearer TOKEN.")
@@ -91,24 +91,24 @@ class RequestGuard:
         scope["state"].update(client=client, known=known)
 
     @contextlib.contextmanager
-    def _kept(self, client: str) -> Iterator[_Kept]:
-        """Account for a body until its request is answered."""
-        kept = _Kept(self._bodies, client)
+    def _reserved(self, client: str) -> Iterator[_Reservation]:
+        """Reserve memory for a body until its request is answered."""
+        reservation = _Reservation(self._bodies, client)
         try:
-            yield kept
+            yield reservation
         finally:
-            self._bodies.give_back(client, kept.size)
+            self._bodies.give_back(client, reservation.size)
 
-    async def _body(self, receive: Receive, kept: _Kept) -> bytes | None:
-        """The whole body; None if the client left before it was there."""
+    async def _body(self, receive: Receive, reservation: _Reservation) -> bytes | None:
+        """The complete body; None if the client disconnected before."""
         try:
             async with asyncio.timeout(self._limits.reading):
-                return await self._read(receive, kept)
+                return await self._read(receive, reservation)
         except TimeoutError:
             raise RefusedError(408, f"the request did not arrive within {self._limits.reading:g} seconds.") from None
 
-    async def _read(self, receive: Receive, kept: _Kept) -> bytes | None:
-        """What is too large is read on for a while, unkept: who still sends does not see the answer."""
+    async def _read(self, receive: Receive, reservation: _Reservation) -> bytes | None:
+        """Read the body. Drain oversized bodies so that the client can read the 413."""
         body, size, most = bytearray(), 0, self._limits.body
         while True:
             message = await receive()
@@ -116,27 +116,27 @@ class RequestGuard:
                 return None
             size += len(message.get("body", b""))
             if size <= most:
-                kept.grow(size - _UNCOUNTED)
+                reservation.grow(size - _UNCOUNTED)
                 body += message.get("body", b"")
-            if size > _PATIENCE * most or (size > most and not message.get("more_body", False)):
+            if size > _READ_FACTOR * most or (size > most and not message.get("more_body", False)):
                 raise RefusedError(413, f"the request is larger than {most:,} bytes. Send fewer or shorter texts.")
             if not message.get("more_body", False):
                 return bytes(body)
 
 
 class _Exchange:
-    """A request and its answer: how much of either has come, and the headers that every answer carries."""
+    """A request and its response: their progress, and the headers of every response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.whole = False  # the request was read
-        self.started = False  # the answer is on its way
+        self.complete = False  # the request was read
+        self.started = False  # the response was begun
         self._scope = scope
         self._receive = receive
         self._send = send
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self.whole = self.whole or not message.get("more_body", False)
+        self.complete = self.complete or not message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
@@ -147,20 +147,19 @@ class _Exchange:
         await self._send(message)
 
     async def drain(self) -> None:
-        """Read what is left of a refused request, for a moment: who still sends does not read the answer."""
-        if {"expect", "transfer-encoding"} & set(
-            Headers(scope=self._scope)
-        ):  # to read would be to ask for it, or costly
+        """Read the rest of a refused request for a moment, so that the client can read the response."""
+        # Reading would request the body (expect), or is costly (chunks).
+        if {"expect", "transfer-encoding"} & set(Headers(scope=self._scope)):
             return
         size = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
-                while not self.whole and size <= _DRAIN_BYTES:
+                while not self.complete and size <= _DRAIN_BYTES:
                     size += len((await self.receive()).get("body", b""))
 
 
-class _Kept:
-    """What one request takes of the room for bodies."""
+class _Reservation:
+    """The memory that one request has of the share for bodies."""
 
     def __init__(self, share: FairShare, client: str) -> None:
         self.size = 0
@@ -171,7 +170,7 @@ class _Kept:
         if size <= self.size:
             return
         if not self._share.take(self._client, size - self.size):
-            raise RefusedError(503, "too many large requests arrive at this moment. Try again.", 1)
+            raise RefusedError(503, "too many large requests at the moment. Try again.", 1)
         self.size = size
 
 
@@ -185,7 +184,7 @@ def refused(refusal: RefusedError, close: bool = False) -> JSONResponse:
 
 
 async def _unless_disconnected(app: ASGIApp, scope: Scope, body: bytes, exchange: _Exchange) -> None:
-    """Run the application until it is done or the client has left."""
+    """Run the application until it is done or the client disconnects."""
     answering = asyncio.ensure_future(app(scope, _once(body), exchange.send))
     leaving = asyncio.ensure_future(exchange.receive())
     try:
@@ -200,13 +199,13 @@ async def _unless_disconnected(app: ASGIApp, scope: Scope, body: bytes, exchange
 
 
 def _once(body: bytes) -> Receive:
-    """A body that was read already; that the client left is noticed elsewhere."""
+    """A receive function for a body that was read already; `_unless_disconnected` detects disconnects."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_body() -> Message:
         if messages:
             return messages.pop()
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets that event")
+        raise AssertionError("the event is never set")
 
     return receive_body

@@ -1,4 +1,4 @@
-"""Limits of the server and how it refuses what exceeds them: too long, too many, too often, too late."""
+"""Limits of the server on size, number and rate of requests, and the errors for those that exceed them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-_MOST_CLIENTS = 10_000  # whose rate is remembered
-_ESCAPED = 12  # bytes of JSON that one character can take
+_MOST_CLIENTS = 10_000  # whose rate is stored
+_ESCAPED = 12  # bytes of JSON, at most, for one character
 _SPARE = 16_384
 _FOREIGN_RATE = 20.0
-_ENDS = 2  # subwords that a text gets besides its own: a tag and the end
+_ENDS = 2  # subwords added to a text: a tag and EOS
 
 
 @dataclass(frozen=True)
@@ -26,33 +26,33 @@ class RequestLimits:
 
     characters: int = 2_000  # of a text
     texts: int = 64  # of a request
-    looped: int = 8  # texts of a request that asks for loops
+    looped: int = 8  # texts of a request with `loops`
     hops: int = 8  # of a path
-    queue: int = 2_048  # translations of one text by one hop, waiting or under way
+    queue: int = 2_048  # translations (one text, one hop), waiting or running
     subwords: int = 524_288  # of these translations, as `estimated_subwords` counts them
-    seconds: float = 60.0  # for an answer
+    seconds: float = 60.0  # for a response
     reading: float = 10.0  # seconds for the head of a request to arrive, and again for its body
-    writing: float = 30.0  # seconds for the client to take the answer
-    rate: float = 0.0  # requests a second from one client; 0: any number
+    writing: float = 30.0  # seconds for the client to read the response
+    rate: float = 0.0  # requests per second from one client; 0: unlimited
     connections: int = 512  # open at once
     client_connections: int = 128  # of one client
-    bodies: int = 2**25  # bytes of requests kept at once
-    answers: int = 2**26  # bytes of answers kept at once for clients that do not take them
+    bodies: int = 2**25  # bytes of all request bodies in memory
+    answers: int = 2**26  # bytes of all responses that clients have not read
 
     @property
     def body(self) -> int:
-        """Bytes of the largest request that can be within the limits."""
+        """The most bytes of a valid request."""
         return self.texts * self.characters * _ESCAPED + _SPARE
 
     @property
     def grown(self) -> int:
-        """Characters of a translation that is translated further: a network may repeat itself without end."""
+        """The most characters of an intermediate translation, as networks may repeat themselves endlessly."""
         return 8 * self.characters
 
     def check(self, texts: Sequence[str], hops: int, loops: bool) -> None:
         most = self.looped if loops else self.texts
         if len(texts) > most:
-            what = "texts whose loops are asked for" if loops else "texts"
+            what = "texts with loops" if loops else "texts"
             raise RefusedError(413, f"{len(texts)} {what}; at most {most} in one request. Send several requests.")
         for number, text in enumerate(texts, 1):
             if len(text) > self.characters:
@@ -60,25 +60,25 @@ class RequestLimits:
                     413, f"text {number} has {len(text):,} characters; at most {self.characters:,}. Send it in parts."
                 )
         if hops > self.hops:
-            raise RefusedError(400, f"the path has {hops} hops; at most {self.hops}.")
+            raise RefusedError(400, f"the path has {hops} hops; at most {self.hops}. Shorten it.")
 
 
 def estimated_subwords(text: str) -> int:
-    """About as many subwords as a text can have in any vocabulary: its bytes in UTF-8.
+    """An upper estimate of a text's subwords in any vocabulary: its bytes in UTF-8.
 
-    Ordinary text has a third to a fifth as many in every script, so clients are compared fairly. Text that no
-    vocabulary knows, spelt in bytes, has as many.
+    Ordinary text has a third to a fifth as many in every script, so the comparison of clients is fair. Text outside of
+    the vocabulary is encoded in bytes and has as many.
     """
     return len(unicodedata.normalize("NFC", text).encode("utf-8", "replace")) + _ENDS
 
 
-def usual_rate(local: bool) -> float:
-    """Of requests, where the user says nothing: this machine may ask as it likes, others may not."""
+def default_rate(local: bool) -> float:
+    """The default limit of requests per second: none for this machine."""
     return 0.0 if local else _FOREIGN_RATE
 
 
 class RefusedError(Exception):
-    """A request that is not answered, with the status that says why."""
+    """A refused request, with its HTTP status."""
 
     def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -88,9 +88,9 @@ class RefusedError(Exception):
 
 @dataclass
 class FairShare:
-    """A stock that clients share: each may hold as much as it leaves free.
+    """A resource that clients share: each may hold as much as it leaves free.
 
-    One client alone gets a half, two get a third each, and there is always some left for the next one.
+    One client can hold a half, two a third each, and some is always left for the next one.
     """
 
     most: int
@@ -99,7 +99,7 @@ class FairShare:
 
     @property
     def largest(self) -> int:
-        """The most that a client can ever hold."""
+        """The most that a client can hold."""
         return self.most // 2
 
     def take(self, client: str, amount: int) -> bool:
@@ -117,14 +117,14 @@ class FairShare:
 
 
 class AdmissionControl:
-    """Lets in what the queue can hold: a request that is in is answered, one that would wait too long is refused."""
+    """Admits requests that the queue can hold, which are answered; others are refused at once."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._stocks = {"translations": FairShare(limits.queue), "subwords": FairShare(limits.subwords)}
 
     @property
     def inside(self) -> int:
-        """Translations waiting or under way."""
+        """Translations waiting or running."""
         return self._stocks["translations"].used
 
     @contextlib.contextmanager
@@ -149,7 +149,7 @@ def _take(stock: FairShare, client: str, amount: int, what: str) -> None:
 
 @dataclass
 class RateLimit:
-    """How often each client asks: a bucket that holds two seconds' worth and fills at the rate."""
+    """A token bucket for each client; it holds the requests of two seconds."""
 
     rate: float
     clock: Callable[[], float] = time.monotonic
@@ -166,4 +166,4 @@ class RateLimit:
             self._buckets.popitem(last=False)
         if left < 1:
             wait = math.ceil((1 - left) / self.rate)
-            raise RefusedError(429, f"too many requests: at most {self.rate:g} a second from one address.", wait)
+            raise RefusedError(429, f"too many requests: at most {self.rate:g} per second from one address.", wait)

@@ -1,4 +1,4 @@
-"""A log that clients cannot fill: of each kind of line only so many are written."""
+"""Rate limits for log lines, so that clients cannot fill the log."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_LOGGERS = ("uvicorn.error", "asyncio")  # what goes wrong with requests, and with sockets
-_BURST = 20  # lines of a kind at once
-_SECONDS = 60.0  # for another one
+_LOGGERS = ("uvicorn.error", "asyncio")  # errors of requests and sockets
+_BURST = 20  # lines of a kind before the limit applies
+_SECONDS = 60.0  # between further lines
 _MOST_KINDS = 100
 
 
@@ -21,7 +21,7 @@ class _Kind:
 
 
 class RateLimitedLog(logging.Filter):
-    """Lets a burst of lines of each kind pass, then one a minute, which says how many were left out."""
+    """Passes a burst of lines of each kind, then one per minute with the number of dropped lines."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -37,18 +37,18 @@ class RateLimitedLog(logging.Filter):
             return False
         kind.left -= 1
         if kind.dropped:
-            record.msg, record.args = f"{record.getMessage()} ({kind.dropped} more such lines were left out)", ()
+            record.msg, record.args = f"{record.getMessage()} ({kind.dropped} more such lines were dropped)", ()
             kind.dropped = 0
         return True
 
     def _kind(self, message: str, now: float) -> _Kind:
-        """Past so many kinds, the rest are one."""
+        """The counter of a message's kind; beyond a limit, all further kinds share one."""
         name = message if message in self._kinds or len(self._kinds) < _MOST_KINDS else ""
         return self._kinds.setdefault(name, _Kind(_BURST, now))
 
 
 def limit_log() -> None:
-    """For every logger that writes a line because of what a client does."""
+    """Limit every logger whose lines clients can cause."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         if not any(isinstance(found, RateLimitedLog) for found in logger.filters):

@@ -1,4 +1,4 @@
-"""What is asked of `POST /translate` and what it answers: the JSON of the interface."""
+"""The JSON of `POST /translate`: request and response."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from loopmt.serve.word_diff import Kind
 from loopmt.text.vocab import replace_surrogates
 
-# An answer may quote a text, and no answer can spell half a character.
+# Responses may quote a text and cannot encode lone surrogates.
 Text = Annotated[str, AfterValidator(replace_surrogates)]
 
 
 class TranslateRequest(BaseModel):
-    """Texts and the path they are to take."""
+    """Texts and their path."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -26,7 +26,7 @@ class TranslateRequest(BaseModel):
 
 class CandidateMessage(BaseModel):
     text: str
-    score: float = Field(description="Log-probability of all that was said on the way.")
+    score: float = Field(description="Log-probability, summed over all hops.")
 
 
 class StepMessage(BaseModel):
@@ -37,7 +37,7 @@ class StepMessage(BaseModel):
 
 
 class DifferenceMessage(BaseModel):
-    """A piece of two lines: in both (same), in the first alone (lost) or in the second alone (new)."""
+    """A piece of two lines: in both (same), only in the first (lost) or only in the second (new)."""
 
     kind: Kind
     text: str
@@ -49,7 +49,7 @@ class RoundTripMessage(BaseModel):
     path: str
     steps: list[StepMessage]
     differences: list[DifferenceMessage]
-    likeness: float = Field(description="Share of words in common, in order: 0 to 1.")
+    likeness: float = Field(description="Share of common words in order: 0 to 1.")
 
 
 class TranslationMessage(BaseModel):
@@ -72,6 +72,6 @@ class TranslateResponse(BaseModel):
 
 
 class ErrorMessage(BaseModel):
-    """Why there is no answer."""
+    """An error."""
 
     error: str

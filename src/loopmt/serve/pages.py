@@ -1,4 +1,4 @@
-"""The pages: a few files that are read once, at the start, and a rendering of the interface's description."""
+"""The web pages: static files that are read once, and a rendering of the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-FILES = {  # address -> file of the package and its type; nothing else can be fetched
+FILES = {  # URL path -> file of the package and its type; nothing else is served
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
@@ -22,7 +22,7 @@ def contents(name: str) -> str:
 
 
 def description(openapi: Schema) -> str:
-    """The OpenAPI description as a page that needs nothing from elsewhere."""
+    """The OpenAPI description as a self-contained page."""
     parts = [
         f"<section><h2><code>{method.upper()} {escape(path)}</code></h2>{''.join(_operation(operation))}</section>"
         for path, methods in openapi["paths"].items()
@@ -67,9 +67,9 @@ def _model(schema: Schema) -> str:
 
 def _meaning(field: Schema) -> str:
     bounds = {"minimum": "at least", "maximum": "at most", "maxLength": "at most", "minItems": "at least"}
-    said = [f"{words} {field[key]}" for key, words in bounds.items() if key in field]
+    found = [f"{words} {field[key]}" for key, words in bounds.items() if key in field]
     default = [f"default {field['default']}"] if field.get("default") is not None else []
-    return escape(" ".join(filter(None, [field.get("description", ""), "; ".join([*said, *default])])))
+    return escape(" ".join(filter(None, [field.get("description", ""), "; ".join([*found, *default])])))
 
 
 def _type(schema: Schema) -> str:

@@ -1,4 +1,4 @@
-"""A text on its walks: along the path, home by each loop, and there by each other way."""
+"""Translations of texts along a path, back by loops, and to the target by other paths."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from loopmt.translate.protocol import Translations
 from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import HopRequest, Rollout, Walker
 
-Walk = tuple[str, ...]
-_AS_SERVED = Generate(how="beam")  # the engine knows its beam
+Languages = tuple[str, ...]
+_AS_SERVED = Generate(how="beam")  # the engine has its own settings
 
 
 class RoundTripPlan:
-    """The walks that a request needs."""
+    """The paths that a request needs."""
 
     def __init__(self, path: LanguagePath, hops: Sequence[Hop], loops: bool) -> None:
         self.path = path
         start, end = path.ends
-        self.loops: list[Walk] = []
-        self.ways: list[Walk] = []
+        self.loops: list[Languages] = []
+        self.ways: list[Languages] = []
         if loops and path.closed:
             self.loops = [path.languages]
         elif loops:
@@ -39,13 +39,13 @@ class RoundTripPlan:
 
     @property
     def work(self) -> int:
-        """Hops to take; what walks have in common is taken once."""
-        walks = [self.path.languages, *self.loops, *self.ways]
-        return len({walk[:length] for walk in walks for length in range(2, len(walk) + 1)})
+        """The number of hops to translate; common beginnings of paths count once."""
+        paths = [self.path.languages, *self.loops, *self.ways]
+        return len({path[:length] for path in paths for length in range(2, len(path) + 1)})
 
 
 class RoundTrips:
-    """Walks of the same texts."""
+    """Translations of the same texts along several paths."""
 
     def __init__(
         self, batcher: Batcher, texts: Sequence[str], plan: RoundTripPlan, nbest: int, client: str, longest: int
@@ -54,17 +54,17 @@ class RoundTrips:
         self.plan = plan
         self._batcher = batcher
         self._client = client
-        self._longest = longest  # characters of a text that is translated further
+        self._longest = longest  # characters of an intermediate translation
         self._start = Sentences(None, plan.path.languages[0], texts=texts)
-        walks = dict.fromkeys((plan.path.languages, *plan.loops, *plan.ways))
-        self._rollouts = [self._rollout(walk, nbest if walk == plan.path.languages else 1) for walk in walks]
-        self._candidates: dict[Walk, list[list[tuple[str, float]]]] = {}  # text and score, by the languages so far
+        paths = dict.fromkeys((plan.path.languages, *plan.loops, *plan.ways))
+        self._rollouts = [self._rollout(path, nbest if path == plan.path.languages else 1) for path in paths]
+        self._candidates: dict[Languages, list[list[tuple[str, float]]]] = {}  # text and score, by beginning of a path
 
-    def _rollout(self, walk: Walk, n: int) -> Rollout:
-        return Rollout.to_the_end(LanguagePath(walk), _AS_SERVED, self._start, n)
+    def _rollout(self, path: Languages, n: int) -> Rollout:
+        return Rollout.to_the_end(LanguagePath(path), _AS_SERVED, self._start, n)
 
     async def answer(self, thread: WorkerThread) -> bytes:
-        """The answer as JSON. The thread compares words, one text at a time: others may have theirs in between."""
+        """The response as JSON. The thread compares words one text at a time, so that requests take turns."""
         try:
             await self._translate()
         except* RefusedError as refusals:
@@ -74,12 +74,12 @@ class RoundTrips:
         return await thread.submit(lambda: answer.model_dump_json().encode())
 
     async def _translate(self) -> None:
-        """Take all walks hop by hop; what they have in common is translated once."""
+        """Translate all paths hop by hop; common beginnings are translated once."""
         walker = Walker(self._rollouts)
         while requests := walker.next():
             async with asyncio.TaskGroup() as group:
                 asked = [group.create_task(self._ask(request)) for request in requests]
-            for rollout, _ in walker.arrive([task.result() for task in asked]):
+            for rollout, _ in walker.receive([task.result() for task in asked]):
                 so_far = rollout.path.languages[: len(rollout.trace) + 1]
                 if so_far not in self._candidates:
                     self._candidates[so_far] = list(rollout.trace[-1].by_source())
@@ -88,7 +88,7 @@ class RoundTrips:
         hop, sources = request.input.hop, request.input.sources
         if sources is not self._start:
             self._check_length(sources.texts, hop)
-        found = await self._batcher.say(sources.texts, hop, request.n, self._client)
+        found = await self._batcher.translate(sources.texts, hop, request.n, self._client)
         texts = [one.text for candidates in found for one in candidates]
         scores = np.array([one.score for candidates in found for one in candidates], dtype=np.float64)
         counts = np.array([len(candidates) for candidates in found], dtype=np.int64)
@@ -96,22 +96,22 @@ class RoundTrips:
         return Translations(sentences, scores, np.ones(len(texts), dtype=np.bool_), counts)
 
     def _check_length(self, texts: Sequence[str], hop: Hop) -> None:
-        """A network that repeats itself says more with every hop."""
+        """Refuse to continue with very long translations, which grow with every hop."""
         longest = max(map(len, texts))
         if longest > self._longest:
             raise RefusedError(
                 413,
-                f"the translation into {hop.source} has {longest:,} characters; at most {self._longest:,} are "
-                "translated further. Send a shorter text or a shorter path.",
+                f"the translation into {hop.source} has {longest:,} characters; at most {self._longest:,} can "
+                "be translated further. Send a shorter text or a shorter path.",
             )
 
-    def _found(self, walk: Walk, row: int) -> list[tuple[str, float]]:
-        """Candidates of a text at the end of a walk, or of its first hops."""
-        return self._candidates[walk][row]
+    def _found(self, path: Languages, row: int) -> list[tuple[str, float]]:
+        """Candidates of a text at the end of a path or of its beginning."""
+        return self._candidates[path][row]
 
-    def _steps(self, walk: Walk, row: int) -> list[messages.StepMessage]:
-        lengths = range(2, len(walk) + 1)
-        return [messages.StepMessage(language=walk[n - 1], text=self._found(walk[:n], row)[0][0]) for n in lengths]
+    def _steps(self, path: Languages, row: int) -> list[messages.StepMessage]:
+        lengths = range(2, len(path) + 1)
+        return [messages.StepMessage(language=path[n - 1], text=self._found(path[:n], row)[0][0]) for n in lengths]
 
     def _translation(self, row: int) -> messages.TranslationMessage:
         path = self.plan.path.languages
@@ -119,29 +119,30 @@ class RoundTrips:
         candidates = self._found(path, row)
         found = [messages.CandidateMessage(text=text, score=so_far + score) for text, score in candidates]
         best = found[0]
-        told = messages.TranslationMessage(text=best.text, score=best.score, steps=self._steps(path, row), nbest=found)
+        steps = self._steps(path, row)
+        message = messages.TranslationMessage(text=best.text, score=best.score, steps=steps, nbest=found)
         if self.plan.loops or self.plan.ways:
-            told.loops = [self._trip(walk, row, self.texts[row]) for walk in self.plan.loops]
-            told.ways = [self._trip(walk, row, best.text) for walk in self.plan.ways]
-            told.confidence = _confidence(self.texts[row], told.text, told.ways)
-        return told
+            message.loops = [self._trip(loop, row, self.texts[row]) for loop in self.plan.loops]
+            message.ways = [self._trip(way, row, best.text) for way in self.plan.ways]
+            message.confidence = _confidence(self.texts[row], message.text, message.ways)
+        return message
 
-    def _trip(self, walk: Walk, row: int, compared: str) -> messages.RoundTripMessage:
-        steps = self._steps(walk, row)
+    def _trip(self, path: Languages, row: int, compared: str) -> messages.RoundTripMessage:
+        steps = self._steps(path, row)
         end = steps[-1].text
         return messages.RoundTripMessage(
-            path=">".join(walk),
+            path=">".join(path),
             steps=steps,
             differences=_differences(compared, end),
             likeness=similarity(compared, end),
         )
 
 
-def _confidence(source: str, said: str, others: Sequence[messages.RoundTripMessage]) -> float | None:
-    """How far the other ways agree; that all of them say nothing is no agreement."""
+def _confidence(source: str, translation: str, others: Sequence[messages.RoundTripMessage]) -> float | None:
+    """The agreement of other paths; 0 if the translation of a non-empty source is empty."""
     if not others:
         return None
-    return fmean(way.likeness for way in others) if words(said) or not words(source) else 0.0
+    return fmean(way.likeness for way in others) if words(translation) or not words(source) else 0.0
 
 
 def _first(group: BaseExceptionGroup[RefusedError]) -> RefusedError:

@@ -1,4 +1,4 @@
-"""The application on a socket: loopback unless told otherwise, and a clean stop."""
+"""Serving the application on a socket, with a clean stop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from loopmt.serve.app import Service, create_app
 from loopmt.serve.connections import BoundedProtocol, OpenConnections
 from loopmt.serve.log import limit_log
 
-_BACKLOG = 256  # connections that wait to be accepted, and that are accepted at once
+_BACKLOG = 256  # connections that wait to be accepted, or are accepted at once
 _SPARE_FILES = 128  # open files besides connections
-_FEWEST = 16  # connections, below which it makes no sense to serve
-_KERNEL_BUFFER = 2**17  # bytes that the kernel keeps for a connection, in and out
-_SWITCH = 0.001  # seconds after which the event loop leaves Python's lock to the translators, and they to it
-_FAREWELL = 6  # seconds that requests under way get to end; with what follows it is less than 10
+_FEWEST = 16  # connections that a server needs at least
+_KERNEL_BUFFER = 2**17  # bytes that the kernel buffers for a connection
+_SWITCH = 0.001  # seconds; Python's switch interval between event loop and translators
+_GRACE = 6  # seconds for running requests when the server stops; the whole stop takes less than 10
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -40,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise ConfigError(
             f"cannot listen on {host}, port {port}: {getattr(error, 'strerror', None) or error}. "
-            "Choose another --port or --host; port 0 takes any that is free."
+            "Choose another --port or --host; port 0 selects a free port."
         ) from None
     return listening
 
@@ -51,10 +51,10 @@ def address(listening: socket.socket) -> str:
 
 
 def possible_connections(wanted: int) -> int:
-    """As many as there may be open files, after raising the soft limit as far as need be."""
+    """The number of connections that the limit of open files allows, after raising the soft limit if necessary."""
     try:
         import resource
-    except ImportError:  # Windows has no such limit
+    except ImportError:  # not on Windows
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _BACKLOG + _SPARE_FILES
@@ -64,7 +64,7 @@ def possible_connections(wanted: int) -> int:
     possible = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - _BACKLOG - _SPARE_FILES)
     if possible < min(_FEWEST, wanted):
         raise ConfigError(
-            f"this process may open {soft:,} files; serving needs {_BACKLOG + _SPARE_FILES + _FEWEST:,}. "
+            f"this process may open only {soft:,} files; serving needs {_BACKLOG + _SPARE_FILES + _FEWEST:,}. "
             "Raise the limit: ulimit -n 4096, or LimitNOFILE=4096 in a systemd unit."
         )
     return possible
@@ -83,14 +83,14 @@ def make_server(service: Service, access: Access) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,  # `Access` reads them
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=_FAREWELL,
+        timeout_graceful_shutdown=_GRACE,
     )
     limit_log()
     return uvicorn.Server(config)
 
 
 def run(service: Service, listening: socket.socket, access: Access) -> bool:
-    """Serve until told to stop (Ctrl-C or SIGTERM); what is under way gets some seconds. Whether all threads ended."""
+    """Serve until Ctrl-C or SIGTERM; running requests get a grace period. Return whether all threads ended."""
     sys.setswitchinterval(_SWITCH)
     with _stopped_by_signal():
         make_server(service, access).run(sockets=[listening])
@@ -99,7 +99,7 @@ def run(service: Service, listening: socket.socket, access: Access) -> bool:
 
 @contextlib.contextmanager
 def _stopped_by_signal() -> Iterator[None]:
-    """uvicorn repeats the signal that stopped it; here it ends the block, so that others can clean up."""
+    """End the block when uvicorn re-raises the signal that stopped it, so that cleanup can run."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Threads for work that must not hold up the event loop, and that must not hold up the end of the process either."""
+"""Worker threads that block neither the event loop nor the end of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class WorkerThread:
-    """One thread that does what it is given, in order; what is given up before its turn is not done."""
+    """One thread that runs functions in order; functions cancelled before their turn are skipped."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(1, name)
@@ -25,6 +25,6 @@ class WorkerThread:
         return asyncio.wrap_future(future)
 
     def close(self, seconds: float) -> bool:
-        """Drop what waits and give the work in hand some time; whether the thread has ended."""
+        """Drop waiting work and give running work some time. Return whether the thread has ended."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         return not wait(set(self._pending), seconds).not_done

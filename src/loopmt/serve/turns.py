@@ -1,4 +1,4 @@
-"""When a request may begin: a few at a time, in a fair order, so that the event loop stays quick under a flood."""
+"""Admission of requests in small groups, in a fair order, so that the event loop stays responsive under load."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from itertools import count
 
 from loopmt.serve.fair_clock import FairClock
 
-_AT_ONCE = 16  # requests that begin together
-_LONGEST = 0.1  # seconds between two such groups, at most
+_GROUP = 16  # requests that begin together
+_LONGEST = 0.1  # seconds, at most, between groups
 
 
 class Turns:
-    """Requests that begin. After each group the loop leaves the processor for as long as it has used it itself.
+    """Starts requests in groups. After each group the event loop pauses for as long as it used the processor.
 
-    So the translators get half of it at least, and a client that asks seldom waits for one group at most.
+    So the translators get at least half of the processor, and an occasional client waits for at most one group.
     """
 
     def __init__(self) -> None:
         self._clock = FairClock()
         self._numbers = count()
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._left = _AT_ONCE
-        self._used = 0.0  # processor time of this thread when the last group began
+        self._left = _GROUP
+        self._used = 0.0  # this thread's processor time at the start of the last group
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self, client: str) -> None:
@@ -40,13 +40,13 @@ class Turns:
     def _begin(self) -> None:
         while self._waiting and self._left:
             turn, _, begin = heapq.heappop(self._waiting)
-            if not begin.done():  # its client did not leave
+            if not begin.done():  # its client is still connected
                 self._clock.serve(turn, 1)
                 begin.set_result(None)
                 self._left -= 1
 
     def _next_group(self) -> None:
-        idle, self._left, self._timer = self._left == _AT_ONCE, _AT_ONCE, None
+        idle, self._left, self._timer = self._left == _GROUP, _GROUP, None
         self._begin()
         if self._waiting or not idle:
             used = time.thread_time()

@@ -1,8 +1,7 @@
-"""Compare two lines word by word: what stayed, what was lost, what is new, and how alike they are.
+"""Word-by-word comparison of two lines: common, lost and new words, and their similarity.
 
-The comparison is the longest common subsequence, computed with one bit for each word. Its time and memory grow with
-the product of both lengths over the size of a machine word: 2,000 by 2,000 words take some milliseconds, whatever
-the words are.
+It computes the longest common subsequence with one bit per word. Time and memory grow with the product of both lengths
+over the size of a machine word: 2,000 by 2,000 words take some milliseconds.
 """
 
 from __future__ import annotations
@@ -12,29 +11,29 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-_LETTERS_ALONE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts that put no spaces between words
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"  # scripts without spaces between words
 _MARKS = r".,;:!?¡¿\"“”„«»()\[\]…。、，；！？؟।"
-_WORD = re.compile(rf"[{_LETTERS_ALONE}]|[^\s{_MARKS}{_LETTERS_ALONE}]+|[{_MARKS}]")
-_MOST_BITS = 2**26  # 8,192 by 8,192 words; what is longer counts as different between its common ends
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_MARKS}{_UNSPACED}]+|[{_MARKS}]")
+_MOST_BITS = 2**26  # 8,192 by 8,192 words; longer middle parts count as different
 
 Kind = Literal["same", "lost", "new"]
-Match = tuple[int, int]  # places of one word in both lines
+Match = tuple[int, int]  # positions of one word in both lines
 
 
 def words(text: str) -> list[str]:
-    """Words and marks; letters where a script has no spaces."""
+    """Words and punctuation marks; single letters of scripts without spaces."""
     return _WORD.findall(text)
 
 
 def similarity(one: str, other: str) -> float:
-    """Twice the words in common, in order, over all words: 1 if the lines are the same, 0 if nothing is."""
+    """Twice the common words in order over all words: 1 for equal lines, 0 if no word is common."""
     old, new = words(one), words(other)
     total = len(old) + len(new)
     return 2 * len(matches(old, new)) / total if total else 1.0
 
 
 def differences(before: str, after: str) -> Iterator[tuple[Kind, str]]:
-    """Pieces of both lines in reading order, as they are spelt there."""
+    """Pieces of both lines in reading order, with their original spelling."""
     old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
     found = matches([match[0] for match in old], [match[0] for match in new])
     for kind, start, end in _runs(found, len(old), len(new)):
@@ -43,7 +42,7 @@ def differences(before: str, after: str) -> Iterator[tuple[Kind, str]]:
 
 
 def _runs(found: Sequence[Match], old: int, new: int) -> Iterator[tuple[Kind, int, int]]:
-    """Longest runs of one kind, with their first place and the one after their last."""
+    """Maximal runs of one kind, with their start and end positions."""
     row = column = 0
     for start, new_start, length in (*_blocks(found), (old, new, 0)):
         if start > row:
@@ -56,7 +55,7 @@ def _runs(found: Sequence[Match], old: int, new: int) -> Iterator[tuple[Kind, in
 
 
 def _blocks(found: Sequence[Match]) -> Iterator[tuple[int, int, int]]:
-    """Matches that follow one another in both lines: where they start in each, and how many they are."""
+    """Blocks of consecutive matches: start in each line, and length."""
     numbered = enumerate(found)
     for _, group in groupby(numbered, key=lambda item: (item[1][0] - item[0], item[1][1] - item[0])):
         run = [match for _, match in group]
@@ -64,7 +63,7 @@ def _blocks(found: Sequence[Match]) -> Iterator[tuple[int, int, int]]:
 
 
 def matches(old: Sequence[str], new: Sequence[str]) -> list[Match]:
-    """A longest common subsequence; words in common at both ends are matched first."""
+    """A longest common subsequence; common words at both ends are matched first."""
     shorter = min(len(old), len(new))
     start = next((place for place in range(shorter) if old[place] != new[place]), shorter)
     rest = shorter - start
@@ -78,7 +77,7 @@ def matches(old: Sequence[str], new: Sequence[str]) -> list[Match]:
 
 
 def _longest(old: Sequence[str], new: Sequence[str]) -> list[Match]:
-    """Hyyrö's bit-parallel recurrence: a zero at bit i of row j is where the longest common length grows."""
+    """Hyyrö's bit-parallel recurrence: zero bits mark where the common length grows."""
     if not old or not new or len(old) * len(new) > _MOST_BITS:
         return []
     places: dict[str, int] = {}
@@ -93,7 +92,7 @@ def _longest(old: Sequence[str], new: Sequence[str]) -> list[Match]:
 
 
 def _traced(rows: Sequence[int], place: int) -> list[Match]:
-    """Back from the last row: the words at which the length grew."""
+    """Trace back from the last row the words at which the length grew."""
     found: list[Match] = []
     number = len(rows)
     while number and place:

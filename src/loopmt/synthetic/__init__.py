@@ -1,7 +1,7 @@
 """Built-in languages with exact truth: a small grammar of real English, French, Spanish and German.
 
-A `World` draws meanings, says all sentences of a meaning in each language, and reads the meanings of a sentence,
-so that whether a translation is right is decided and not estimated.
+A `World` draws meanings, generates all sentences of a meaning in each language, and parses a sentence into its
+meanings. So the correctness of a translation is computed exactly.
 """
 
 from __future__ import annotations

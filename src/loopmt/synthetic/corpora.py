@@ -1,4 +1,4 @@
-"""Text drawn from a world: parallel, monolingual, validation and test, with no meaning in two places."""
+"""Corpora drawn from a world: parallel, monolingual, validation and test, without shared meanings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def write_corpora(
     test: int = 500,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write `test.LANG`, `valid.LANG`, `bi.L1-L2.LANG` and `mono.LANG`, so many lines each, and say which files.
+    """Write `test.LANG`, `valid.LANG`, `bi.L1-L2.LANG` and `mono.LANG` with the given numbers of lines.
 
-    Every line has a meaning of its own, and no sentence of one can be read as another, in any language: no
-    monolingual sentence has its translation anywhere, and nothing of the test is in the training text. The files
-    appear together when all are written.
+    Every line has a different meaning, and no sentence of one line has the meaning of another in any language. So
+    monolingual sentences have no translation in the corpora, and no test sentence is in the training text. The files
+    appear together when all are written, and are returned.
     """
     blocks: dict[str, tuple[Sequence[str], int]] = {"test": (world.languages, test), "valid": (world.languages, valid)}
     blocks |= {f"bi.{pair}": (_languages(world, pair), count) for pair, count in (pairs or {}).items()}
@@ -52,8 +52,8 @@ def _check_enough(world: World, wanted: int) -> None:
     """Before hours of drawing: the bound is known at once, how many of its meanings make sense only at the end."""
     if wanted > (most := len(world.space)):
         raise DataError(
-            f"{wanted:,} lines of different meanings were asked for, and the {world.size} world has fewer than "
-            f"{most:,} meanings. Ask for fewer lines, or for a larger world."
+            f"{wanted:,} lines with different meanings were requested, but the {world.size} world has fewer than "
+            f"{most:,} meanings. Request fewer lines, or a larger world."
         )
 
 
@@ -61,7 +61,7 @@ def _languages(world: World, name: str) -> Sequence[str]:
     codes = name.split("-")
     if any(code not in world.languages for code in codes) or len(set(codes)) != len(codes) or len(codes) > 2:
         raise DataError(
-            f'the world cannot write text for "{name}"; it speaks {", ".join(world.languages)}, and a pair '
+            f'the world cannot write text for "{name}". Its languages are {", ".join(world.languages)}, and a pair '
             'is two different languages, such as "en-fr".'
         )
     return codes

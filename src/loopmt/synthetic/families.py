@@ -1,7 +1,7 @@
-"""Families of words: those that some language cannot tell apart.
+"""Families of words: sets that some language does not distinguish.
 
-German has one word for clock and watch, Spanish leaves out he, she and polite you, French has one tense where
-English has two. Each such set is a family, found from the forms themselves.
+German has one word for clock and watch, Spanish leaves out he, she and polite you, French has one tense where English
+has two. Each such set is a family, derived from the word forms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Group = tuple[Member, ...]
 
 
 def families(entries: Iterable[tuple[Member, str]]) -> list[Group]:
-    """Members joined where they share a form, however indirectly."""
+    """Groups of members that share forms, directly or through other members."""
     parent: dict[Member, Member] = {}
     owner: dict[str, Member] = {}
 
@@ -39,7 +39,7 @@ def families(entries: Iterable[tuple[Member, str]]) -> list[Group]:
 
 
 class Factor(Protocol):
-    """One independent choice: so many families, each with its members."""
+    """One independent choice among families, each with its members."""
 
     def __len__(self) -> int: ...
     def breadth(self, index: int) -> int: ...
@@ -47,7 +47,7 @@ class Factor(Protocol):
 
 
 class WordChoice:
-    """A factor that is a list of families."""
+    """A factor given by a list of families."""
 
     def __init__(self, groups: Iterable[Group]) -> None:
         self.groups = [group for group in groups if group]
@@ -56,7 +56,7 @@ class WordChoice:
         return len(self.groups)
 
     def breadth(self, index: int) -> int:
-        """How many members there are to pick from."""
+        """The number of members of a family."""
         return len(self.groups[index])
 
     def pick(self, index: int, random: Random) -> Member | None:
@@ -64,7 +64,7 @@ class WordChoice:
 
 
 class Words:
-    """The families of words of a world, cut to what a verb can have."""
+    """The families of words of a world, restricted to the arguments of a verb."""
 
     def __init__(self, lexicon: Lexicon, languages: Mapping[str, Language]) -> None:
         self._lexicon = lexicon
@@ -97,7 +97,7 @@ class Words:
         self.verbs = families(entry for leaf in verbs for entry in self._forms(leaf, "verb"))
 
     def _forms(self, leaf: str, *names: str) -> list[tuple[Member, str]]:
-        """What each language calls what; letter case is no difference at the start of a sentence."""
+        """The forms of each concept in each language, in lower case, as sentences begin with a capital."""
         return [
             (member[0] if len(names) == 1 else member, f"{code} {form.lower()}")
             for code, language in self._languages.items()
@@ -142,12 +142,12 @@ class Words:
         return self._timings[timed, modal]
 
     def states(self) -> WordChoice:
-        """Adjectives for what comes and goes."""
+        """Adjectives of temporary states."""
         known = self._lexicon.adjectives
         return WordChoice(tuple(a for a in group if known[a].is_a("~")) for group in self.adjectives)
 
     def _timing_groups(self, timed: bool, modal: bool) -> Iterator[Group]:
-        """(tense, time) families; only the future is told apart from the other tenses by every language."""
+        """(tense, time) families; only the future differs from the other tenses in every language."""
         for tenses in (("present", "past"), ()) if modal else (("present", "progressive", "past"), ("future",)):
             if not timed:
                 yield tuple((tense, None) for tense in tenses)

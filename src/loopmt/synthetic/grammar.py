@@ -1,9 +1,9 @@
-"""One grammar, both ways: the same rules say a meaning and read a sentence.
+"""A reversible feature grammar: the same rules generate the sentences of a meaning and parse sentences.
 
-A *leaf* is a table of forms, each with features (`cats`: noun cat, number plural). A *phrase* is a set of
-*rules*, sequences of slots whose features must agree: "DET ADJ? NOUN" shares number and gender because its
-slots call them by the same names. Reading walks the rules over the words and collects features; saying
-starts from the features of a meaning and looks for words. What one direction accepts, the other produces.
+A *leaf* is a table of forms, each with features (`cats`: noun cat, number plural). A *phrase* is a set of *rules*,
+sequences of slots whose features must agree: "DET ADJ? NOUN" shares number and gender because its slots use the same
+names for them. Parsing matches rules with words and collects features; generation starts from the features of a
+meaning and looks up words. Both directions accept the same sentences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 Features = dict[str, Any]
 Words = tuple[str, ...]
-Said = tuple[Words, Features]
+Realization = tuple[Words, Features]
 Read = tuple[int, Words, Features]
 Order = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -23,7 +23,7 @@ CACHED_PHRASES = 20_000
 
 
 def unify(one: Features, other: Mapping[str, Any]) -> Features | None:
-    """Both together, or None where they disagree."""
+    """The union of both, or None if they disagree."""
     for name, value in other.items():
         if name in one and one[name] != value:
             return None
@@ -31,26 +31,26 @@ def unify(one: Features, other: Mapping[str, Any]) -> Features | None:
 
 
 class Leaf:
-    """A table of forms with their features, found by first word or by the concept they express."""
+    """A table of forms with their features, indexed by first word and by concept."""
 
     def __init__(self, key: str, entries: Iterable[tuple[str, Features]], is_head: bool = False) -> None:
         self.is_head = is_head
         self.key = key
-        self._by_word: dict[str, list[Said]] = {}
-        self._by_concept: dict[Any, list[Said]] = {}
+        self._by_word: dict[str, list[Realization]] = {}
+        self._by_concept: dict[Any, list[Realization]] = {}
         self.features: set[str] = set()
         for form, features in entries:
             self.features.update(features)
-            said = (tuple(form.split()), features)
-            self._by_concept.setdefault(features.get(key), []).append(said)
-            self._by_word.setdefault(said[0][0] if said[0] else "", []).append(said)
+            words = tuple(form.split())
+            self._by_concept.setdefault(features.get(key), []).append((words, features))
+            self._by_word.setdefault(words[0] if words else "", []).append((words, features))
 
-    def entries(self) -> Iterator[Said]:
+    def entries(self) -> Iterator[Realization]:
         for group in self._by_concept.values():
             yield from group
 
     def read(self, tokens: Sequence[Words], start: int) -> Iterator[Read]:
-        """The forms that stand at `start`, each with where it ends."""
+        """The forms at position `start`, each with its end."""
         for words, features in self._by_word.get("", ()):
             yield start, words, features
         for token in tokens[start] if start < len(tokens) else ():
@@ -61,18 +61,18 @@ class Leaf:
                 ):
                     yield end, words, features
 
-    def say(self, bound: Features) -> list[Said]:
-        """The forms that agree with the features known so far."""
+    def generate(self, bound: Features) -> list[Realization]:
+        """The forms that agree with the known features."""
         if self.key in bound:
-            candidates: Iterable[Said] = self._by_concept.get(bound[self.key], ())
+            candidates: Iterable[Realization] = self._by_concept.get(bound[self.key], ())
         else:
             candidates = self.entries()
-        return [said for said in candidates if all(bound.get(n, v) == v for n, v in said[1].items())]
+        return [one for one in candidates if all(bound.get(n, v) == v for n, v in one[1].items())]
 
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """A place for a leaf or a phrase in a rule; `names` maps its features to the rule's (None: all alike)."""
+    """A leaf or phrase in a rule; `names` maps its features to the rule's (None: the same names)."""
 
     category: str
     names: Mapping[str, str] | None = None
@@ -92,7 +92,7 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class GrammarRule:
-    """A sequence of slots and words, with what it says by itself and the order in which to say the slots."""
+    """A sequence of slots and words, with its own features and the order in which slots are generated."""
 
     slots: tuple[str, ...]
     constants: Features
@@ -100,17 +100,17 @@ class GrammarRule:
     plan: tuple[int, ...]
 
     def fits(self, bound: Features) -> bool:
-        """Whether what is known neither contradicts the rule nor lacks what its slots express."""
+        """Whether the known features agree with the rule and include those that its slots express."""
         return all(bound.get(n, v) == v for n, v in self.constants.items()) and not any(
             bound.get(name, name) is None for name in self.needs
         )
 
 
 class Phrase:
-    """A record of the meaning, and the rules that express it.
+    """A type of record in a meaning, and the rules that express it.
 
-    A rule is written "SUBJ FIN OBJ? now": slots in capitals, words as they are, `?` after what may be absent.
-    A field of the record that no slot of the rule fills has its default.
+    A rule is written "SUBJ FIN OBJ? now": slots in capitals, literal words, and `?` after optional parts. Fields of the
+    record that no slot fills have their default.
     """
 
     def __init__(self, record: type, exports: str = "") -> None:
@@ -132,7 +132,7 @@ class Phrase:
         node.setdefault("", []).append(rule.constants)
 
     def rules_for(self, bound: Features) -> list[GrammarRule]:
-        """The rules whose constants do not contradict what is known (found once per kind of meaning)."""
+        """The rules that fit the known features, cached by the features that the rules test."""
         kind = tuple(
             "?" if name not in bound else bound[name] if bound[name] in values else "other"
             for name, values in self._values.items()
@@ -142,7 +142,7 @@ class Phrase:
         return self._known[kind]
 
     def close(self, features: Features) -> Features | None:
-        """The record built from its fields, with the exported features; None where a field is missing."""
+        """The record built from its fields, with the exported features; None if a field is missing."""
         try:
             record = self.record(**{name: features[name] for name in self.defaults})
         except KeyError:
@@ -150,7 +150,7 @@ class Phrase:
         return {"self": record} | {name: features[name] for name in self.exports if name in features}
 
     def open(self, bound: Features) -> Features:
-        """The fields of the record that is to be said, beside the other known features."""
+        """The fields of the record to generate, and the other known features."""
         record = bound.get("self")
         known = {name: value for name, value in bound.items() if name != "self"}
         return known if record is None else known | {name: getattr(record, name) for name in self.defaults}
@@ -163,10 +163,10 @@ class Grammar:
         self.leaves = leaves
         self.phrases = phrases
         self.slots = slots
-        self._said: dict[tuple[Any, ...], list[Said]] = {}
+        self._cache: dict[tuple[Any, ...], list[Realization]] = {}
 
     def add(self, phrase: str, text: str, **constants: Any) -> None:
-        """Add a rule in all its ways to leave optional parts out, but for those that say one thing twice."""
+        """Add a rule in all variants of its optional parts, except variants that express a feature twice."""
         options = [(p[:-1], "") if p.endswith("?") and p != "?" else (p,) for p in text.split()]
         optional = {option[0] for option in options if len(option) == 2}
         defaults = self.phrases[phrase].defaults
@@ -186,15 +186,15 @@ class Grammar:
         return self.leaves[self.slots[slot].category].features if names is None else names.values()
 
     def _expresses(self, name: str) -> Iterable[str]:
-        """The feature that a slot cannot do without."""
+        """The feature that a slot requires."""
         if name not in self.slots:
             return ()
         slot = self.slots[name]
         inner = self.leaves[slot.category].key if slot.category in self.leaves else "self"
         return (inner if slot.names is None else slot.names[inner],)
 
-    def say(self, phrase: str, bound: Features, order: Order = tuple) -> Iterator[Said]:
-        """Every way to say the phrase with these features, in the order that `order` puts choices in."""
+    def generate(self, phrase: str, bound: Features, order: Order = tuple) -> Iterator[Realization]:
+        """All realizations of the phrase with these features; `order` orders the choices."""
         record = self.phrases[phrase]
         features = record.open(bound)
         for rule in order(record.rules_for(features)):
@@ -207,7 +207,7 @@ class Grammar:
                         yield words, {**bound, **closed}
 
     def _plan(self, slots: Sequence[str]) -> tuple[int, ...]:
-        """Phrases and heads first: they decide what the rest agrees with."""
+        """The order of generation: phrases and heads first, with which the other slots agree."""
         return tuple(sorted(range(len(slots)), key=lambda i: (self._rank(slots[i]), i)))
 
     def _rank(self, slot: str) -> int:
@@ -223,41 +223,41 @@ class Grammar:
             yield {}, features
             return
         name = rule.slots[plan[0]]
-        for words, found in order(self._say_slot(name, features)):
+        for words, found in order(self._generate_slot(name, features)):
             agreed = unify(features, found)
             if agreed is not None:
                 for parts, ended in self._fill(rule, plan[1:], agreed, order):
                     yield parts | {plan[0]: words}, ended
 
-    def _say_slot(self, name: str, features: Features) -> list[Said]:
+    def _generate_slot(self, name: str, features: Features) -> list[Realization]:
         if name not in self.slots:
             return [((name,), {})]
         slot = self.slots[name]
         bound = slot.inward(features)
         if slot.category in self.leaves:
-            said = self.leaves[slot.category].say(bound)
+            found = self.leaves[slot.category].generate(bound)
         else:
-            said = self._say_phrase(slot.category, bound)
-        outward = ((words, slot.outward(found)) for words, found in said)
-        return [(words, found) for words, found in outward if found is not None]
+            found = self._generate_phrase(slot.category, bound)
+        outward = ((words, slot.outward(inner)) for words, inner in found)
+        return [(words, features) for words, features in outward if features is not None]
 
-    def _say_phrase(self, category: str, bound: Features) -> list[Said]:
+    def _generate_phrase(self, category: str, bound: Features) -> list[Realization]:
         key = (category, *sorted(bound.items(), key=lambda item: item[0]))
-        if key not in self._said:
-            if len(self._said) >= CACHED_PHRASES:
-                self._said.clear()
-            self._said[key] = list(self.say(category, bound))
-        return self._said[key]
+        if key not in self._cache:
+            if len(self._cache) >= CACHED_PHRASES:
+                self._cache.clear()
+            self._cache[key] = list(self.generate(category, bound))
+        return self._cache[key]
 
     def read(self, phrase: str, tokens: Sequence[Words]) -> Iterator[tuple[Words, Any]]:
-        """Every reading of all the tokens, each token a tuple of the words it may stand for."""
-        for end, words, features in Reader(self, tokens).phrase(phrase, 0):
+        """All parses of the tokens; each token is a tuple of the words that it may stand for."""
+        for end, words, features in Parser(self, tokens).phrase(phrase, 0):
             if end == len(tokens):
                 yield words, features["self"]
 
 
-class Reader:
-    """One sentence being read; remembers what stands where."""
+class Parser:
+    """A parser of one sentence with memoization."""
 
     def __init__(self, grammar: Grammar, tokens: Sequence[Words]) -> None:
         self._grammar = grammar
@@ -266,10 +266,10 @@ class Reader:
         self._slots: dict[tuple[str, int], list[Read]] = {}
 
     def phrase(self, name: str, start: int) -> list[Read]:
-        """What readings the phrase has from `start` on."""
+        """All parses of the phrase from `start` on."""
         key = (name, start)
         if key not in self._phrases:
-            self._phrases[key] = []  # a phrase does not begin with itself
+            self._phrases[key] = []  # phrases are not left-recursive
             phrase = self._grammar.phrases[name]
             self._phrases[key] = list(self._walk(phrase, phrase.trie, start, (), {}))
         return self._phrases[key]

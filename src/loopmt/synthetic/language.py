@@ -1,4 +1,4 @@
-"""A language: a grammar and a spelling. It says every sentence of a meaning, and reads a sentence's meanings."""
+"""A language: a grammar and spelling rules. It generates the sentences of a meaning and parses sentences."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from loopmt.synthetic.meaning import Meaning
 
 @dataclass(frozen=True)
 class Language:
-    """`spell` writes words as a sentence; `tokens` takes it apart into the words each piece may stand for."""
+    """`spell` joins words to a sentence; `tokens` splits it into tokens with the words that each may stand for."""
 
     grammar: Grammar
     spell: Callable[[Words], str]
     tokens: Callable[[str], list[Words]]
 
-    def say(self, meaning: Meaning, order: Order = tuple) -> Iterator[str]:
-        """The sentences of the meaning, each at least once, in the order that `order` puts choices in."""
-        for words, _ in self.grammar.say("SENTENCE", {"self": meaning}, order):
+    def generate(self, meaning: Meaning, order: Order = tuple) -> Iterator[str]:
+        """The sentences of the meaning, each at least once; `order` orders the choices."""
+        for words, _ in self.grammar.generate("SENTENCE", {"self": meaning}, order):
             yield self.spell(words)
 
     def read(self, sentence: str) -> set[Meaning]:
-        """Every meaning of the sentence by the grammar; empty where it is not a sentence."""
+        """All meanings of the sentence by the grammar; empty if it is not a sentence."""
         readings = self.grammar.read("SENTENCE", self.tokens(sentence))
         return {meaning for words, meaning in readings if self.spell(words) == sentence}
 
@@ -33,6 +33,6 @@ def capitalised(text: str) -> str:
 
 
 def either_case(token: str) -> Words:
-    """A first word may be a capital letter's or not."""
+    """The forms of a first word, which may be capitalized only because of its position."""
     small = token[:1].lower() + token[1:]
     return (token,) if small == token else (token, small)

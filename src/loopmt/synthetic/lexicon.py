@@ -1,7 +1,7 @@
-"""The words of a world: the tables of nouns, verbs and modifiers, cut to a size.
+"""The lexicon of a world: tables of nouns, verbs and modifiers, restricted to a size.
 
-Persons are finer than English: `thou` and `ye` are the familiar you of one and of several, `you` is the polite
-one; `_m` and `_f` say the gender of speaker or hearer. `those` are several things, as `it` is one.
+Persons are more specific than in English: `thou` and `ye` are the familiar you, singular and plural, `you` is the
+polite one; `_m` and `_f` mark the gender of speaker or hearer. `it` is one thing, `those` are several.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Word:
     forms: dict[str, tuple[str, ...]]
 
     def is_a(self, *kinds: str) -> bool:
-        """Whether it is of one of the kinds, and of none that a minus excludes."""
+        """Whether it has one of the kinds, and none of those excluded by a minus."""
         own = (self.concept, *self.kinds)
         return any(kind in kinds for kind in own) and not any(f"-{kind}" in kinds for kind in own)
 
@@ -114,7 +114,7 @@ class Lexicon:
                     yield form, f"{relation} {place.concept}"
 
     def time_forms(self, language: str, frequency: bool) -> Iterator[tuple[str, str]]:
-        """Every adverb of time, either those that say when or those that say how often."""
+        """The adverbs of time, or those of frequency."""
         for word in self.times.values():
             if word.is_a("frequency") == frequency:
                 for form in word.forms[language]:

@@ -1,8 +1,8 @@
-"""What a sentence says, independent of any language.
+"""Meanings of sentences, independent of any language.
 
-A meaning is a small tree of frozen records whose leaves are names of concepts (`"cat"`, `"eat"`, `"past"`).
-Everything that any of the languages can express is decided in it: `you` is familiar, formal or plural, and
-every person has a gender, so that an ambiguous sentence is one with several meanings.
+A meaning is a small tree of frozen records whose leaves are names of concepts (`"cat"`, `"eat"`, `"past"`). It
+specifies everything that any of the languages can express: `you` is familiar, formal or plural, and every person has a
+gender. An ambiguous sentence has several meanings.
 """
 
 from __future__ import annotations

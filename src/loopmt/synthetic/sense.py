@@ -1,7 +1,7 @@
-"""What makes sense in a world: who can do what to whom, and which constructions its size knows.
+"""Which meanings are sensible in a world: who can do what to whom, and which constructions its size has.
 
-A grammar says whether words may stand together; this says whether anyone would say so. The meanings of a world
-are exactly those that are sensible here, and a sentence that has none of them is not a sentence of it.
+The grammar checks syntax, this module semantics. The meanings of a world are exactly the sensible ones; a sentence
+without a sensible meaning is not a sentence of the world.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def person_of(head: str) -> str:
 
 
 def same_party(one: NounPhrase, other: NounPhrase | None) -> bool:
-    """Whether both would be the same person, which a reflexive pronoun would say; he and him are two."""
+    """Whether both are the same person, which needs a reflexive pronoun; he and him are different persons."""
     if other is None or person_of(other.head) in THIRD:
         return False
     a, b = person_of(one.head), person_of(other.head)
@@ -77,7 +77,7 @@ class Sense:
         self.allowed = {name for size in SIZES[: level + 1] for name in LEVELS.get(size, ())}
 
     def sensible(self, meaning: Meaning) -> bool:
-        """Whether the world knows such a meaning."""
+        """Whether the meaning belongs to the world."""
         if not constructions(meaning) <= self.allowed:
             return False
         if meaning.content is not None:
@@ -100,7 +100,7 @@ class Sense:
     # who
 
     def kinds(self, head: str) -> tuple[str, ...]:
-        """What a noun, a name or a pronoun can be."""
+        """The kinds of a noun, a name or a pronoun."""
         if head in self.lexicon.nouns:
             return (head, *self.lexicon.nouns[head].kinds)
         return () if head in THINGS else ("person",)
@@ -111,7 +111,7 @@ class Sense:
         return any(kind in kinds for kind in self.kinds(phrase.head))
 
     def noun_phrase(self, phrase: NounPhrase) -> bool:
-        """Whether the parts of the phrase go together."""
+        """Whether the parts of the phrase are compatible."""
         if phrase.head not in self.lexicon.nouns:
             return True
         noun = self.lexicon.nouns[phrase.head]
@@ -124,7 +124,7 @@ class Sense:
         return phrase.adjective is None or noun.is_a(*self.lexicon.adjectives[phrase.adjective].kinds)
 
     def _odd_with(self, noun: Word) -> tuple[str, ...]:
-        """Determiners that nobody puts before the noun: my king, two breads, a mother, our husband."""
+        """Determiners that do not occur before the noun: my king, two breads, a mother, our husband."""
         if noun.is_a("spouse"):
             return ("a", *COUNTS, "our", "their", "ye's")
         if noun.is_a("stranger"):
@@ -145,7 +145,7 @@ class Sense:
         return fits and not vague and self.noun_phrase(subject) and self._pair(subject) and self._relative(clause)
 
     def _idle(self, clause: Clause) -> bool:
-        """Nobody asks whether they are doing what they are doing."""
+        """Whether the clause is a pointless question about one's own current action."""
         mine = person_of(clause.subject.head) in FIRST and clause.question
         return mine and clause.modal in (None, "want") and clause.tense in ("present", "progressive")
 
@@ -182,7 +182,7 @@ class Sense:
     # what to whom
 
     def _frame(self, clause: Clause, verb: Verb) -> bool:
-        """Whether the verb has all it needs and nothing else."""
+        """Whether the verb has exactly the arguments of its frame."""
         has = (clause.object is not None, clause.recipient is not None, clause.adjective is not None)
         if verb.frame == "transitive":
             return has == (True, False, False) and self._object(clause, verb)
@@ -228,7 +228,7 @@ class Sense:
         return has == (False, False, False) and clause.place is not None and placed
 
     def _quality(self, clause: Clause) -> bool:
-        """Whether the subject can be so."""
+        """Whether the subject can have the quality."""
         subject, adjective = clause.subject, self.lexicon.adjectives[clause.adjective or ""]
         if subject.adjective is not None or subject.determiner == "a" or subject.head == "who":
             return False
@@ -271,13 +271,13 @@ class Sense:
         return clause.modal is None and time.is_a(clause.tense)
 
     def _passing(self, clause: Clause) -> bool:
-        """Whether it is a state that comes and goes, of which one can say when."""
+        """Whether it is a temporary state, which can have a time."""
         if clause.verb != "be" or clause.polarity == "never":
             return False
         return clause.adjective is None or self.lexicon.adjectives[clause.adjective].is_a("~")
 
     def _asks(self, clause: Clause) -> bool:
-        """Whether it can ask for a part: once, positively, of one who is known."""
+        """Whether it can ask for a part: one part, positively, with a definite subject."""
         plain = clause.question and clause.polarity == "positive" and clause.recipient is None
         simple = clause.manner is None and clause.verb != "be" and clause.modal is None
         known = clause.object is None or clause.object.head not in (*PERSONS, "who", "what")

@@ -1,4 +1,4 @@
-"""The shapes of meanings: everything about a meaning but its words, with how often each is drawn."""
+"""The shapes of meanings (everything except the words), with their sampling weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FRAMES = {
     },
 }  # fmt: skip
 QUESTIONS = {False: 8.0, True: 2.0}
-# what a frame may have beside its own parts
+# optional parts of a frame
 ADDED = {
     "transitive": ("", "time", "place", "modal", "time place"),
     "intransitive": ("", "time", "place", "modal", "manner", "time place"),
@@ -73,13 +73,13 @@ def shapes(size: str) -> Weighted:
     """Every shape that a size knows, with its weight."""
     for shape, weight in _clauses(size):
         for (polarity, share), (question, part) in product(POLARITIES[size].items(), QUESTIONS.items()):
-            said = replace(shape, polarity=polarity, question=question)
+            variant = replace(shape, polarity=polarity, question=question)
             if shape.subject == "relative":
-                said = replace(
-                    said, link="relative", inner=SentenceShape("transitive", "he", "noun", within="relative")
+                variant = replace(
+                    variant, link="relative", inner=SentenceShape("transitive", "he", "noun", within="relative")
                 )
-            if _possible(said):
-                yield said, weight * share * part / 100
+            if _possible(variant):
+                yield variant, weight * share * part / 100
     if size == "full":
         for shape, weight in (*_asking(), *_linked()):
             yield shape, weight * 4

@@ -1,7 +1,7 @@
-"""Every meaning of a world, numbered, so that a draw is a walk through a permutation and nothing is drawn twice.
+"""An enumeration of a world's meanings, so that a keyed permutation draws them without repetition.
 
-What is numbered is not a meaning but a family of meanings that some language cannot tell apart. A draw takes one
-meaning of each family, so no two drawn meanings share a sentence in any language.
+Families of meanings that some language does not distinguish are numbered, not single meanings. Each draw takes one
+meaning of a family, so no two drawn meanings share a sentence in any language.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SentenceSpace:
         return min(self._ends[-1], LARGEST) if self._ends else 0
 
     def pick(self, index: int, random: Random) -> Meaning | None:
-        """A sensible meaning of the family; None where it has none, or where chance passes it over as rare."""
+        """A sensible meaning of the family; None if it has none, or if a rare one is skipped at random."""
         number = bisect_right(self._ends, index)
         index -= self._ends[number - 1] if number else 0
         chosen: list[tuple[str, Factor, int]] = []
@@ -68,7 +68,7 @@ class SentenceSpace:
         return None
 
     def reshaped(self, shape: SentenceShape) -> SentenceSpace:
-        """The same choices of words for a shape with other polarity or mood."""
+        """The same choices of words for a shape with another polarity or mood."""
         other = copy(self)
         other.shape = shape
         return other
@@ -110,7 +110,7 @@ class SentenceSpace:
             yield "place", self._words.places_of(*relation)
 
     def _subject(self, kinds: list[str]) -> Iterator[tuple[str, Factor]]:
-        """The subject; where it is said to be so and so, together with the adjective."""
+        """The subject, together with the adjective if the clause has one."""
         if self.shape.frame == "quality":
             yield from self._quality(kinds)
         elif self.shape.subject == "pair":
@@ -197,14 +197,14 @@ class Space:
         self._weights = np.array([weight for space, weight in known if len(space)])
 
     def __len__(self) -> int:
-        """How many families there are at most; some have no sensible member."""
+        """An upper bound of the number of families; some have no sensible member."""
         return min(sum(map(len, self._spaces)), LARGEST)
 
     def draw(self, *key: str | int) -> Iterator[Meaning]:
-        """Meanings without end or repetition, decided by the key; an error where there are no more."""
+        """Different meanings, determined by the key; an error when all are drawn."""
         generator = numpy_generator(*key, "shapes")
         random = Random(int(generator.integers(1 << 62)))
-        queues = [_walk(space, random, key, i) for i, space in enumerate(self._spaces)]
+        queues = [_permuted(space, random, key, i) for i, space in enumerate(self._spaces)]
         weights, count = self._weights.copy(), 0
         while weights.any():
             for i in generator.choice(len(queues), size=BATCH, p=weights / weights.sum()):
@@ -215,13 +215,13 @@ class Space:
                     count += 1
                     yield meaning
         raise DataError(
-            f"the {self._lexicon.size} world has only {count:,} meanings that no two languages confuse, and more "
-            "were asked for. Ask for fewer lines, or for a larger world."
+            f"the {self._lexicon.size} world has only {count:,} meanings that all languages distinguish, and more "
+            "were requested. Request fewer lines, or a larger world."
         )
 
 
-def _walk(space: SentenceSpace, random: Random, key: tuple[str | int, ...], number: int) -> Iterator[Meaning]:
-    """The families of one shape in the order of a keyed permutation, a sensible meaning of each."""
+def _permuted(space: SentenceSpace, random: Random, key: tuple[str | int, ...], number: int) -> Iterator[Meaning]:
+    """A sensible meaning of each family of one shape, in the order of a keyed permutation."""
     size = len(space)
     for start in range(0, size, BATCH):
         indices = np.arange(start, min(start + BATCH, size))

@@ -64,7 +64,7 @@ def _pronouns() -> Entries:
             yield form, {"head": person, "number": number(person), "gender": gender, "agreement": agreement}
 
 
-def _silent() -> Entries:
+def _dropped_subjects() -> Entries:
     """The subject that only the verb shows."""
     for _, person, gender, agreement in _persons(0):
         subject = NounPhrase(person, number(person))
@@ -188,7 +188,7 @@ def leaves(lexicon: Lexicon) -> dict[str, Leaf]:
         "MANNER": Leaf("manner", ((form, {"manner": m}) for form, m in lexicon.manner_forms("es"))),
         "PLACE": Leaf("place", ((re.sub(r"\bal\b", "a el", f), {"place": p}) for f, p in lexicon.place_forms("es"))),
         "PRONOUN": Leaf("head", _pronouns(), is_head=True),
-        "SILENT": Leaf("subject", _silent(), is_head=True),
+        "SILENT": Leaf("subject", _dropped_subjects(), is_head=True),
         "ACCUSATIVE": Leaf("object", _objects("")),
         "ENCLITIC": Leaf("object", _objects("+")),
         "DATIVE": Leaf("recipient", _recipients("")),

@@ -1,4 +1,4 @@
-"""A world: languages that share meanings. It draws, says, reads and judges."""
+"""A world: languages that share meanings. It draws meanings, generates and parses sentences, judges translations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from loopmt.synthetic.sense import Sense
 from loopmt.synthetic.space import Space
 
 BUILDERS = {"en": english.build, "fr": french.build, "es": spanish.build, "de": german.build}
-REMEMBERED = 20_000
+CACHED_SENTENCES = 20_000
 
 
 class World:
@@ -40,35 +40,35 @@ class World:
 
     @cached_property
     def space(self) -> Space:
-        """All meanings, numbered."""
+        """The enumeration of all meanings."""
         return Space(self.lexicon, Words(self.lexicon, self._built), self.sense)
 
     def draw_meanings(self, count: int, *key: str | int) -> list[Meaning]:
-        """Distinct meanings, decided by the key, no two of which share a sentence in any language."""
+        """Different meanings, determined by the key; no two share a sentence in any language."""
         return list(islice(self.space.draw(*key), count))
 
     def sentence(self, meaning: Meaning, language: str, generator: np.random.Generator) -> str:
-        """One of the sentences of the meaning, at random."""
+        """A random sentence of the meaning."""
         random = Random(int(generator.integers(1 << 62)))
-        shuffled = self._language(language).say(meaning, lambda choices: random.sample(choices, len(choices)))
+        shuffled = self._language(language).generate(meaning, lambda choices: random.sample(choices, len(choices)))
         return next(shuffled)
 
     def sentences(self, meaning: Meaning, language: str) -> list[str]:
-        """Every sentence of the meaning: its cluster."""
-        return sorted(set(self._language(language).say(meaning)))
+        """All sentences of the meaning."""
+        return sorted(set(self._language(language).generate(meaning)))
 
     def meanings(self, sentence: str, language: str) -> frozenset[Meaning]:
-        """Every meaning of the sentence, exactly; none where it is not a sentence of this world."""
+        """All meanings of the sentence; none if it is not a sentence of this world."""
         key = (sentence, language)
         if key not in self._read:
             read = self._language(language).read(sentence)
             self._read[key] = frozenset(meaning for meaning in read if self.sense.sensible(meaning))
-            if len(self._read) > REMEMBERED:
+            if len(self._read) > CACHED_SENTENCES:
                 self._read.popitem(last=False)
         return self._read[key]
 
     def agree(self, source: str, source_language: str, translation: str, target_language: str) -> bool:
-        """Whether the translation is right: some meaning of the source is a meaning of it."""
+        """Whether the translation is correct: source and translation share a meaning."""
         meant = self.meanings(source, source_language)
         return not meant.isdisjoint(self.meanings(translation, target_language))
 
@@ -79,4 +79,4 @@ class World:
 
 def _check_language(code: str, known: Sequence[str]) -> None:
     if code not in known:
-        raise DataError(f'the world does not speak "{code}"; it speaks {", ".join(known)}.')
+        raise DataError(f'the world has no language "{code}"; its languages are {", ".join(known)}.')

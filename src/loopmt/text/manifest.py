@@ -100,10 +100,10 @@ class Manifest(_Record):
 
     @classmethod
     def load(cls, path: Path) -> Manifest:
-        way_out = "Delete it and run `loopmt prepare` again: it is made anew from the text."
+        fix = "Delete it and run `loopmt prepare` again: it is made anew from the text."
         try:
-            return cls.model_validate(read_checked(path, way_out))
+            return cls.model_validate(read_checked(path, fix))
         except ValidationError as error:
             first = error.errors()[0]
             what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise DamagedError(f"{path} is not a manifest: {what}. {way_out}") from None
+            raise DamagedError(f"{path} is not a manifest: {what}. {fix}") from None

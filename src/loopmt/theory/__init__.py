@@ -1,7 +1,7 @@
-"""The theory of loop training, corrected: closed forms, estimators and worlds small enough to enumerate.
+"""The theory of loop training, corrected: closed forms, estimators, and worlds that can be enumerated.
 
-Pure functions of plain numbers. Names that begin with `printed_` are the paper's formulas as printed,
-all others are corrected; docs/theory.md lists the errata by number.
+All functions are pure. Names that begin with `printed_` are the paper's formulas as printed; all others are corrected.
+docs/theory.md lists the errata by number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fill a document of cases: {"cases": [{"id", "kind", "in"}, ...]} gains an "out" in every case.
 
-Undefined values are null, infinite ones "inf" and "-inf". One bad case spoils the document: the error
-names its id and says what is wrong.
+Undefined values are null, infinite ones "inf" and "-inf". One invalid case makes the document invalid; the error names
+the id of the case.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KINDS: Mapping[str, Callable[..., Out]] = {
 }
 
 ARGUMENTS = {"lambda": "lam", "lambda1": "lam1", "lambda2": "lam2"}
-"""Field names of the documents that Python reserves or that we shorten."""
+"""Fields of documents with another argument name, because Python reserves theirs or ours is shorter."""
 
 FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
 
@@ -72,7 +72,7 @@ def _reading(case: Mapping[str, Any]) -> tuple[Callable[..., Out], dict[str, Any
     kind, given = case.get("kind"), case.get("in")
     if not isinstance(kind, str) or kind not in KINDS:
         guess = _nearest(str(kind), KINDS)
-        raise TheoryError(f"kind {kind!r} is unknown{guess}; the kinds are {', '.join(KINDS)}.")
+        raise TheoryError(f"kind {kind!r} is unknown{guess}. The kinds are {', '.join(KINDS)}.")
     if not isinstance(given, Mapping):
         raise TheoryError(f'"in" is {given!r}; it must be an object with the numbers of kind {kind}.')
     wanted = [FIELDS.get(name, name) for name in inspect.signature(KINDS[kind]).parameters]
@@ -96,7 +96,7 @@ def _nearest(word: str, words: Iterable[str]) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Infinities as text, what is no number as null, everything else as it is."""
+    """Convert infinities to text and NaN to null; other values do not change."""
     if isinstance(value, Mapping):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,9 +1,9 @@
 """The loop of two translators: the joint law, Theorem 1, the exact accuracy, hypothesis H.
 
-Y: the forward step is right; V: the backward step is right for the input it receives; R: the sentence
-comes back to its meaning. p = Pr(Y), r = Pr(V), lambda = Cov(Y, V), delta = Pr(R | Y = V = 0). Oracles
-are bijections between meanings, so no error returns, one error does not, two return with chance delta
-(the paper uses this without saying so: erratum 24).
+Y: the forward step is right; V: the backward step is right for its input; R: the sentence returns to its meaning.
+p = Pr(Y), r = Pr(V), lambda = Cov(Y, V), delta = Pr(R | Y = V = 0). Oracles are bijections between meanings, so a
+sentence returns after no error, never after one, and with probability delta after two (the paper uses this implicitly:
+erratum 24).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from loopmt.theory.exact import (
     probability,
     ratio,
     rounding,
-    settle,
+    snap_to_bounds,
     within,
 )
 from loopmt.theory.partition import Partition
@@ -46,7 +46,7 @@ class DualLaw:
 
     @classmethod
     def read(cls, p: float, r: float, lam: float, delta: float) -> DualLaw:
-        """The law that the numbers describe; refuses an impossible one."""
+        """The law with these parameters; an error if it is impossible."""
         p_, r_ = probability("p", p), probability("r", r)
         why = f" with p = {float(p_):g} and r = {float(r_):g}"
         return cls(p_, r_, within("lambda", lam, *lambda_range(p_, r_), why), probability("delta", delta))
@@ -73,15 +73,15 @@ class DualLaw:
 def joint2(p: float, r: float, lam: float) -> Out:
     """The joint law of (Y, V), the tight range of lambda, and the range as printed.
 
-    Section 3 of the paper, the four equations after the definition of lambda and the range below them.
-    Erratum 8: the printed upper bound min{p, r} is too large by exactly pr. An impossible lambda is
-    answered with `feasible` false. phi is the correlation.
+    Section 3 of the paper, the four equations after the definition of lambda and the range below them. Erratum 8: the
+    printed upper bound min{p, r} is too large by exactly pr. For an impossible lambda, `feasible` is false. phi is the
+    correlation.
     """
     p_, r_, lam_ = probability("p", p), probability("r", r), exact("lambda", lam)
     low, high = lambda_range(p_, r_)
     possible = feasible(lam_, low, high)
     if possible:
-        lam_ = settle(lam_, low, high)
+        lam_ = snap_to_bounds(lam_, low, high)
     spread = math.sqrt(p_ * (1 - p_)) * math.sqrt(r_ * (1 - r_))
     return plain(
         {
@@ -100,10 +100,9 @@ def joint2(p: float, r: float, lam: float) -> Out:
 def theorem1(p: float, r: float, lam: float, delta: float, alpha: float) -> Out:
     """Theorem 1, c11 + alpha c2, with its break-even point, bracket and slopes.
 
-    The algebra is right as printed; what it gives is Pr(right and reconstructed), a lower bound of the
-    accuracy when verdicts inside Case 1 do not change (erratum 9). Then the accuracy lies in
-    [c11, 1 - c12]. The slopes hold the other parameters fixed; dgain_dp <= 0: better translators
-    improve less (erratum 10).
+    The printed algebra is right, but its result is Pr(right and reconstructed), a lower bound of the accuracy if
+    verdicts in Case 1 do not change (erratum 9). Then the accuracy lies in [c11, 1 - c12]. The slopes hold the other
+    parameters fixed; dgain_dp <= 0: better translators improve less (erratum 10).
     """
     law, a = DualLaw.read(p, r, lam, delta), probability("alpha", alpha)
     cases, d = law.cases, law.delta
@@ -224,7 +223,7 @@ def proportional(p: float, r: float, lam: float, delta: float, gamma: float) -> 
 
 
 def identified_set(p: float, c11: float, c12: float, r: float) -> Out:
-    """What (Y, R) alone say about r, lambda and delta: a curve, not a point.
+    """The values of r, lambda and delta that are consistent with (Y, R): a curve, not a point.
 
     c11 <= r <= c11 + (1-p) - c12, lambda = c11 - p r, delta = c12 / (1 - p - r + c11). The paper puts
     r = p21, a guess: there is no reference for translating a machine's output back.

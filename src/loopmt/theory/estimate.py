@@ -1,8 +1,8 @@
-"""The parameters estimated from held-out sentences, one tuple of verdicts each, with 95% intervals.
+"""Estimates of the parameters from verdicts on held-out sentences, with 95% intervals.
 
-Proportions carry Wilson intervals; an empty denominator is "not identifiable": None and [0, 1].
-Ratios carry intervals on the log scale, where all their counts are positive. If sentences come in
-documents these intervals are too narrow: bootstrap over documents instead.
+Proportions have Wilson intervals; with an empty denominator they are not identifiable: None and [0, 1].
+Ratios have intervals on the log scale if all their counts are positive. For sentences from documents these intervals
+are too narrow: bootstrap over documents instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopmt.theory.dual import lambda_range
 from loopmt.theory.exact import Out, Value, bit_table, natural, plain
 
 Influence = Callable[[str], Fraction]
-"""What one sentence, by its bits, adds to an estimate."""
+"""The contribution of a sentence to an estimate, by its bits."""
 
 Z95 = 1.959963984540054
 
@@ -38,7 +38,7 @@ def around(centre: Fraction, error: float) -> list[float]:
 
 
 def log_interval(centre: Value, variance: Fraction | None) -> list[float] | None:
-    """The interval of a ratio, normal on the log scale; none where a count is zero."""
+    """The interval of a ratio, normal on the log scale; None if a count is zero."""
     if variance is None or not isinstance(centre, Fraction):
         return None
     spread = math.exp(Z95 * math.sqrt(variance))
@@ -57,7 +57,7 @@ class VerdictCounts:
         return cls({key: natural(f"counts[{key}]", value) for key, value in table.items()})
 
     def of(self, pattern: str) -> int:
-        """How many match the pattern, where "." stands for either bit."""
+        """The number of sentences that match the pattern; "." matches either bit."""
         return self.where(lambda key: all(want in (".", bit) for want, bit in zip(pattern, key, strict=True)))
 
     def where(self, holds: Callable[[str], bool]) -> int:
@@ -104,7 +104,7 @@ def _proportionality(*counts: int) -> tuple[Value, list[float] | None]:
 
 
 def _paired_gain(tally: VerdictCounts, n: int) -> Out:
-    """(b - c) / n with se sqrt(b + c - (b-c)^2/n) / n: b mended, c broken."""
+    """(b - c) / n with se sqrt(b + c - (b-c)^2/n) / n: b corrected, c broken."""
     if not n:
         return {"gain": None, "gain_se": None, "gain_ci": None}
     mended, broken = tally.of("0.1."), tally.of("1.0.")
@@ -161,7 +161,7 @@ def estimate_observed(counts: Mapping[str, int]) -> Out:
 
 
 def _violations(tally: VerdictCounts, steps: int) -> Out:
-    """How often the rule of the bijective oracles fails: no error must return, one error must not."""
+    """How often bijective oracles are violated: a sentence must return after no error, and not after one."""
     fine = "1" * steps
     one = [fine[:i] + "0" + fine[i + 1 :] for i in range(steps)]
     missed = share(tally.of(fine + "0"), tally.of(fine + "."))
@@ -170,7 +170,7 @@ def _violations(tally: VerdictCounts, steps: int) -> Out:
 
 
 def estimate_latent(counts: Mapping[str, int]) -> Out:
-    """p, r, lambda and delta where the way back was judged as well; keys are the bits of (Y, V, R).
+    """p, r, lambda and delta if the way back was judged as well; keys are the bits of (Y, V, R).
 
     lambda = mean(YV) - pr with se sd[(Y-p)(V-r)] / sqrt(n); delta is the share of (Y,V) = (0,0) that comes
     back. The two violation rates say how far the verdicts are from bijective oracles (erratum 24).
@@ -247,7 +247,7 @@ def _dependence(tally: VerdictCounts, q: Sequence[Fraction], n: int) -> Out:
 
 
 def estimate_triangle(counts: Mapping[str, int]) -> Out:
-    """The triangle's parameters where every step was judged; keys are the bits of (Z12, Z23, Z31, R).
+    """The triangle's parameters if every step was judged; keys are the bits of (Z12, Z23, Z31, R).
 
     lambda1, "the same dependence on any two" in the paper, means something only if the test of equal
     covariances does not reject. delta is the share of two or more errors that comes back (errata 11, 12).

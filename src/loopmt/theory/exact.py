@@ -1,8 +1,7 @@
-"""Exact numbers for the theory: what is read, compared and divided.
+"""Exact arithmetic for the theory: validation, comparison and division of fractions.
 
-A number is read as the decimal it spells (0.1 is one tenth, not the nearest double) and kept as a
-fraction, so that an empty case is exactly empty, a bound is exactly reached, and a strict comparison
-says what the mathematics says. Floats come back only at the end, in `plain`.
+A number is parsed as the decimal it spells (0.1 is one tenth, not the nearest double) and kept as a fraction, so that
+empty cases, bounds and strict comparisons are exact. Results are converted to floats at the end, in `plain`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Any
 from loopmt.errors import TheoryError
 
 Value = Fraction | float | None
-"""A quantity: a fraction, an infinity, or None where it is undefined (0/0)."""
+"""A quantity: a fraction, an infinity, or None if it is undefined (0/0)."""
 
 Out = dict[str, Any]
-"""What the functions of the theory return: plain floats, infinities, booleans and None."""
+"""Results of the functions: floats, infinities, booleans and None."""
 
 TOLERANCE = Fraction(1, 10**12)
 SUM_TOLERANCE = Fraction(1, 10**9)
@@ -27,26 +26,26 @@ LARGEST_COUNT = 10**15
 
 
 def exact(name: str, value: object) -> Fraction:
-    """The number that `value` spells; refuses everything that is not a finite number."""
+    """The exact number that `value` spells; an error if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TheoryError(f"{name} is {value!r}, which is not a number.")
     if not isinstance(value, Rational) and not math.isfinite(value):
         raise TheoryError(f"{name} is {value}; it must be a finite number.")
     number = Fraction(value) if isinstance(value, Rational) else Fraction(repr(float(value)))
     if abs(number) > 10**100:
-        raise TheoryError(f"{name} is beyond 1e100, too large to mean anything here.")
+        raise TheoryError(f"{name} is too large: its absolute value must not exceed 1e100.")
     return number
 
 
 def feasible(value: Fraction, low: Fraction, high: Fraction) -> bool:
-    """Inside [low, high], up to rounding."""
+    """Whether the value is in [low, high], up to rounding."""
     return low - TOLERANCE <= value <= high + TOLERANCE
 
 
-def settle(value: Fraction, low: Fraction, high: Fraction) -> Fraction:
-    """A value that differs from a bound of its range by rounding alone is put on that bound.
+def snap_to_bounds(value: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """Replace a value that differs from a bound only by rounding by the bound.
 
-    So a cell of a law that should be empty is empty, and what is 0/0 does not become a number.
+    So a cell that should be empty is empty, and 0/0 stays undefined.
     """
     near = rounding(low, high)
     if value <= low + near:
@@ -55,29 +54,29 @@ def settle(value: Fraction, low: Fraction, high: Fraction) -> Fraction:
 
 
 def rounding(low: Fraction, high: Fraction) -> Fraction:
-    """How far rounding may move a value of the range [low, high]."""
+    """The tolerance for rounding of values in [low, high]."""
     return min(TOLERANCE, (high - low) / 10**6)
 
 
 def emptied(cells: Mapping[str, Fraction], near: Fraction) -> dict[str, Fraction]:
-    """Cells of a law, those that differ from 0 by rounding alone put on 0.
+    """Replace cells that differ from 0 only by rounding by 0.
 
-    Two cells may be empty at the same bound, and rounding leaves a trace in the one that did not set it.
+    Two cells may be empty at the same bound, and rounding leaves a small value in one of them.
     """
     return {name: Fraction(0) if abs(cell) <= near else cell for name, cell in cells.items()}
 
 
 def within(name: str, value: object, low: Fraction, high: Fraction, why: str = "") -> Fraction:
-    """A number inside [low, high]."""
+    """Parse a number in [low, high]."""
     number = exact(name, value)
     if not feasible(number, low, high):
         allowed = f"[{float(low):.12g}, {float(high):.12g}]"
         raise TheoryError(f"{name} = {float(number):g} is impossible{why}: the range is {allowed}.")
-    return settle(number, low, high)
+    return snap_to_bounds(number, low, high)
 
 
 def probability(name: str, value: object) -> Fraction:
-    """A number inside [0, 1]."""
+    """Parse a number in [0, 1]."""
     number = exact(name, value)
     if not -TOLERANCE <= number <= 1 + TOLERANCE:
         raise TheoryError(f"{name} = {float(number):g} is not a probability: it must lie in [0, 1].")
@@ -85,7 +84,7 @@ def probability(name: str, value: object) -> Fraction:
 
 
 def natural(name: str, value: object, least: int = 0) -> int:
-    """A whole number, `least` or more."""
+    """Parse a whole number of at least `least`."""
     number = exact(name, value)
     if number.denominator != 1 or not least <= number <= LARGEST_COUNT:
         raise TheoryError(f"{name} = {value!r} must be a whole number from {least} to {LARGEST_COUNT:.0e}.")
@@ -105,7 +104,7 @@ def probabilities(name: str, values: object) -> list[Fraction]:
 
 
 def sequence(name: str, values: object) -> Sequence[object]:
-    """A list with something in it (a NumPy array will do, a string will not)."""
+    """A list that is not empty; NumPy arrays are allowed, strings are not."""
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
         raise TheoryError(f"{name} is {values!r}; it must be a list of numbers.")
     items: list[object] = list(values)  # type: ignore[call-overload]
@@ -145,7 +144,7 @@ def exceeds(left: Fraction | float, right: Fraction | float) -> bool:
 
 
 def plain(out: Mapping[str, object]) -> Out:
-    """The same answer with every fraction turned into a float."""
+    """The same results with fractions converted to floats."""
     return {key: _plain(value) for key, value in out.items()}
 
 

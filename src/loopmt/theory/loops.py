@@ -1,4 +1,4 @@
-"""Loops of any length K: the paper stops at three and adds "one path at a time"."""
+"""Loops of any length K; the paper covers two and three."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def loop(q: Sequence[float], delta: float, gamma: float) -> Out:
     first, helpers = read_loop(q)
     d, g = probability("delta", delta), probability("gamma", gamma)
     all_right, one_wrong = helper_odds(helpers)
-    home, blind = all_right + d * (1 - all_right - one_wrong), d * (1 - all_right)
-    cases = Partition.of(first, first * home, (1 - first) * blind)
+    right_returns, wrong_returns = all_right + d * (1 - all_right - one_wrong), d * (1 - all_right)
+    cases = Partition.of(first, first * right_returns, (1 - first) * wrong_returns)
     return plain(
         {
             "Pi": all_right,
@@ -44,7 +44,7 @@ def loop(q: Sequence[float], delta: float, gamma: float) -> Out:
             "c11": cases.c11,
             "c12": cases.c12,
             "c2": cases.c2,
-            "M": ratio(blind, home),
+            "M": ratio(wrong_returns, right_returns),
             "error_odds_sum": error_odds(helpers),
             "informative": exceeds(all_right, d * one_wrong),
             "s": cases.precision,
@@ -58,7 +58,7 @@ def read_loop(q: Sequence[float]) -> tuple[Fraction, list[Fraction]]:
     """The first accuracy and those of its helpers."""
     accuracies = probabilities("q", q)
     if len(accuracies) < 2:
-        raise TheoryError("q has one entry; a loop has at least two steps: there and back.")
+        raise TheoryError("q has one entry; a loop needs at least two steps: there and back.")
     return accuracies[0], accuracies[1:]
 
 
@@ -94,7 +94,7 @@ def loop_joint(
     a, k = redistribution(alpha, kappa)
     closed = {"1": Fraction(0), "0": Fraction(0)}
     for z, mass in law.items():
-        closed[z[0]] += mass * _return_chance(returns, z, mass)
+        closed[z[0]] += mass * _return_probability(returns, z, mass)
     first = sum((mass for z, mass in law.items() if z[0] == "1"), Fraction(0))
     cases = Partition.of(first, closed["1"], closed["0"])
     return plain(
@@ -115,7 +115,7 @@ def loop_joint(
 
 
 def read_returns(delta_by_errors: Mapping[str, float], steps: int) -> dict[int, Fraction]:
-    """Pr(R=1 | e errors) for every e that was given; none and one are settled by the oracles."""
+    """Pr(R=1 | e errors) for every given e; for none and one it follows from the oracles."""
     if not isinstance(delta_by_errors, Mapping):
         raise TheoryError(f"delta_by_errors is {delta_by_errors!r}; it must be keyed by 2 to {steps}.")
     returns = {0: Fraction(1), 1: Fraction(0)}
@@ -127,7 +127,7 @@ def read_returns(delta_by_errors: Mapping[str, float], steps: int) -> dict[int, 
     return returns
 
 
-def _return_chance(returns: Mapping[int, Fraction], pattern: str, mass: Fraction) -> Fraction:
+def _return_probability(returns: Mapping[int, Fraction], pattern: str, mass: Fraction) -> Fraction:
     errors = pattern.count("0")
     if mass and errors not in returns:
         raise TheoryError(f"delta_by_errors has no entry for {errors} errors, which table[{pattern}] needs.")
@@ -135,14 +135,14 @@ def _return_chance(returns: Mapping[int, Fraction], pattern: str, mass: Fraction
 
 
 def uniform_confusion(N: int, errors: int) -> Out:
-    """Chance of return after some errors, when a wrong step picks one of the N-1 other meanings evenly.
+    """Probability of return after some errors, if a wrong step picks one of the N-1 other meanings uniformly.
 
-    a_j = 1/N + (N-1)/N (-1/(N-1))^j, the walk on the complete graph: one delta for two and three errors
+    a_j = 1/N + (N-1)/N (-1/(N-1))^j, a random walk on the complete graph: one delta for two and three errors
     (the paper's definition, errata 11 and 12) is exact only as N grows.
     """
     meanings, wrong = natural("N", N, least=1), natural("errors", errors)
     if meanings == 1 and wrong:
-        raise TheoryError("N = 1 leaves no other meaning to err to: errors must be 0, or N at least 2.")
+        raise TheoryError("with N = 1 there is no wrong meaning: set errors to 0, or N to at least 2.")
     if not wrong:
         return {"return_probability": 1.0}
     return {"return_probability": (1 - (-1 / (meanings - 1)) ** (wrong - 1)) / meanings}
@@ -151,8 +151,8 @@ def uniform_confusion(N: int, errors: int) -> Out:
 def jensen(p_k_given_2: Sequence[float], p_1_given_k: Sequence[Sequence[float]], p_2_given_1: Sequence[float]) -> Out:
     """The bound behind Algorithm 2 for one sentence x2: ln Pr(R) >= E_k E_1 ln P(x2 | x1).
 
-    Appendix A of the paper. Erratum 17: the first lines there print a double sum of logarithms for the
-    logarithm of the double sum, which would turn the inequality round; the final bound is right.
+    Appendix A of the paper. Erratum 17: its first lines print a double sum of logarithms instead of the logarithm of
+    the double sum, which would reverse the inequality; the final bound is right.
     """
     pivots = distribution("p_k_given_2", p_k_given_2)
     rows = sequence("p_1_given_k", p_1_given_k)

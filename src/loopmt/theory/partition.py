@@ -12,7 +12,7 @@ from loopmt.theory.exact import Value, ratio
 class Partition:
     """Probabilities of the four cases (the paper's Case 1.1, 1.2, and the two halves of Case 2).
 
-    Every loop of every length is summed up by these four numbers: predictions need nothing else.
+    These four numbers summarize a loop of any length: predictions need nothing else.
     """
 
     c11: Fraction
@@ -22,7 +22,7 @@ class Partition:
     c21: Fraction
     """Right but not reconstructed: what training puts at risk."""
     c22: Fraction
-    """Wrong and not reconstructed: what training can mend."""
+    """Wrong and not reconstructed: what training can correct."""
 
     @classmethod
     def of(cls, accuracy: Fraction, c11: Fraction, c12: Fraction) -> Partition:
@@ -50,14 +50,14 @@ class Partition:
 
     @property
     def likelihood(self) -> Value:
-        """M = Pr(R=1 | Y=0) / Pr(R=1 | Y=1); undefined where one of the two never happens."""
+        """M = Pr(R=1 | Y=0) / Pr(R=1 | Y=1); undefined if Y=0 or Y=1 has probability 0."""
         if not self.accuracy or not self.c12 + self.c22:
             return None
         return ratio(self.c12 * self.accuracy, self.c11 * (self.c12 + self.c22))
 
     @property
     def breakeven(self) -> Value:
-        """c21 / c2 = Pr(Y=1 | R=0): how often training must be right in Case 2 to lose nothing."""
+        """c21 / c2 = Pr(Y=1 | R=0): the accuracy in Case 2 that training needs to lose nothing."""
         return ratio(self.c21, self.c2)
 
     @property
@@ -70,16 +70,16 @@ class Partition:
         return self.c11 + alpha * self.c2
 
     def correction(self, kappa: Fraction, u11: Fraction, u12: Fraction) -> Fraction:
-        """What the theorems leave out of the accuracy: kappa c2 + c12 u12 - c11 u11."""
+        """The part of the accuracy that the theorems omit: kappa c2 + c12 u12 - c11 u11."""
         return kappa * self.c2 + self.c12 * u12 - self.c11 * u11
 
     def proportional(self, gamma: Fraction) -> Fraction | None:
-        """Accuracy under hypothesis H: s (1 - gamma c2); undefined where nothing is reconstructed."""
+        """Accuracy under hypothesis H: s (1 - gamma c2); undefined if nothing is reconstructed."""
         return self.c11 / self.reconstructed * (1 - gamma * self.c2) if self.reconstructed else None
 
     @property
     def gamma_star(self) -> Fraction | None:
-        """(1 - p D / c11) / c2: hypothesis H promises a gain exactly below this gamma."""
+        """(1 - p D / c11) / c2: hypothesis H predicts a gain exactly below this gamma."""
         if not self.c11 or not self.c2:
             return None
         return (1 - self.accuracy * self.reconstructed / self.c11) / self.c2

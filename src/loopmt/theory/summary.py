@@ -1,4 +1,4 @@
-"""A handful of parameters, read aloud: every quantity, which conditions hold, what the paper prints."""
+"""Tables of all quantities and conditions for given parameters, beside the paper's printed formulas."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from loopmt.theory.loops import loop
 from loopmt.theory.triangle import joint3, theorem2, triangle_ratio
 
 Answers = dict[str, Out]
-"""The outputs of the functions of the theory, by the kind that vectors and documents call them."""
+"""The results of the theory's functions, by the kind of case."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `printed` is what the paper's formula would say."""
+    """A row of the table; `printed` is the value of the paper's formula."""
 
     section: str
     name: str
@@ -28,7 +28,7 @@ class Row:
 
 
 def read_gamma(alpha: float | None, beta: float | None, gamma: float | None) -> float:
-    """gamma, from alpha and beta where it is not given; 0 where nothing is known."""
+    """gamma, computed from alpha and beta if it is not given; 0 if nothing is known."""
     if alpha is not None and beta is not None:
         rest = 1 - probability("alpha", alpha) - probability("beta", beta)
         if gamma is not None and abs(rest - exact("gamma", gamma)) > SUM_TOLERANCE:
@@ -37,7 +37,7 @@ def read_gamma(alpha: float | None, beta: float | None, gamma: float | None) -> 
                 f"gamma is {float(rest):g}, not {gamma:g}. Leave one of the three out."
             )
         if rest < -SUM_TOLERANCE:
-            raise TheoryError(f"alpha + beta = {float(1 - rest):g} exceeds 1: they share out Case 2.")
+            raise TheoryError(f"alpha + beta = {float(1 - rest):g} exceeds 1: both are shares of Case 2.")
         return float(max(rest, Fraction(0)))
     return 0.0 if gamma is None else gamma
 
@@ -54,7 +54,7 @@ def dual_answers(
     u11: float = 0.0,
     u12: float = 0.0,
 ) -> Answers:
-    """Everything about the loop of two; an alpha that is not known counts as 0."""
+    """All results for the loop of two; an unknown alpha counts as 0."""
     rest, share = read_gamma(alpha, beta, gamma), 0.0 if alpha is None else alpha
     if (beta is not None or gamma is not None) and kappa > rest + float(SUM_TOLERANCE):
         raise TheoryError(f"kappa = {kappa:g} exceeds gamma = {rest:g}, of which it is a part.")
@@ -67,7 +67,7 @@ def dual_answers(
 
 
 def dual_rows(answers: Answers, alpha: float | None, beta: float | None) -> list[Row]:
-    """The table of the loop of two; Theorem 1 only where alpha is known."""
+    """The table of the loop of two; it has Theorem 1 only if alpha is known."""
     theorem, accuracy, hypothesis = answers["thm1"], answers["exact_accuracy"], answers["accdual"]
     return [
         *_joint2_rows(answers["joint2"]),
@@ -83,7 +83,7 @@ def _case_rows(cells: Out, s: object, m: float | None) -> list[Row]:
         Row(section, "c11, right and reconstructed", cells["c11"]),
         Row(section, "c12, wrong but reconstructed", cells["c12"], None, "the alignment problem"),
         Row(section, "c21, right, not reconstructed", cells["c21"], None, "what training puts at risk"),
-        Row(section, "c22, wrong, not reconstructed", cells["c22"], None, "what training can mend"),
+        Row(section, "c22, wrong, not reconstructed", cells["c22"], None, "what training can correct"),
         Row(section, "c2, not reconstructed", cells["c2"]),
         Row(section, "s = Pr(right | reconstructed)", s),
         Row(section, "ratio M", m, None, "Pr(reconstructed | wrong) / Pr(reconstructed | right)"),
@@ -147,7 +147,7 @@ def _proportional_rows(out: Out, alpha: float | None, beta: float | None) -> lis
 
 
 def _rho_rows(section: str, out: Out, alpha: float | None, beta: float | None) -> list[Row]:
-    """rho = (alpha/beta) / (c11/c12) where both sides are known; H says 1."""
+    """rho = (alpha/beta) / (c11/c12) if both sides are known; 1 under H."""
     if alpha is None or not beta or not out["c11"]:
         return []
     return [Row(section, "rho, measured over H", alpha / beta * out["c12"] / out["c11"], 1, "H says 1")]
@@ -164,7 +164,7 @@ def triangle_answers(
     gamma: float = 0.0,
     r: float | None = None,
 ) -> Answers:
-    """Everything about the loop of three; `alpha` and `gamma` are the paper's alpha' and gamma'."""
+    """All results for the loop of three; `alpha` and `gamma` are the paper's alpha' and gamma'."""
     share = 0.0 if alpha is None else alpha
     return {
         "thm2": theorem2(q12, q23, q31, lam1, lam2, delta, share),
@@ -275,5 +275,5 @@ def loop_rows(answers: Mapping[str, Out], q: Sequence[float], delta: float) -> l
 
 
 def loop_answers(q: Sequence[float], delta: float = 0.0, gamma: float = 0.0) -> Answers:
-    """Everything about a loop of any length with independent steps."""
+    """All results for a loop of any length with independent steps."""
     return {"loopK": loop(q, delta, gamma)}

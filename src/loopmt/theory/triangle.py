@@ -1,8 +1,8 @@
 """The loop of three translators, S1 > S2 > S3 > S1: the joint law, Theorem 2, the ratio M.
 
-Z12, Z23, Z31: the three steps are right for the input they receive; q12, q23, q31 their probabilities.
-All pairs have the covariance lambda1, and P111 = q12 q23 q31 + lambda2. One delta for every pattern of
-two or more errors; exactly one error never returns (errata 11 and 12 mend the printed definition).
+Z12, Z23, Z31: the three steps are right for their inputs; q12, q23, q31 are their probabilities. All pairs have the
+covariance lambda1, and P111 = q12 q23 q31 + lambda2. All patterns of two or more errors have the same delta; a sentence
+never returns after exactly one error (errata 11 and 12 correct the printed definition).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from loopmt.theory.exact import (
     probability,
     ratio,
     rounding,
-    settle,
+    snap_to_bounds,
     within,
 )
 from loopmt.theory.partition import Partition
@@ -56,7 +56,7 @@ class TriangleLaw:
 
     @classmethod
     def read(cls, q12: float, q23: float, q31: float, lam1: float, lam2: float, delta: float) -> TriangleLaw:
-        """The law that the numbers describe; refuses an impossible one."""
+        """The law with these parameters; an error if it is impossible."""
         q = read_accuracies(q12, q23, q31)
         products = cls(q, Fraction(0), Fraction(0), Fraction(0)).products
         where = " with q12 = {:g}, q23 = {:g}, q31 = {:g}".format(*map(float, q))
@@ -83,7 +83,7 @@ class TriangleLaw:
 
     @property
     def cases(self) -> Partition:
-        """c11 = P111 + delta P100, c12 = delta (P000 + P001 + P010), summed up from the corrected cells."""
+        """c11 = P111 + delta P100, c12 = delta (P000 + P001 + P010), from the corrected cells."""
         cell = self.cells
         blind = self.delta * (cell["000"] + cell["001"] + cell["010"])
         return Partition.of(self.q[0], cell["111"] + self.delta * cell["100"], blind)
@@ -104,16 +104,16 @@ def joint3(q12: float, q23: float, q31: float, lam1: float, lam2: float) -> Out:
     """The joint law of the three steps, with the exact ranges of lambda1 and of lambda2 given lambda1.
 
     Section 4.1 of the paper. Erratum 1: Pr(Z12 = 1, Z23 = Z31 = 0) misses -2 lambda1. lambda2 is not a
-    pure third-order term: the third central moment is lambda2 - lambda1 (q12 + q23 + q31). An impossible
-    pair is answered with `feasible` false.
+    pure third-order term: the third central moment is lambda2 - lambda1 (q12 + q23 + q31). For an impossible pair,
+    `feasible` is false.
     """
     q = read_accuracies(q12, q23, q31)
     one, two = exact("lambda1", lam1), exact("lambda2", lam2)
     products = TriangleLaw(q, one, two, Fraction(0)).products
     low1, high1 = lambda1_range(products)
-    one = settle(one, low1, high1) if feasible(one, low1, high1) else one
+    one = snap_to_bounds(one, low1, high1) if feasible(one, low1, high1) else one
     low2, high2 = lambda2_range(products, one)
-    two = settle(two, low2, high2) if feasible(two, low2, high2) else two
+    two = snap_to_bounds(two, low2, high2) if feasible(two, low2, high2) else two
     law = TriangleLaw(q, one, two, Fraction(0))
     return plain(
         {
@@ -174,10 +174,10 @@ def triangle_ratio(q12: float, q23: float, q31: float, delta: float, gamma: floa
     """
     q1, q2, q3 = read_accuracies(q12, q23, q31)
     d, g, r_ = probability("delta", delta), probability("gamma", gamma), probability("r", r)
-    home, blind = q2 * q3 + d * (1 - q2) * (1 - q3), d * (1 - q2 * q3)
-    cases = Partition.of(q1, q1 * home, (1 - q1) * blind)
+    right_returns, wrong_returns = q2 * q3 + d * (1 - q2) * (1 - q3), d * (1 - q2 * q3)
+    cases = Partition.of(q1, q1 * right_returns, (1 - q1) * wrong_returns)
     polynomial = (1 + 2 * d) * q2 * q3 - d * (q2 + q3)
-    ratio_m, threshold, loss = ratio(blind, home), d / (d + Fraction(1, 2)), g * cases.c2
+    ratio_m, threshold, loss = ratio(wrong_returns, right_returns), d / (d + Fraction(1, 2)), g * cases.c2
     return plain(
         {
             "M": ratio_m,

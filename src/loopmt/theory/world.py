@@ -1,4 +1,4 @@
-"""A world of two languages small enough to enumerate: every quantity from its definition."""
+"""A world of two languages that can be enumerated: all quantities computed by definition."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def world2(
 ) -> Out:
     """All parameters of two deterministic translators before (T) and after (Td) training.
 
-    Meanings are numbered from 0 in both languages so that the oracle is the identity; mu is the law of
-    the source. Shows erratum 9: assumption 1 may hold while Theorem 1 is far from the accuracy.
+    Meanings are numbered from 0 in both languages so that the oracle is the identity; mu is the distribution of the
+    source. It shows erratum 9: assumption 1 may hold while Theorem 1 is far from the accuracy.
     """
     weights = distribution("mu", mu)
     size = len(weights)

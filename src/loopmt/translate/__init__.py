@@ -1,1 +1,1 @@
-"""Translating: every direction's network, decoding, scoring, and generating along a path."""
+"""Translation: the networks of all directions, decoding, scoring, and generation along a path."""

@@ -1,7 +1,7 @@
-"""What a decoder remembers of its sentences: one hypothesis each (greedy, sampling), or a beam.
+"""The state of decoding: one hypothesis per sentence (greedy, sampling), or a beam.
 
-A search takes the logits of one more position and says which tokens come next. Its state is tensors of fixed shape
-and every operation works with a position that is a tensor, so that a step can be captured as a graph.
+A search takes the logits of the next position and chooses tokens. Its state is tensors of fixed shape, and the position
+is a tensor, so that a step can be captured as a CUDA graph.
 
 Shapes: B sentences, W beams, T target length, V vocabulary.
 """
@@ -29,7 +29,7 @@ S = TypeVar("S", bound="Search")
 
 @dataclass
 class Hypothesis:
-    """One translation: its ids without the end, its log-probability, and whether it ended by itself."""
+    """One translation: ids without EOS, log-probability, and whether it ended with EOS."""
 
     ids: list[int]
     score: float
@@ -38,9 +38,9 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """The best translation of each of many sentences, in arrays."""
+    """Translations of many sentences, in arrays."""
 
-    ids: Ragged  # without the end
+    ids: Ragged  # without EOS
     scores: npt.NDArray[np.float64]
     ended: npt.NDArray[np.bool_]
 
@@ -67,35 +67,35 @@ class Hypotheses:
 
 
 class Search(Protocol):
-    """Hypotheses of a batch of sentences."""
+    """The hypotheses of a batch of sentences."""
 
     tokens: Tensor  # (B*W,), the last token of each hypothesis
-    rows: Tensor  # (B,), which sentence of the batch each row is
+    rows: Tensor  # (B,), the number of each row's sentence in the batch
 
     @property
     def width(self) -> int:
-        """Hypotheses a sentence."""
+        """Hypotheses per sentence."""
 
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor | None:
-        """One more token of every hypothesis; the old rows that the new ones continue, (B, W), if they moved."""
+        """Add a token to every hypothesis. Return the rows that the new ones continue, (B, W), if rows move."""
 
     def done(self, position: Tensor) -> Tensor:
-        """(B,), sentences for which nothing can change any more."""
+        """(B,), the sentences whose result is final."""
 
     def select(self, keep: Tensor) -> None:
-        """Go on with these sentences only."""
+        """Keep only these sentences."""
 
     def best(self) -> Hypotheses:
-        """The best that was found for each sentence."""
+        """The best hypothesis of each sentence."""
 
     def outputs(self) -> list[list[Hypothesis]]:
-        """All that was found for each sentence, best first."""
+        """All hypotheses of each sentence, best first."""
 
 
 def start_search(
     limit: list[int], how: Generate, device: torch.device, fuse: Compile = lambda function: function
 ) -> Search:
-    """`limit` is how long each output may get; `fuse` may compile what goes over all logits."""
+    """`limit` is the longest length of each output; `fuse` may replace the functions of all logits by faster ones."""
     longest = torch.tensor(limit, device=device)
     rows = torch.arange(len(limit), device=device)
     if how.how != "beam" or how.beam == 1:
@@ -107,7 +107,7 @@ def start_search(
     prefixes = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
     nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
     scores = nothing.clone()
-    scores[:, 0] = 0.0  # all beams start alike: only one of them counts
+    scores[:, 0] = 0.0  # all beams start equal, so only one of them counts
     return Beams(
         prefixes, scores, prefixes.clone(), nothing, longest, rows, prefixes[:, :, 0].flatten().clone(), how, fuse
     )
@@ -120,15 +120,15 @@ def search_state(search: Search) -> dict[str, Tensor]:
 
 
 def subset(search: S, rows: Tensor) -> S:
-    """The search of these sentences alone; the other goes on as it is."""
-    taken = copy(search)
-    taken.select(rows)
-    return taken
+    """A copy of the search with these sentences only."""
+    found = copy(search)
+    found.select(rows)
+    return found
 
 
 @dataclass
 class SingleHypothesis:
-    """One hypothesis a sentence."""
+    """One hypothesis per sentence."""
 
     prefixes: Tensor  # (B, T)
     scores: Tensor  # (B,)
@@ -164,7 +164,7 @@ class SingleHypothesis:
 
 @dataclass
 class Beams:
-    """W hypotheses a sentence that go on and W that have ended, best first."""
+    """W unfinished and W finished hypotheses per sentence, best first."""
 
     prefixes: Tensor  # (B, W, T)
     scores: Tensor  # (B, W), log-probability
@@ -190,7 +190,7 @@ class Beams:
         return parents
 
     def done(self, position: Tensor) -> Tensor:
-        """At its limit, or no hypothesis that goes on can overtake the worst that has ended."""
+        """At the length limit, or no unfinished hypothesis can overtake the worst finished one."""
         reachable = self.scores[:, 0] / self.longest**self.how.length_penalty
         return (reachable <= self.finished_scores[:, -1]) | (self.longest <= position + 1)
 
@@ -209,7 +209,7 @@ class Beams:
         return hypotheses_from(torch.where(any_ended[:, None], ended, cut), scores)
 
     def outputs(self) -> list[list[Hypothesis]]:
-        """Hypotheses that were cut off at the limit count only where none ended by itself."""
+        """Hypotheses cut off at the length limit are used only if none is finished."""
         table = zip(
             self.finished.tolist(),
             self.finished_scores.tolist(),
@@ -238,12 +238,12 @@ class Beams:
 
 
 SingleState = tuple[Tensor, Tensor, Tensor, Tensor]
-"""What is remembered of one hypothesis a sentence: (B, T) said, (B,) scores, which have ended, last tokens."""
+"""State of one hypothesis per sentence: (B, T) tokens, (B,) scores, whether it has ended, last token."""
 
 
 @has_kernel("loopmt.translate.kernels.beam:extended")
 def extended(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> SingleState:
-    """Hypotheses after one more token, those that had ended as they were."""
+    """Append a token to the hypotheses that have not ended."""
     prefixes, scores, ended, _ = kept
     tokens = picked_B.masked_fill(ended, PAD)
     prefixes = prefixes.index_copy(1, position.view(1), tokens[:, None])
@@ -252,47 +252,47 @@ def extended(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: T
 
 
 class BeamStep(NamedTuple):
-    """What the hypotheses of B beams may say at a position."""
+    """Candidates for the next token of B beams."""
 
     longest_B: Tensor
     position: Tensor
-    worth: Tensor  # what the score of a hypothesis that ends here is divided by
-    logprobs_RC: Tensor  # of the likeliest tokens after each hypothesis
+    penalty: Tensor  # the length penalty: divides the score of a hypothesis that ends here
+    logprobs_RC: Tensor  # of the most likely tokens after each hypothesis
     choices_RC: Tensor
 
 
 BeamState = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-"""What a beam remembers: (B, W, T) said, (B, W) scores, the same of those that have ended, (B*W,) last tokens."""
+"""State of a beam: (B, W, T) tokens and (B, W) scores, the same for finished hypotheses, (B*W,) last tokens."""
 
 
 @has_kernel("loopmt.translate.kernels.beam:extended_beams")
 def extended_beams(kept: BeamState, now: BeamStep) -> tuple[BeamState, Tensor]:
-    """Beams after one more token, and the rows that they continue, (B, W)."""
+    """Append a token to the beams. Also return the rows that they continue, (B, W)."""
     prefixes, scores, finished, finished_scores, _ = kept
     rows, width = scores.shape
     total = (scores[..., None] + now.logprobs_RC.view(rows, width, -1)).flatten(1)
-    best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W go on
+    best, place = total.topk(2 * width, dim=1)  # at most W of them end, so W continue
     parent, token = place // now.logprobs_RC.shape[-1], now.choices_RC.view(rows, -1).gather(1, place)
-    longer = _taken(prefixes, parent).index_copy(2, now.position.view(1), token[..., None])
+    longer = _gathered(prefixes, parent).index_copy(2, now.position.view(1), token[..., None])
     ending = token == EOS
-    under_way = (now.longest_B > now.position)[:, None]  # a sentence at its limit stays as it is
-    new_scores = best.masked_fill(~(ending & under_way), -math.inf) / now.worth
+    active = (now.longest_B > now.position)[:, None]  # a sentence at its length limit does not change
+    new_scores = best.masked_fill(~(ending & active), -math.inf) / now.penalty
     finished_scores, order = torch.cat([finished_scores, new_scores], 1).topk(width, dim=1)
-    finished = _taken(torch.cat([finished, longer], 1), order)
+    finished = _gathered(torch.cat([finished, longer], 1), order)
     new_scores, order = best.masked_fill(ending, -math.inf).topk(width, dim=1)
-    scores = new_scores.where(under_way, scores)
-    prefixes = _taken(longer, order).where(under_way[..., None], prefixes)
+    scores = new_scores.where(active, scores)
+    prefixes = _gathered(longer, order).where(active[..., None], prefixes)
     first = torch.arange(rows, device=prefixes.device)[:, None] * width
     kept = (prefixes, scores, finished, finished_scores, token.gather(1, order).flatten())
     return kept, first + parent.gather(1, order)
 
 
-def _taken(said_BWT: Tensor, order: Tensor) -> Tensor:
-    return said_BWT.gather(1, order[..., None].expand(-1, -1, said_BWT.shape[2]))
+def _gathered(tokens_BWT: Tensor, order: Tensor) -> Tensor:
+    return tokens_BWT.gather(1, order[..., None].expand(-1, -1, tokens_BWT.shape[2]))
 
 
 def hypotheses_from(ids_BT: Tensor, scores_B: Tensor) -> Hypotheses:
-    """From rows with padding after their ends; the work is done where the tensors are."""
+    """Hypotheses from padded rows, computed on the device of the tensors."""
     places = torch.arange(ids_BT.shape[1], device=ids_BT.device)
     over = (ids_BT == EOS) | (ids_BT == PAD)
     lengths = torch.where(over, places, ids_BT.shape[1]).amin(1)
@@ -309,7 +309,7 @@ def hypothesis(ids: list[int], score: float) -> Hypothesis:
 
 @has_kernel("loopmt.translate.kernels.sampling:likeliest")
 def likeliest(logits_BV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and ids of the `count` likeliest tokens of every row, (B, count)."""
+    """Log-probabilities and ids of the `count` most likely tokens of every row, (B, count)."""
     logits = logits_BV.float()
     best, tokens = logits.topk(min(count, logits.shape[-1]), dim=-1)
     return best - logits.logsumexp(-1, keepdim=True), tokens
@@ -317,7 +317,7 @@ def likeliest(logits_BV: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 @has_kernel("loopmt.translate.kernels.sampling:pick")
 def pick(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """The next token of every row and its log-probability under the network (whatever the sampler's restriction)."""
+    """The next token of every row and its log-probability under the unrestricted distribution."""
     logits = logits_BV.float()
     chosen = logits.argmax(-1) if how.how != "sample" else _sampled(logits, how, generator)
     return chosen, logits.gather(-1, chosen[:, None])[:, 0] - logits.logsumexp(-1)
@@ -331,9 +331,9 @@ def _sampled(logits_BV: Tensor, how: Generate, generator: torch.Generator | None
 
 
 def drawn(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
-    """A place of every row, by the softmax of its logits."""
+    """Draw a column of every row from the softmax of its logits."""
     scaled = _nucleus(logits_BV / how.temperature, how.top_p)
-    # The largest of logits + Gumbel noise is a draw from their softmax.
+    # The argmax of logits + Gumbel noise is a draw from their softmax.
     noise = torch.empty_like(scaled).exponential_(generator=generator).clamp_min_(1e-30).log_()
     return (scaled - noise).argmax(-1)
 
@@ -343,5 +343,5 @@ def _nucleus(logits_BV: Tensor, mass: float) -> Tensor:
         return logits_BV
     ordered, order = logits_BV.sort(dim=-1, descending=True)
     probabilities = ordered.softmax(-1)
-    outside = probabilities.cumsum(-1) - probabilities >= mass  # the first is never outside
+    outside = probabilities.cumsum(-1) - probabilities >= mass  # never the first
     return logits_BV.scatter(-1, order, ordered.masked_fill(outside, -math.inf))

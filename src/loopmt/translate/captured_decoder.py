@@ -1,13 +1,11 @@
-"""Decoding on CUDA: every step is the replay of a captured graph.
+"""Decoding on CUDA: every step replays a captured graph.
 
-Launching the kernels of a small network costs more than running them. Here a step (network, choice of tokens, book-
-keeping) is captured once per shape and replayed; shapes are rounded up so that there are few. The graphs read the
-weights from one place, into which the weights of whichever network speaks are copied first: all networks of an
-experiment share all graphs.
+For a small network, launching kernels costs more than running them. So a step (network, choice of tokens, bookkeeping)
+is captured once per shape and replayed; shapes are rounded up so that there are few. The graphs read weights from one
+buffer, into which the weights of the current network are copied: all networks of an experiment share all graphs.
 
-A tensor that a graph reads must stay referenced as long as the graph: everything is kept in `_Shape`. Caches, which
-are large, lie in the same place for all shapes, as only one is in use at a time: what goes on in a smaller shape is
-taken out before that shape is prepared.
+A tensor that a graph reads must live as long as the graph, so `_Shape` keeps references. The large caches share one
+buffer, as only one shape is in use at a time: sentences that move to a smaller shape are copied out before.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _MOST_SHAPES = 48  # kept at once
 
 
 class Replayable(Protocol):
-    """What a recorder makes of a piece of work; a CUDA graph is one."""
+    """Recorded work, such as a CUDA graph."""
 
     def replay(self) -> None: ...
 
@@ -63,30 +61,30 @@ class _Shape:
         return self.cache.keys[0].shape[2]
 
     def by_row(self) -> list[Tensor]:
-        """What belongs to each sentence or each of its hypotheses, beside the search."""
+        """The tensors with a row per sentence or hypothesis, except those of the search."""
         past = [*self.cache.keys, *self.cache.values]
         past += [] if self.cache.ancestors is None else [self.cache.ancestors]
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
-    def ended(self, rows: int) -> None:
-        """Places beyond `rows` hold no sentence: they are at their limit from the start."""
+    def deactivate(self, rows: int) -> None:
+        """Give unused rows, those from `rows` on, the shortest length limit."""
         beam_search.search_state(self.hypotheses)["longest"][rows:] = 1
 
 
 @dataclass
-class _Place:
-    """A piece of memory that is cut into tensors, one after another."""
+class _Buffer:
+    """Memory from which tensors are allocated, one after another."""
 
     memory: Tensor
-    taken: int = 0
+    used: int = 0
 
-    def cut(self, shape: Sequence[int]) -> Tensor:
-        start, self.taken = self.taken, self.taken + math.prod(shape)
-        return self.memory[start : self.taken].view(*shape)
+    def allocate(self, shape: Sequence[int]) -> Tensor:
+        start, self.used = self.used, self.used + math.prod(shape)
+        return self.memory[start : self.used].view(*shape)
 
 
 class CapturedDecoder:
-    """Decodes with whichever weights were loaded last."""
+    """Decodes with the weights that were loaded last."""
 
     def __init__(
         self,
@@ -99,8 +97,8 @@ class CapturedDecoder:
         self.transformer = transformer
         self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
         self.weights = layout.unpack(self.flat)
-        self.given = recorder
-        self._make_room(0)
+        self.custom_recorder = recorder
+        self._allocate_caches(0)
 
     def load(self, flat: Tensor, logit_mask: Tensor) -> None:
         self.flat.copy_(flat)
@@ -109,11 +107,11 @@ class CapturedDecoder:
     def decode(
         self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
     ) -> Iterator[Search]:
-        """Searches that have ended, as they end; when few sentences are left, they move to a smaller shape."""
+        """Yield searches of finished sentences; when few sentences are left, they move to a smaller shape."""
         rows, width = source_BS.shape
         limit, widest = limits.lengths(lengths_B), _up(width, _LENGTHS)
-        room = _up(limits.length(widest - 1), _LENGTHS)  # one for each width: fewer shapes than by what is needed
-        shape = self._shape(_up(rows, _ROWS), widest, room, how)
+        length = _up(limits.length(widest - 1), _LENGTHS)  # one per source width, for fewer shapes
+        shape = self._shape(_up(rows, _ROWS), widest, length, how)
         if generator is not None:
             torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
         self._fill(shape, source_BS, limit)
@@ -131,26 +129,26 @@ class CapturedDecoder:
                 yield beam_search.subset(shape.hypotheses, done.nonzero()[:, 0])
             if not len(keep):
                 return
-            hypotheses, past, position = self._leave(shape, keep)
+            hypotheses, past, position = self._copy_out(shape, keep)
             shape = self._shape(smaller, shape.source.shape[1], shape.length, how)
             rows = len(keep)
-            self._enter(shape, rows, hypotheses, past, position)
+            self._copy_in(shape, rows, hypotheses, past, position)
 
-    def _leave(self, shape: _Shape, keep: Tensor) -> tuple[dict[str, Tensor], list[Tensor], Tensor]:
-        """All that is known of the sentences `keep`, in memory of its own."""
+    def _copy_out(self, shape: _Shape, keep: Tensor) -> tuple[dict[str, Tensor], list[Tensor], Tensor]:
+        """A copy of the state of the sentences `keep`."""
         width = shape.hypotheses.width
         wide = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
         past = [tensor[wide if len(tensor) > shape.rows else keep] for tensor in shape.by_row()]
         return beam_search.search_state(beam_search.subset(shape.hypotheses, keep)), past, shape.position.clone()
 
-    def _enter(
+    def _copy_in(
         self, shape: _Shape, rows: int, hypotheses: dict[str, Tensor], past: list[Tensor], position: Tensor
     ) -> None:
-        """Go on with the first `rows` places of a shape."""
+        """Put the state of sentences into the first `rows` rows of a shape."""
         for name, tensor in beam_search.search_state(shape.hypotheses).items():
             tensor.copy_(shape.first[name])
             tensor[: len(hypotheses[name])] = hypotheses[name]
-        shape.ended(rows)
+        shape.deactivate(rows)
         for new, old in zip(shape.by_row(), past, strict=True):
             new[: len(old)] = old
         shape.position.copy_(position)
@@ -158,20 +156,20 @@ class CapturedDecoder:
     def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int]) -> None:
         rows, width = source_BS.shape
         shape.source.fill_(PAD)
-        shape.source[:, 0] = EOS  # rows that are none still need something to attend to
+        shape.source[:, 0] = EOS  # unused rows need a position to attend to
         shape.source[:rows, :width] = source_BS
         for name, tensor in beam_search.search_state(shape.hypotheses).items():
             tensor.copy_(shape.first[name])
         longest = beam_search.search_state(shape.hypotheses)["longest"]
         longest[:rows] = torch.tensor(limit, device=longest.device)
-        shape.ended(rows)
+        shape.deactivate(rows)
         shape.position.zero_()
 
     def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         key = (rows, source_length, length, how.model_dump_json(exclude={"by"}))
         shape = self.shapes.pop(key, None)
         while shape is None and len(self.shapes) >= _MOST_SHAPES:
-            self.shapes.pop(next(iter(self.shapes)))  # the one that was not used for the longest time
+            self.shapes.pop(next(iter(self.shapes)))  # the least recently used
         self.shapes[key] = shape or self._capture(rows, source_length, length, how)
         return self.shapes[key]
 
@@ -202,23 +200,23 @@ class CapturedDecoder:
         return _Shape(source, first, hypotheses, memory, cache, position, self.recorder(read), self.recorder(step))
 
     def _caches(self, like: Memory, rows: int, width: int, length: int) -> tuple[Memory, Cache]:
-        """Memory of the shape of `like`, and a cache beside it, where those of all shapes lie."""
+        """Memory shaped like `like`, and a cache, in the buffer that all shapes share."""
         model = self.transformer.model
         own = rows * width * length * model.width
         size = 2 * model.num_decoder_layers * (like.keys[0].numel() + own)
         if self.caches.numel() < size:
-            self._make_room(size)
-        place = _Place(self.caches)
-        keys, values = ([place.cut(part.shape) for part in store] for store in (like.keys, like.values))
-        cache = self.transformer.new_cache(rows * width, length, place.cut, moving=width > 1)
+            self._allocate_caches(size)
+        buffer = _Buffer(self.caches)
+        keys, values = ([buffer.allocate(part.shape) for part in store] for store in (like.keys, like.values))
+        cache = self.transformer.new_cache(rows * width, length, buffer.allocate, moving=width > 1)
         return Memory(keys, values, like.mask.clone()), cache
 
-    def _make_room(self, size: int) -> None:
-        """A place for caches, and no shapes yet: those that were hold the old one. A pool ends with its last graph."""
+    def _allocate_caches(self, size: int) -> None:
+        """Allocate the caches. Discard all shapes, which refer to the old ones, and their memory pool."""
         self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
-        self.caches = self.flat.new_zeros(0)  # the old one goes before the new one is made
-        self.caches = self.flat.new_zeros(size)  # of whichever shape is in use: never anything but numbers of this type
-        self.recorder = self.given or partial(record, pool=torch.cuda.graph_pool_handle())
+        self.caches = self.flat.new_zeros(0)  # frees the old caches first
+        self.caches = self.flat.new_zeros(size)  # must always hold finite values
+        self.recorder = self.custom_recorder or partial(record, pool=torch.cuda.graph_pool_handle())
 
     def _read(self, source_BS: Tensor, width: int) -> Memory:
         states = self.transformer.encode(self.weights, source_BS[None])
@@ -226,11 +224,11 @@ class CapturedDecoder:
 
 
 def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
-    """Capture `work` after running it twice, as libraries set themselves up in a first run.
+    """Capture `work` after running it twice, because libraries initialize themselves in a first run.
 
-    Draws go on as if there had been no recording: when a shape was first met changes nothing.
+    The random state is restored, so that results do not depend on when a shape is captured.
     """
-    chance = torch.cuda.get_rng_state()
+    random_state = torch.cuda.get_rng_state()
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -240,12 +238,12 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         work()
-    torch.cuda.set_rng_state(chance)
+    torch.cuda.set_rng_state(random_state)
     return graph
 
 
 def _seed_from(generator: torch.Generator) -> int:
-    """Drawn, so that the next batch of the same call gets another, and the same ones when all is done again."""
+    """A seed for the next batch of a call, drawn from the call's generator so that it is reproducible."""
     return int(torch.randint(2**63 - 1, (), device=generator.device, generator=generator))
 
 

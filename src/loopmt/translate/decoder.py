@@ -1,7 +1,7 @@
-"""From source ids to target ids: sentences sorted by length, in large batches, one step function.
+"""Decoding of source ids to target ids, in large batches of sentences sorted by length.
 
-On a CPU the rows that have ended leave the batch as it goes; on CUDA every step is the replay of a captured graph.
-Nothing here knows languages: it sees the weights of one network and ids.
+On a CPU, finished rows are removed from the batch; on CUDA every step replays a captured graph. This module knows no
+languages, only ids and the weights of one network.
 
 Shapes: B sentences, S source length, V vocabulary.
 """
@@ -29,17 +29,17 @@ from loopmt.translate.limits import DecodeLimits
 
 Ids = Sequence[int] | npt.NDArray[np.generic]
 Found = TypeVar("Found")
-_CHECK_EVERY = 8  # steps between two looks at which sentences are done
+_CHECK_EVERY = 8  # steps between two checks for finished sentences
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """One network ready to speak: its weights, and the ids it must never say."""
+    """One network for decoding: its weights, and a mask of the ids that it must not generate."""
 
     transformer: Transformer
     layout: Layout
     flat: Tensor  # (1, P)
-    logit_mask: Tensor  # (V,), -inf at ids that are no text, 0 elsewhere
+    logit_mask: Tensor  # (V,), -inf at ids that are not text, 0 elsewhere
     precision: torch.dtype
     captured: CapturedDecoder | None = None
     others: tuple[Decoder, ...] = ()  # of the same ids, which choose every token together with this one
@@ -61,7 +61,7 @@ def generate_each(
     generator: torch.Generator | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:
-    """Translate every source, one output each, in order."""
+    """The translation of every source, in order, as a list."""
     return generate(decoder, Ragged.of(sources), how, limits, generator, advance).each()
 
 
@@ -73,7 +73,7 @@ def generate(
     generator: torch.Generator | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Hypotheses:
-    """Translate every source, in order; nothing here is done sentence by sentence."""
+    """The translation of every source, in order, as arrays; there is no loop over sentences."""
     parts, order = [], []
     for numbers, found in _searches(
         lambda beam_search: beam_search.best(), decoder, sources, how, limits, generator, advance
@@ -91,7 +91,7 @@ def generate_up_to(
     generator: torch.Generator | None = None,
     n: int = 1,
 ) -> tuple[Hypotheses, Ints]:
-    """Up to `n` hypotheses of every source, source after source and best first, and how many each has."""
+    """Up to `n` hypotheses of every source, in order and best first, and the number for each source."""
     if n == 1:
         return generate(decoder, sources, how, limits, generator), np.ones(len(sources), dtype=np.int64)
     found = generate_nbest(decoder, sources.rows(), how, limits, generator, n)
@@ -108,7 +108,7 @@ def generate_nbest(
     nbest: int = 1,
     advance: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `nbest` best of the beam for every source (of greedy and sampling there is one)."""
+    """The `nbest` best hypotheses of every source; greedy search and sampling have one."""
     if nbest == 1:
         return [[output] for output in generate_each(decoder, sources, how, limits, generator, advance)]
     outputs: list[list[Hypothesis]] = [[] for _ in sources]
@@ -131,7 +131,7 @@ def _searches(
     generator: torch.Generator | None,
     advance: Callable[[int], None] | None,
 ) -> Iterator[tuple[Ints, Found]]:
-    """What is collected of searches that have ended, with the numbers of their sentences."""
+    """The results of `collect` for finished searches, with the numbers of their sentences."""
     stepper = decoder.stepper
     width = how.beam if how.how == "beam" else 1
 
@@ -148,7 +148,7 @@ def _searches(
 
 
 def batches(lengths: Ints, limits: DecodeLimits, width: int = 1) -> Iterator[Ints]:
-    """Row numbers, longest first, cut where a batch would be too large."""
+    """Row numbers in batches within the limits, longest rows first."""
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -159,7 +159,7 @@ def batches(lengths: Ints, limits: DecodeLimits, width: int = 1) -> Iterator[Int
 
 
 def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
-    """Ids with their end, padded on the right."""
+    """Ids with EOS, padded on the right."""
     width = max(len(source) for source in sources) + 1
     table = np.full((len(sources), width), PAD, dtype=np.int64)
     for row, source in enumerate(sources):
@@ -169,7 +169,7 @@ def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
 
 
 class _Network:
-    """One network at its sentences: what it read of them, and what it has generated so far."""
+    """One network with its memory and cache of the current batch."""
 
     memory: Memory
     cache: Cache
@@ -201,7 +201,7 @@ class EagerDecoder:
     def decode(
         self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
     ) -> Iterator[Search]:
-        """Searches that have ended, as they end."""
+        """Yield searches of finished sentences."""
         limit = limits.lengths(lengths_B)
         hypotheses = beam_search.start_search(limit, how, source_BS.device)
         for network in self.networks:
@@ -249,7 +249,7 @@ def select(memory: Memory, cache: Cache, rows: Tensor) -> None:
 
 
 def reorder(cache: Cache, parents: Tensor, length: int) -> None:
-    """Give every row the past of the row it continues."""
+    """Copy to every row the cache of the row it continues."""
     for store in (cache.keys, cache.values):
         for tensor in store:
             tensor[:, :, :length] = tensor[:, :, :length][parents]

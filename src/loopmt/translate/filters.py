@@ -1,8 +1,7 @@
-"""What a generator must not feed to a learner: outputs that are empty, copied, endless or of another language.
+"""Filters of generated text: outputs that are empty, copied, too long or of another language are not learned from.
 
-Each reason to drop an output is a function with a name; an experiment chooses among them, and may have others. The
-language of a generated sentence is judged by a classifier that costs nothing: how likely its subwords are under
-each language's own frequencies.
+Each filter is a function with a name; an experiment chooses among them, and may add its own. The language of a
+generated sentence is classified by the unigram frequencies of its subwords in each language.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from loopmt.translate.sentences import Sentences
 Mask = npt.NDArray[np.bool_]
 
 FEWEST_KEPT = 0.25
-"""Of a generator that keeps less, no more is generated to make up for it, and `mix = "auto"` gives it no share."""
+"""If filters keep less than this share, no more text is generated to compensate, and `mix = "auto"` gives no share."""
 
 
 @dataclass(frozen=True)
 class LanguageFrequencies:
-    """Log-frequencies of subwords by language."""
+    """Log-frequencies of subwords in each language."""
 
     languages: Sequence[str]
     logprobs_KV: npt.NDArray[np.float64]
@@ -43,8 +42,8 @@ class LanguageFrequencies:
         counts += 0.5
         return cls(list(samples), np.log(counts / counts.sum(1, keepdims=True)))
 
-    def foreign(self, rows: Ragged, language: str, margin: float = 0.5, fewest: int = 4) -> Mask:
-        """Rows of `fewest` subwords or more that another language makes likelier, by `margin` nats a subword."""
+    def other_language(self, rows: Ragged, language: str, margin: float = 0.5, fewest: int = 4) -> Mask:
+        """Rows of at least `fewest` subwords that are more likely in another language, by `margin` nats per subword."""
         if language not in self.languages or len(self.languages) < 2 or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
         lengths = rows.lengths
@@ -56,9 +55,9 @@ class LanguageFrequencies:
 
 @dataclass(frozen=True)
 class FilterContext:
-    """What filters know beyond the sentences themselves.
+    """What filters know beside the sentences.
 
-    `spelling` is what the ids of each language spell, needed where two languages' ids are not of one vocabulary.
+    `spelling` maps ids to bytes for each language; it is needed if languages have separate vocabularies.
     """
 
     longest: int
@@ -70,7 +69,7 @@ class FilterContext:
 
 @dataclass(frozen=True)
 class Filter:
-    """Marks the outputs to drop: sources, outputs, which of them ended, the hop, and the context."""
+    """A named function that marks outputs to drop, given sources, outputs, which of them ended, hop and context."""
 
     name: str
     function: Callable[[Sentences, Sentences, Mask, Hop, FilterContext], Mask]
@@ -80,14 +79,15 @@ class Filter:
         if found.shape != (len(outputs),) or found.dtype.kind not in "bui":
             what = f"an array of shape {found.shape} and type {found.dtype}"
             raise ExternalError(
-                f'filter "{self.name}" returned {what} for {len(outputs)} outputs. Return True for each one to drop.'
+                f'filter "{self.name}" returned {what} for {len(outputs)} outputs. '
+                f"Return an array of {len(outputs)} booleans, True for each output to drop."
             )
         mask: Mask = found.astype(np.bool_)
         return mask
 
 
 def _from_command(command: Command) -> Callable[[Sentences, Sentences, Mask, Hop, FilterContext], Mask]:
-    """A program reads source and output; it drops those for which it prints another number than 0."""
+    """A filter that runs a program on (source, output) rows; it drops those with a number other than 0."""
 
     def function(sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop, context: FilterContext) -> Mask:
         rows = list(zip(sources.texts, outputs.texts, strict=True))
@@ -101,7 +101,7 @@ FILTERS: Registry[Filter] = Registry("filter", Filter, _from_command)
 text_filter = FILTERS.register
 
 
-# -- reasons to drop an output ---------------------------------------------------------------------------------
+# -- filters ---------------------------------------------------------------------------------------------------
 
 
 @text_filter("empty")
@@ -134,11 +134,11 @@ def _length(sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop, conte
 
 @text_filter("language")
 def _language(sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop, context: FilterContext) -> Mask:
-    """Outputs that are clearly of another language."""
+    """Outputs that are clearly in another language."""
     if context.frequencies is None:
         return np.zeros(len(outputs), dtype=np.bool_)
     guards = context.guards
-    return context.frequencies.foreign(outputs.ids, hop.target, guards.margin, guards.fewest_subwords)
+    return context.frequencies.other_language(outputs.ids, hop.target, guards.margin, guards.fewest_subwords)
 
 
 @text_filter("repetition")
@@ -162,17 +162,17 @@ def _same_ids(before: Ragged, generated: Ragged) -> Mask:
     return same
 
 
-# -- all of them -----------------------------------------------------------------------------------------------
+# -- the chosen filters ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found about the outputs of a hop."""
+    """Results of the filters for the outputs of a hop."""
 
     reasons: Mapping[str, Mask]
-    """The outputs to drop by filter, in the order of the filters: the first one that marks an output counts."""
+    """The outputs that each filter drops, in order; an output counts for the first filter that marks it."""
     signs: Mapping[str, Mask]
-    """Signs of a collapse, counted for alarms whether or not they are reasons to drop an output."""
+    """Outputs with signs of a collapse, counted for alarms even if the experiment does not filter them."""
 
 
 NOTHING_FOUND = Findings({}, {})

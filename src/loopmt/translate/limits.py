@@ -1,4 +1,4 @@
-"""How long translations may get, and how much is decoded at once."""
+"""Limits on the length of translations and the size of batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loopmt.text.ragged import Ints
 
 @dataclass(frozen=True)
 class DecodeLimits:
-    """How long an output may get, and how much is decoded at once."""
+    """Limits on the length of outputs and the size of batches."""
 
     growth: float = 2.0
     extra: int = 10
@@ -22,7 +22,7 @@ class DecodeLimits:
 
     @classmethod
     def on(cls, device: torch.device, longest: int = 512) -> DecodeLimits:
-        """Batches that fill the device."""
+        """Limits whose batches use the device well."""
         return (
             cls(longest=longest, batch_tokens=131_072, batch_rows=4096)
             if device.type == "cuda"
@@ -30,7 +30,7 @@ class DecodeLimits:
         )
 
     def length(self, source_length: int) -> int:
-        """How long the translation of a source may get."""
+        """The longest allowed translation of a source."""
         return self.lengths(np.array([source_length]))[0]
 
     def lengths(self, source_lengths: Ints) -> list[int]:

@@ -1,4 +1,4 @@
-"""Text of any length for a model that has learnt from rows of a limited one: cut, translated piece by piece, joined."""
+"""Translation of text longer than a model's training rows: split it, translate the pieces, join them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CUTS = [
     re.compile(r"\s+"),
 ]
 
-Candidates = list[tuple[str, float, bool]]  # text, score, and whether it ended by itself; best first
+Candidates = list[tuple[str, float, bool]]  # text, score, and whether it ended with EOS; best first
 
 
 @dataclass(frozen=True)
 class LongTextModel:
-    """A translation model of text. Each translation is one clean line."""
+    """Wraps a translation model; each translation is one line of printable text."""
 
     inner: TranslationModel
     codec: Codec
@@ -65,7 +65,7 @@ class LongTextModel:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """Pairs are scored as they are, however long."""
+        """Pairs are scored without splitting."""
         source, target = (
             Sentences(self.codec, language, texts=side.texts)
             for side, language in ((sources, hop.source), (targets, hop.target))
@@ -73,7 +73,7 @@ class LongTextModel:
         return self.inner.score(hop, source, target, as_generated)
 
     def _cut(self, texts: Sequence[str], language: str) -> list[list[list[int]]]:
-        """The pieces of each text, as ids; of nothing, none."""
+        """The pieces of each text, as ids; an empty text has none."""
         if self.by_sentence:
             cut = [self._cut_in_two(sentences(text), language) for text in texts]
             return [[piece for pieces in parts for piece in pieces] for parts in cut]
@@ -91,9 +91,9 @@ class LongTextModel:
         return [piece for part, own in zip(parts, encoded, strict=True) for piece in self._pieces(part, own, language)]
 
     def _joined(self, hop: Hop, pieces: Sequence[int], found: Translations, most: int | None) -> Translations:
-        """The translations of texts that were cut into so many pieces each.
+        """Join translations of pieces to translations of texts, given each text's number of pieces.
 
-        Of a search there are up to `most` texts, each once; of sampling every draw counts.
+        A search yields up to `most` distinct texts; sampling yields all draws (`most` is None).
         """
         candidates = _candidates(found)
         if most is not None:
@@ -114,7 +114,7 @@ def _candidates(found: Translations) -> Iterator[Candidates]:
 
 
 def _distinct(candidates: Candidates) -> Candidates:
-    """Each text once, by its best score: a search finds several spellings of it in subwords."""
+    """Each text once, with its best score: a search may find several segmentations of it."""
     found: dict[str, tuple[str, float, bool]] = {}
     for one in candidates:
         found.setdefault(one[0], one)
@@ -122,7 +122,7 @@ def _distinct(candidates: Candidates) -> Candidates:
 
 
 def _joined(parts: Sequence[Candidates]) -> Candidates:
-    """Candidates of a line from those of its pieces, rank by rank; of no pieces, an empty line."""
+    """Join the candidates of a line's pieces rank by rank; without pieces, an empty line."""
     count = max(map(len, parts), default=1)
     ranks = [[part[min(rank, len(part) - 1)] for part in parts] for rank in range(count)]
     return [
@@ -132,7 +132,7 @@ def _joined(parts: Sequence[Candidates]) -> Candidates:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a line. In doubt it is one: after an initial or an abbreviation, or before a small letter."""
+    """The sentences of a line. It is not split after initials and abbreviations, and before lower-case letters."""
     parts, start = [], 0
     for end in _ENDS.finditer(text):
         space = "none" if end["space"] is None else "space"
@@ -149,7 +149,7 @@ def _abbreviated(text: str, stop: int) -> bool:
 
 
 def split_in_two(text: str) -> list[str]:
-    """Two parts: cut at the end of a sentence, else of a clause, else at a space, else in the middle."""
+    """Split at the end of a sentence, else of a clause, else at a space, else in the middle."""
     middle = len(text) // 2
     for cut in _CUTS:
         places = [match.span() for match in cut.finditer(text) if match.start() > 0 and match.end() < len(text)]
@@ -160,13 +160,13 @@ def split_in_two(text: str) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """A network may spell any character in bytes; a translation is one line all the same."""
+    """Remove control characters and line breaks, which a network can generate as bytes."""
     return _UNPRINTABLE.sub(" ", text)
 
 
 def join_pieces(texts: Sequence[str]) -> str:
     line = ""
     for text in filter(None, texts):
-        wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # such scripts have no spaces
+        wide = line and unicodedata.east_asian_width(line[-1]) in "WF"  # these scripts have no spaces
         line = f"{line}{'' if wide or not line else ' '}{text}"
     return line

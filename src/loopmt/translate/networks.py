@@ -1,4 +1,4 @@
-"""Every direction of an experiment: which network serves it, and its weights now, frozen and averaged."""
+"""The networks of an experiment: which one serves a direction, and their live, frozen and averaged weights."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from loopmt.translate.protocol import By, Floats, HopInput, Key, TranslationMode
 from loopmt.translate.scoring import losses_with, negative_log_likelihood
 from loopmt.translate.sentences import Sentences
 
-_DECODERS: dict[object, CapturedDecoder] = {}  # recorded once for all translators of an architecture in a process
+_DECODERS: dict[object, CapturedDecoder] = {}  # one per architecture in a process
 
 
 @dataclass
 class NetworkStack:
-    """All networks of one architecture as one tensor of flat rows, and how directions use them."""
+    """All networks of one architecture as one tensor with a flat row each, and their directions."""
 
     model: Model
     vocab: Vocab
     hops: tuple[Hop, ...]
     device: torch.device
     fuse: Fuse = "kernels"
-    size: int | None = None  # places of each table; by default as many as the largest vocabulary has
+    size: int | None = None  # rows of each embedding table; by default the size of the largest vocabulary
     precision: torch.dtype = torch.float32  # of decoding and scoring; weights are float32
     live: Tensor = field(init=False)  # (N, P), float32
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
@@ -61,7 +61,7 @@ class NetworkStack:
     def network(self, hop: Hop) -> int:
         """The row of the weights that serves a direction."""
         if hop not in self._rows:
-            raise PathError(f"there is no translator {hop}; there are {', '.join(map(str, self.hops))}.")
+            raise PathError(f"there is no translator {hop}. The translators are {', '.join(map(str, self.hops))}.")
         return self._rows[hop]
 
     @cached_property
@@ -69,14 +69,14 @@ class NetworkStack:
         return {hop: 0 if self.shared else row for row, hop in enumerate(self.hops)}
 
     def names(self) -> list[str]:
-        """A name for each network, as files and logs call it."""
+        """The name of each network in files and logs."""
         return ["all"] if self.shared else [str(hop) for hop in self.hops]
 
     @cached_property
     def layout(self) -> Layout:
-        """One layout for all; where vocabularies differ in size, the largest sets the place.
+        """One layout for all networks, sized for the largest vocabulary.
 
-        Languages that no direction speaks count too: so the tables fit those of a stage with more directions.
+        Vocabularies of all languages count, also without a direction, so that a later stage may add directions.
         """
         size = self.size or max(map(self.vocab.size, self.vocab.languages))
         return Layout(self.model, size, size, self.vocab.joint)
@@ -89,51 +89,53 @@ class NetworkStack:
     # -- weights ---------------------------------------------------------------------------------------------
 
     def start_fresh(self, seed: int) -> None:
-        """Weights that depend on the seed and the network's name alone."""
+        """Initialize the weights; they depend only on the seed and the network's name."""
         self.live.copy_(self.layout.initial(*((seed, "weights", name) for name in self.names())))
 
     def copy(self, by: By) -> None:
-        """Keep the weights of now, as the frozen copy or as the start of the average."""
+        """Copy the live weights, as the frozen copy or as the start of the average."""
         self.copies[by] = self.live.clone()
 
     @torch.no_grad()
     def follow(self, decay: float) -> None:
-        """Move the averaged copy, if there is one, towards the weights of now."""
+        """Move the averaged copy, if there is one, towards the live weights."""
         if "ema" in self.copies:
             self.copies["ema"].lerp_(self.live, 1 - decay)
 
     def named(self, flat_NP: Tensor | None = None) -> dict[str, Tensor]:
-        """Every weight of every network by `network/weight`, for files."""
+        """Every weight of every network under the name `network/weight`, for files."""
         views = self.layout.unpack(self.live if flat_NP is None else flat_NP)
         return {f"{name}/{key}": view[row] for row, name in enumerate(self.names()) for key, view in views.items()}
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Take weights by name; the networks that found none keep theirs and are returned.
+        """Load weights by name. Return the networks that found none, which keep theirs.
 
-        Tables of fewer places, as stages had that counted the languages of their own directions only, are the first
-        rows here.
+        Smaller tables, written by older versions that counted only the languages with directions, fill the first rows.
         """
         places = self.named()
         missing = sorted({key.partition("/")[0] for key in places if key not in tensors})
         if strict and missing:
-            raise PathError(f"the checkpoint has no weights for {', '.join(missing)}.")
+            found = sorted({key.partition("/")[0] for key in tensors})
+            raise PathError(
+                f"the checkpoint has no weights for {', '.join(missing)}; it has {', '.join(found) or 'none'}."
+            )
         for key, place in places.items():
             if key in tensors:
                 place[: len(tensors[key])] = tensors[key]
         return missing
 
-    # -- translating -----------------------------------------------------------------------------------------
+    # -- translation -----------------------------------------------------------------------------------------
 
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """Inputs of one network are decoded together: those of a direction, or all where directions share one."""
+        """Decode together the inputs of one network: those of a direction, or all if directions share a network."""
         found: dict[int, Translations] = {}
         for row, numbers in self._by_network(inputs).items():
-            together = [inputs[number] for number in numbers]
+            batch = [inputs[number] for number in numbers]
             generator = torch_generator(self.device, *key, self.names()[row], how.draw_key())
-            decoder = self.decoder(together[0].hop, own_weights(how))
-            found |= zip(numbers, self._decode(decoder, together, how, limits, generator, n), strict=True)
+            decoder = self.decoder(batch[0].hop, own_weights(how))
+            found |= zip(numbers, self._decode(decoder, batch, how, limits, generator, n), strict=True)
         return [found[number] for number in range(len(inputs))]
 
     def _by_network(self, inputs: Sequence[HopInput]) -> dict[int, list[int]]:
@@ -164,7 +166,7 @@ class NetworkStack:
         ]
 
     def _translations(self, hop: Hop, outputs: Hypotheses, counts: Ints, rows: slice) -> Translations:
-        """Of these rows."""
+        """The translations of the given rows."""
         first, own = int(counts[: rows.start].sum()), counts[rows]
         part = outputs.take(np.arange(first, first + int(own.sum())))
         return Translations(Sentences(self.vocab, hop.target, ids=part.ids), part.scores, part.ended, own)
@@ -196,18 +198,18 @@ class NetworkStack:
         return _DECODERS[key]
 
     def logit_mask(self, language: str) -> Tensor:
-        """-inf at ids that are no text of the language: padding, unknown, tags, and places beyond its vocabulary."""
-        if language not in self._silent:
+        """-inf at ids that are not text of the language: padding, unknown, tags, and ids beyond its vocabulary."""
+        if language not in self._logit_masks:
             bias = torch.zeros(self.layout.target_size)
             bias[
                 [PAD, UNK, self.vocab.synthetic, *(self.vocab.tag(other) for other in self.vocab.languages)]
             ] = -torch.inf
             bias[self.vocab.size(language) :] = -torch.inf
-            self._silent[language] = bias.to(self.device)
-        return self._silent[language]
+            self._logit_masks[language] = bias.to(self.device)
+        return self._logit_masks[language]
 
     @cached_property
-    def _silent(self) -> dict[str, Tensor]:
+    def _logit_masks(self) -> dict[str, Tensor]:
         return {}
 
     # -- rows ------------------------------------------------------------------------------------------------
@@ -217,7 +219,7 @@ class NetworkStack:
         return False
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
-        """Sources as the network reads them: tagged with the target language if it serves several, and as synthetic."""
+        """Sources with tags: of the target language if the network serves several, and of synthetic text."""
         return tagged(self.vocab, self.shared, sources.ids, hop, synthetic)
 
     def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
@@ -228,24 +230,24 @@ class NetworkStack:
 
 
 def tagged(vocab: Vocab, shared: bool, sources: Ragged, hop: Hop, synthetic: bool = False) -> Ragged:
-    """Sources as a network of this vocabulary reads them; a `shared` one is told the target language."""
+    """Sources with tags: of the target language if the network is `shared`, and of synthetic text."""
     if synthetic:
         sources = sources.prefixed(vocab.synthetic)
     return sources.prefixed(vocab.tag(hop.target)) if shared else sources
 
 
 def stack_of(model: TranslationModel) -> NetworkStack:
-    """A model as the stack of networks that it is known to be."""
-    assert isinstance(model, NetworkStack), f"not a stack of networks but {type(model).__name__}"
+    """Cast a model that is known to be a stack of networks."""
+    assert isinstance(model, NetworkStack), f"{type(model).__name__} is not a stack of networks"
     return model
 
 
 def stored_size(tensors: Mapping[str, Tensor]) -> int:
-    """How many places the tables have among weights by `network/weight`."""
+    """The number of rows of the embedding tables in named weights."""
     return next(len(tensor) for name, tensor in tensors.items() if name.endswith("/output_bias"))
 
 
 def all_hops(languages: Sequence[str], wanted: Collection[Hop]) -> tuple[Hop, ...]:
-    """Wanted directions in the order of the languages."""
+    """The wanted directions, ordered by the languages."""
     ordered = [Hop(one, other) for one in languages for other in languages if one != other]
     return tuple(hop for hop in ordered if hop in wanted)

@@ -1,7 +1,7 @@
-"""The one interface of everything that translates: networks in training, pretrained checkpoints, exports.
+"""The interface of everything that translates: networks in training, pretrained checkpoints, exports.
 
-Whoever translates (gathering, validation, round trips, `translate`, `serve`, the checks of `export`) asks a
-`TranslationModel`. What is trained is a `TrainableModel` besides.
+All callers (gathering, validation, round trips, `translate`, `serve`, the checks of `export`) use a `TranslationModel`.
+Models that are trained are also a `TrainableModel`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def own_weights(how: Generate) -> By:
 
 @dataclass(frozen=True)
 class HopInput:
-    """Sentences that take one hop."""
+    """Sentences to translate in one direction."""
 
     hop: Hop
     sources: Sentences
@@ -45,16 +45,16 @@ class HopInput:
 
 @dataclass(frozen=True)
 class Translations:
-    """What a model made of the sources of one hop: one or more hypotheses of each, best first."""
+    """The translations of one hop's sources: one or more hypotheses of each, best first."""
 
-    sentences: Sentences  # of all hypotheses, source after source
-    scores: Floats  # log-probability of each; NaN where the model does not tell
-    ended: Mask  # whether it ended by itself, and was not cut off
-    counts: Ints  # how many hypotheses each source has
+    sentences: Sentences  # all hypotheses, in the order of the sources
+    scores: Floats  # log-probabilities; NaN if the model does not return them
+    ended: Mask  # whether a hypothesis ended with EOS and was not cut off
+    counts: Ints  # the number of hypotheses of each source
 
     @property
     def firsts(self) -> Ints:
-        """Where the hypotheses of each source begin."""
+        """The index of each source's first hypothesis."""
         return np.cumsum(self.counts) - self.counts
 
     def best(self) -> Translations:
@@ -66,14 +66,14 @@ class Translations:
         return Translations(self.sentences.take(firsts), self.scores[firsts], self.ended[firsts], ones)
 
     def by_source(self) -> Iterator[list[tuple[str, float]]]:
-        """Text and score of the hypotheses of each source."""
+        """Text and score of each source's hypotheses."""
         pairs = zip(self.sentences.texts, self.scores.tolist(), strict=True)
         for count in self.counts.tolist():
             yield [next(pairs) for _ in range(count)]
 
 
 class TranslationModel(Protocol):
-    """Translates some directions."""
+    """A model that translates some directions."""
 
     @property
     def hops(self) -> Sequence[Hop]:
@@ -85,31 +85,31 @@ class TranslationModel(Protocol):
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """Translate each input along its hop: up to `n` hypotheses of each source, best first; of sampling, `n` draws.
+        """Translate each input: up to `n` hypotheses of each source, best first, or `n` draws of sampling.
 
-        The same key gives the same draws. `how.by` says which weights generate, where a model has several.
+        The same key gives the same draws. `how.by` chooses live, frozen or averaged weights.
         """
 
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """Negative log-likelihood of each target given its source, and its number of tokens, the end included.
+        """Negative log-likelihood of each target given its source, and its number of tokens including EOS.
 
-        It is among all ids that the model knows; or, `as_generated`, among those that `generate` may choose, as the
-        scores of `Translations` are: without padding, tags and the like.
+        The distribution covers all ids; with `as_generated` only those that `generate` may choose, as in the scores of
+        `Translations`: without padding, tags and the like.
         """
 
 
 class TrainableModel(TranslationModel, Protocol):
-    """A model whose weights are trained: of one network or of several, each serving one direction or more."""
+    """A model that is trained: one or more networks, each of which serves one or more directions."""
 
     @property
     def vocab(self) -> Vocab:
-        """The subwords of the text that it is trained on."""
+        """The subwords of its training text."""
 
     @property
     def shared(self) -> bool:
-        """Whether one network serves all directions, told by tags which one is meant."""
+        """Whether one network serves all directions, which tags distinguish."""
 
     @property
     def num_networks(self) -> int: ...
@@ -118,26 +118,26 @@ class TrainableModel(TranslationModel, Protocol):
         """The number of the network that serves a direction."""
 
     def names(self) -> list[str]:
-        """A name for each network, as files and logs call it."""
+        """The name of each network in files and logs."""
 
     @property
     def own_tokens(self) -> bool:
-        """Whether rows are of other tokens than those of `vocab`, in which text is stored."""
+        """Whether rows have tokens of the model's own tokenizer instead of `vocab`, in which text is stored."""
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
-        """Sources as the network reads them, without the end: PAD, EOS and UNK are those of `text.ragged`."""
+        """Sources in the network's tokens, with tags and without EOS; PAD, EOS and UNK are those of `text.ragged`."""
 
     def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
-        """Targets as the network learns to generate them, without the end."""
+        """Targets in the network's tokens, without EOS."""
 
     def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
-        """Tokens of the longer side of real rows at the ends of a path: of a sample, if there are more than `most`."""
+        """Tokens of the longer side of the real rows at the ends of a path; of a sample of at most `most` rows."""
 
     def named(self) -> dict[str, Tensor]:
-        """Every weight by `network/weight`, for files."""
+        """Every weight under the name `network/weight`, for files."""
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Take weights by name; the names of the networks that found none are returned."""
+        """Load weights by name. Return the names of the networks that found none."""
 
     def copy(self, by: By) -> None:
-        """Keep the weights of now, as the frozen copy or as the start of the average."""
+        """Copy the live weights, as the frozen copy or as the start of the average."""

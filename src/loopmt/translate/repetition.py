@@ -1,7 +1,7 @@
-"""How much sentences repeat themselves, and how much of that is usual in real text.
+"""Repeated n-grams within a sentence, and their usual share in real text.
 
-A collapsed generator ends in a loop: "gegnerischen Mannschaft gegnerischen Mannschaft ...". The share of a sentence's
-n-grams that it has had before is then far above that of real text of the same language.
+A collapsed generator ends in a loop: "gegnerischen Mannschaft gegnerischen Mannschaft ...". The share of repeated
+n-grams in a sentence is then far above that of real text of the same language.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy.typing as npt
 from loopmt.text.ragged import Ints, Ragged
 
 ORDER = 4  # subwords of an n-gram
-_FEWEST = 8  # n-grams below which a sentence is not judged
-_USUAL = 0.99  # the share of real sentences that repeat themselves less than the limit, before a margin is added
+_FEWEST = 8  # n-grams, at least, for a sentence to be checked
+_QUANTILE = 0.99  # of the repeated shares of real sentences; the limit is this quantile plus a margin
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], dtype=np.uint64)
 _BITS = np.uint64(40)  # of a hash
 
@@ -24,16 +24,16 @@ Mask = npt.NDArray[np.bool_]
 
 
 def repeated_share(rows: Ragged) -> Floats:
-    """The share of each row's n-grams that occurred before in it; 0 for rows that are too short to tell."""
+    """The share of each row's n-grams that occur earlier in the row; 0 for short rows."""
     total = np.maximum(rows.lengths - ORDER + 1, 0)
-    keys = np.sort(_keys(rows, total))  # sorted as plain numbers: of equal ones only the first is new
+    keys = np.sort(_keys(rows, total))  # of equal keys, only the first is not a repetition
     new = np.flatnonzero(np.diff(keys, prepend=keys[:1] ^ np.uint64(1)))
     distinct = np.bincount((keys[new] >> _BITS).astype(np.int64), minlength=len(rows))
     return np.where(total >= _FEWEST, 1 - distinct / np.maximum(total, 1), 0.0)
 
 
 def _keys(rows: Ragged, total: Ints) -> npt.NDArray[np.uint64]:
-    """A number for each n-gram: the row's, then a hash. Two of a row are equal by chance in one of 10^9 rows."""
+    """A key for each n-gram: row number and hash. Hashes collide within about one of 10^9 rows."""
     owners = np.repeat(np.arange(len(rows), dtype=np.uint64), total)
     starts = np.repeat(rows.offsets[:-1] - np.concatenate([[0], np.cumsum(total)[:-1]]), total) + np.arange(total.sum())
     ids = rows.flat.astype(np.uint64)
@@ -44,10 +44,10 @@ def _keys(rows: Ragged, total: Ints) -> npt.NDArray[np.uint64]:
 
 
 class RepetitionLimits:
-    """By language: how much a sentence may repeat itself. Real text is read when a language is first asked for."""
+    """The limit of repeated n-grams for each language, measured on real text at first use."""
 
     def __init__(self, real_text: Callable[[str], Ragged | None], margin: float) -> None:
-        """`real_text` gives sentences of a language, or None where there are none."""
+        """`real_text` returns sentences of a language, or None if there are none."""
         self._real_text = real_text
         self._margin = margin
         self._limits: dict[str, float] = {}
@@ -55,10 +55,10 @@ class RepetitionLimits:
     def limit(self, language: str) -> float:
         if language not in self._limits:
             real = self._real_text(language)
-            usual = float(np.quantile(repeated_share(real), _USUAL)) if real is not None and len(real) else 0.0
+            usual = float(np.quantile(repeated_share(real), _QUANTILE)) if real is not None and len(real) else 0.0
             self._limits[language] = usual + self._margin
         return self._limits[language]
 
     def repetitive(self, rows: Ragged, language: str) -> Mask:
-        """The rows that repeat themselves more than that."""
+        """The rows with more repeated n-grams than the limit."""
         return np.asarray(repeated_share(rows) > self.limit(language))

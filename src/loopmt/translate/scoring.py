@@ -1,4 +1,4 @@
-"""How likely given translations are: losses of rows, and the negative log-likelihood of pairs.
+"""Scoring of given translations: losses of rows, and the negative log-likelihood of pairs.
 
 Shapes: N networks, B rows, L length, P weights.
 """
@@ -37,27 +37,27 @@ def losses_with(
 def decoder_states(
     weights: Weights, transformer: Transformer, source_NBL: Tensor, target_NBL: Tensor, dropout: Dropout
 ) -> Tensor:
-    """States of the decoder when it is given the target (teacher forcing), (N, B, T, D)."""
+    """Decoder states with teacher forcing, (N, B, T, D)."""
     states = transformer.encode(weights, source_NBL, dropout)
     memory = transformer.memory(weights, states, source_NBL)
     return transformer.decode(weights, memory, shifted(target_NBL), dropout)
 
 
 def shifted(target_NBL: Tensor) -> Tensor:
-    """What the decoder is given when it must say `target_NBL`; it starts from padding."""
+    """Decoder inputs for the targets, which start with padding."""
     return F.pad(target_NBL[..., :-1], (1, 0), value=PAD)
 
 
-_MOST_LOGITS = {"cpu": 2**25, "cuda": 2**30}  # of a batch: launching many small ones takes longer than computing them
+_MOST_LOGITS = {"cpu": 2**25, "cuda": 2**30}  # per batch; smaller batches are bound by launch overhead
 
 
 @torch.no_grad()
 def negative_log_likelihood(
     decoder: Decoder, sources: Ragged, targets: Ragged, as_generated: bool = False
 ) -> tuple[Floats, Ints]:
-    """Of each target given its source, and its number of tokens, the end included. Sources have their tags.
+    """The value for each target given its tagged source, and its number of tokens including EOS.
 
-    It is among all ids; or, `as_generated`, among those that the decoder may generate, as its own scores are.
+    The distribution covers all ids; with `as_generated` only those that the decoder may generate.
     """
     weights = decoder.layout.unpack(decoder.flat.to(decoder.precision))
     if as_generated:
@@ -69,7 +69,7 @@ def negative_log_likelihood(
     for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
         source, target = (_table(side, numbers, device) for side in (sources, targets))
         states = decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT)
-        # The reference, and no kernel: a masked logit is infinite, and kernels take a mean over all of them.
+        # Masked logits are infinite; the kernels would average over them, so the reference loss is used.
         compute = token_losses if as_generated else decoder.transformer.fuse(token_losses)
         losses = compute(decoder.transformer.logits(weights, states), target, 0.0).sum(-1)
         found[numbers] = losses[0].double().cpu().numpy()
@@ -77,7 +77,7 @@ def negative_log_likelihood(
 
 
 def dual_cross_entropy(model: TranslationModel, hop: Hop, sources: Sentences, targets: Sentences) -> Floats:
-    """How unlikely a pair is in both directions, and how far they differ (Junczys-Dowmunt 2018); less is better."""
+    """Cross-entropy of both directions plus their difference (Junczys-Dowmunt 2018); lower is better."""
     there, back = (np.divide(*model.score(*one)) for one in ((hop, sources, targets), (hop.reverse, targets, sources)))
     return np.asarray(np.abs(there - back) + (there + back) / 2)
 

@@ -1,4 +1,4 @@
-"""Sentences that pass between translators: ids of a vocabulary, text, or both."""
+"""Sentences passed between models: ids of a vocabulary, text, or both."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from loopmt.text.ragged import Ints, Ragged
 
 
 class Codec(Protocol):
-    """Text to ids and back, by language. `Vocab` is one, and so may be a tokenizer of a pretrained model."""
+    """Converts text to ids and back: a `Vocab`, or the tokenizer of a pretrained model."""
 
     def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
-        """The ids of each text, without an end."""
+        """The ids of each text, without EOS."""
 
     def decode(self, ids: Iterable[Iterable[SupportsInt]], language: str) -> list[str]:
-        """One line of text for each row of ids."""
+        """The text of each row of ids, as one line."""
 
 
 class Sentences:
-    """Sentences of one language. Ids and text are each made from the other when they are first asked for.
+    """Sentences of one language. Ids are computed from text, or text from ids, at first use.
 
-    So translators with one vocabulary pass ids, and text is decoded only where somebody reads it.
+    So models with one vocabulary exchange ids, and text is decoded only if it is needed.
     """
 
     def __init__(
         self, codec: Codec | None, language: str, *, ids: Ragged | None = None, texts: Sequence[str] | None = None
     ) -> None:
-        """Without a codec they are what was given: ids or texts."""
+        """Without a codec, only the given side (ids or texts) is available."""
         self.codec = codec
         self.language = language
         self._ids = ids

@@ -1,9 +1,8 @@
-"""Sentences on their way along paths, hop by hop: the one place where a path is walked.
+"""Translation of sentences along paths, hop by hop.
 
-A `Walker` says which hops are next and takes what was translated; whoever drives it decides how translators are asked
-(`generate_along`: at once; the server: through its queue). All rollouts take their hops together, so that a model
-translates the rows of every path that needs it in one go. Rollouts with the same start and the same hops so far share
-them.
+A `Walker` returns the next hops and takes their translations; the caller decides how models are called
+(`generate_along`: directly; the server: through its queue). All rollouts advance together, so that a model translates
+the rows of all paths in one call. Rollouts with the same start and the same first hops share them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from loopmt.translate.sentences import Sentences
 
 @dataclass
 class HopRecord:
-    """What one hop of one rollout generated, in counts."""
+    """Counts of what one hop of one rollout generated."""
 
     hop: Hop
     offered: int
@@ -41,14 +40,14 @@ class HopRecord:
 
 @dataclass
 class Rollout:
-    """Sentences on their way along a path, and what became of them after each hop."""
+    """Sentences that are translated along a path, with the translations after each hop."""
 
     path: LanguagePath
     settings: Sequence[Generate]  # one for each hop that generates
     start: Sentences
-    n: int = 1  # hypotheses of the last hop; those before it go on with the best
+    n: int = 1  # hypotheses of the last hop; earlier hops pass on the best
     keep: Mask = field(init=False)
-    scores: Floats = field(init=False)  # log-probability of all that was generated, the best of each hop
+    scores: Floats = field(init=False)  # log-probability of the best hypotheses, summed over hops
     trace: list[Translations] = field(init=False, default_factory=list)  # after each hop
     records: list[HopRecord] = field(init=False, default_factory=list)
 
@@ -58,7 +57,7 @@ class Rollout:
 
     @classmethod
     def to_the_end(cls, path: LanguagePath, how: Generate, start: Sentences, n: int = 1) -> Rollout:
-        """A rollout that generates on every hop, where training learns the last one."""
+        """A rollout that generates on every hop; in training the last hop learns instead."""
         return cls(path, [how] * len(path.hops), start, n)
 
     @property
@@ -68,21 +67,22 @@ class Rollout:
 
     @property
     def text(self) -> Sentences:
-        """The best of what the last hop generated so far."""
+        """The best hypotheses of the last hop so far."""
         return self.trace[-1].best().sentences if self.trace else self.start
 
     def prefix(self, hops: int) -> Key:
-        """The same for rollouts that share their first hops."""
+        """A key that is equal for rollouts that share their first hops."""
         return id(self.start), *(f"{hop} {how!r}" for hop, how in zip(self.hops[:hops], self.settings, strict=False))
 
-    def arrive(self, found: Translations) -> None:
+    def append(self, found: Translations) -> None:
+        """Add the translations of the next hop."""
         self.trace.append(found)
         self.scores = self.scores + found.best().scores
 
 
 @dataclass(frozen=True)
 class HopRequest:
-    """One hop that is to be taken, by one rollout or by several that share it."""
+    """A request to translate one hop, for one rollout or for several that share it."""
 
     input: HopInput
     how: Generate
@@ -90,40 +90,40 @@ class HopRequest:
 
 
 class Walker:
-    """Takes rollouts to their last hop: `next` says what is to be translated, `arrive` takes it."""
+    """Advances rollouts to their last hop: `next` returns requests, `receive` takes the translations."""
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:
         self._rollouts = rollouts
-        self._taken = 0
+        self._hop = 0
         self._sharing: list[list[Rollout]] = []
 
     def next(self) -> list[HopRequest]:
-        """The hops to take now; none when all rollouts have arrived."""
+        """The next requests; none when all rollouts are complete."""
         shared: dict[Key, list[Rollout]] = {}
         for rollout in self._rollouts:
-            if self._taken < len(rollout.hops):
-                shared.setdefault(rollout.prefix(self._taken + 1), []).append(rollout)
+            if self._hop < len(rollout.hops):
+                shared.setdefault(rollout.prefix(self._hop + 1), []).append(rollout)
         self._sharing = list(shared.values())
         return [self._request(rollouts) for rollouts in self._sharing]
 
-    def arrive(self, found: Sequence[Translations]) -> Iterator[tuple[Rollout, Hop]]:
-        """Take the translations of what `next` asked for, in its order; each rollout with the hop that it took."""
-        number, self._taken = self._taken, self._taken + 1
+    def receive(self, found: Sequence[Translations]) -> Iterator[tuple[Rollout, Hop]]:
+        """Take the translations of the requests of `next`, in order. Yield each rollout with its hop."""
+        number, self._hop = self._hop, self._hop + 1
         for rollouts, translations in zip(self._sharing, found, strict=True):
             for rollout in rollouts:
-                rollout.arrive(translations)
+                rollout.append(translations)
                 yield rollout, rollout.hops[number]
 
     def _request(self, rollouts: Sequence[Rollout]) -> HopRequest:
-        """One for all that share the hop: as many hypotheses as the one needs that ends here."""
-        first, last = rollouts[0], self._taken + 1
+        """One request for rollouts that share the hop, with the hypotheses that the rollout ending here needs."""
+        first, last = rollouts[0], self._hop + 1
         n = max(rollout.n if last == len(rollout.hops) else 1 for rollout in rollouts)
-        return HopRequest(HopInput(first.hops[self._taken], first.text), first.settings[self._taken], n)
+        return HopRequest(HopInput(first.hops[self._hop], first.text), first.settings[self._hop], n)
 
 
 @dataclass(frozen=True)
 class Translators:
-    """Who translates each direction: the model of a stage, and others where a hop asks for them."""
+    """The models of each direction: that of the stage, and others for hops that name them."""
 
     own: TranslationModel
     imported: Mapping[Hop, TranslationModel] = field(default_factory=dict)  # generate as frozen
@@ -140,7 +140,7 @@ class Translators:
         return (model, alone) if own else (self.others[name], alone)
 
     def answer(self, requests: Sequence[HopRequest], limits: DecodeLimits, key: Key) -> list[Translations]:
-        """Hops that one model takes in the same way go to it together."""
+        """Translate the requests; those of one model with the same settings are batched."""
         found: dict[int, Translations] = {}
         together: dict[tuple[int, str, int], list[int]] = {}
         members = [self.members(request.input.hop, request.how) for request in requests]
@@ -173,25 +173,25 @@ def generate_along(
     key: Key,
     observe: Callable[[Rollout, Hop], None] = lambda rollout, hop: None,
 ) -> None:
-    """Take every rollout to its last hop that generates; `observe` sees each one after each of its hops."""
+    """Advance every rollout to its last generating hop; `observe` is called for each rollout after each hop."""
     walker = Walker(rollouts)
     number = 0
     while requests := walker.next():
-        for rollout, hop in walker.arrive(translators.answer(requests, limits, (*key, number))):
+        for rollout, hop in walker.receive(translators.answer(requests, limits, (*key, number))):
             observe(rollout, hop)
         number += 1
 
 
 def recorder(text_filter: SyntheticTextFilter | None = None) -> Callable[[Rollout, Hop], None]:
-    """Counts what each hop generated, and marks the rows that a filter drops.
+    """An observer that counts what each hop generates, and marks the rows that a filter drops.
 
-    Dropped rows are translated on: a row that is out keeps its place, so it moves no other row's draws.
+    Dropped rows are still translated by later hops, so that the random draws of other rows do not change.
     """
     return lambda rollout, hop: _record(rollout, hop, text_filter)
 
 
 def generated_tokens(rollouts: Sequence[Rollout]) -> int:
-    """Tokens that were generated on all hops, ends included."""
+    """Tokens generated on all hops, including EOS."""
     outputs = [translations.sentences.ids for rollout in rollouts for translations in rollout.trace]
     return sum(len(ids.flat) + len(ids) for ids in outputs)
 

@@ -55,7 +55,7 @@ def fetch(options: FetchOptions, progress: Progress) -> Fetched:
     if record is not None:
         _check_fetched(options.recipe, record["files"], folder)
         return Fetched(folder, record["rows"], False)
-    _refuse_strangers(folder)
+    _refuse_unknown_files(folder)
     files = _download(options, folder / "downloads", progress)
     rows: dict[str, int] = {}
     with _scratch(folder / "draft") as draft:
@@ -68,7 +68,7 @@ def fetch(options: FetchOptions, progress: Progress) -> Fetched:
     return Fetched(folder, rows, True)
 
 
-def _refuse_strangers(folder: Path) -> None:
+def _refuse_unknown_files(folder: Path) -> None:
     """A folder of somebody's own files is not written over; one of ours has downloads, or a record of them."""
     begun = not folder.exists() or (folder / "downloads").is_dir() or (folder / RECORD).exists()
     if not begun and (found := sorted(entry.name for entry in folder.iterdir())):

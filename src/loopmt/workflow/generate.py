@@ -152,14 +152,14 @@ class GenerationJob:
         if has_file(file):
             self._check_same(read_json(file)["settings"])
             return
-        self._refuse_strangers(file)
+        self._refuse_unknown_files(file)
         try:
             make_subfolder(self.options.out, "chunks")
         except OSError as error:
             raise RunError(f"{self.options.out} cannot be made: {error.strerror}. Choose another --out.") from None
         write_json(file, {"settings": self.settings(), "finished": None})
 
-    def _refuse_strangers(self, begun: Path) -> None:
+    def _refuse_unknown_files(self, begun: Path) -> None:
         """Somebody's folder is not written into; another shard may begin ours while it is looked at."""
         out = self.options.out
         found = [*out.iterdir(), *out.glob("chunks/*")] if out.is_dir() else []

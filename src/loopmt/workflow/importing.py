@@ -10,7 +10,7 @@ from loopmt.config import Experiment
 from loopmt.errors import ConfigError, PathError
 from loopmt.files.regular import has_folder, subfolder
 from loopmt.path import Hop, LanguagePath
-from loopmt.pretrained.checkpoint import Imported, ImportOptions
+from loopmt.pretrained.checkpoint import ImportedCheckpoint, ImportOptions
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.importing import import_hugging_face
 from loopmt.pretrained.start import check_fits, starting_weights
@@ -27,10 +27,10 @@ def direction(text: str) -> Hop:
     return hops[0]
 
 
-def import_translator(source: Path, run: Path, options: ImportOptions) -> Imported:
+def import_translator(source: Path, run: Path, options: ImportOptions) -> ImportedCheckpoint:
     """Copy the checkpoint into RUN/imported."""
     into = Run(run)
-    into.refuse_strangers()
+    into.refuse_unknown_files()
     return import_hugging_face(source, _place(into, options.hop), options)
 
 
@@ -49,7 +49,7 @@ def check_imported(experiment: Experiment, run: Run) -> None:
             _check_no_prefix(found)
 
 
-def _check_no_prefix(found: Imported) -> None:
+def _check_no_prefix(found: ImportedCheckpoint) -> None:
     """A network that starts from it reads sources without a prefix."""
     if found.options.prefix:
         raise ConfigError(
@@ -75,10 +75,10 @@ def _place(run: Run, hop: Hop) -> Path:
     return subfolder(run.folder, "imported", f"{hop.source}-{hop.target}")
 
 
-def _open(run: Run, hop: Hop) -> Imported:
+def _open(run: Run, hop: Hop) -> ImportedCheckpoint:
     if not has_folder(_place(run, hop)):
         raise ConfigError(
             f'imported "{hop}": there is nothing in {_place(run, hop)}. Bring it: '
             f'loopmt import --from hf DIR --direction "{hop}" --run {run.folder}'
         )
-    return Imported.open(_place(run, hop))
+    return ImportedCheckpoint.open(_place(run, hop))

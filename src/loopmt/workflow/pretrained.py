@@ -173,20 +173,20 @@ def _found(text: str, beside: Path) -> Path:
 
 
 def _downloaded(name: str, folder: Path) -> Path:
-    way_out = f"Download it where the hub can be reached, `hf download {name} --local-dir FOLDER`, and name the folder."
+    fix = f"Download it where the hub can be reached, `hf download {name} --local-dir FOLDER`, and name the folder."
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
         raise MissingExtraError(
             f'model.pretrained: there is no folder {folder}, and for the hub name "{name}" the package '
-            f"huggingface_hub is needed: pip install 'loopmt[export]'. {way_out}"
+            f"huggingface_hub is needed: pip install 'loopmt[export]'. {fix}"
         ) from None
     try:
         return Path(snapshot_download(name, allow_patterns=[f"*{kind}" for kind in sorted(TAKEN)]))
     except Exception as error:  # network, rights, names: the hub's library has a class for each
         what = str(error).split("\n")[0][:200]
         raise DataError(
-            f'model.pretrained: there is no folder {folder}, and "{name}" cannot be had from the hub: {what}. {way_out}'
+            f'model.pretrained: there is no folder {folder}, and "{name}" cannot be had from the hub: {what}. {fix}'
         ) from None
 
 
@@ -257,8 +257,8 @@ def _read_notes(run: Run) -> Json:
 def _folders(run: Run, experiment: Experiment) -> dict[str, str]:
     notes = _read_notes(run)
     if not notes:
-        way_out = f"`loopmt prepare EXPERIMENT --run {run.folder}` copies it"
-        raise RunError(f"{run.folder / PRETRAINED} is missing: {way_out}.")
+        fix = f"`loopmt prepare EXPERIMENT --run {run.folder}` copies it"
+        raise RunError(f"{run.folder / PRETRAINED} is missing: {fix}.")
     return dict(notes["folders"])
 
 

@@ -65,13 +65,13 @@ def serve(options: ServeOptions, progress: Progress) -> bool:
     _check_extra()
     from loopmt.serve.access import Access, chosen_token
     from loopmt.serve.app import Service
-    from loopmt.serve.limits import usual_rate
+    from loopmt.serve.limits import default_rate
     from loopmt.serve.server import address, listen, run
     from loopmt.serve.watch import Watcher
 
     token = chosen_token(options.token, options.token_file)
     access = Access(options.host, options.names, token, options.proxies)
-    rate = usual_rate(access.local) if options.rate is None else options.rate
+    rate = default_rate(access.local) if options.rate is None else options.rate
     folder = Run.open(options.run)
     experiment = folder.experiment()
     with ExitStack() as stack:
@@ -138,14 +138,14 @@ class LoadedEngine:
     def translator(self) -> Translator:
         return Translator(self.model, self.languages, self.limits)
 
-    def walk(self, path: str) -> LanguagePath:
+    def parse_path(self, path: str) -> LanguagePath:
         """The path as it is asked for; a direction by its better route, where that is wanted."""
-        walk = LanguagePath.parse(path)
-        if self.routes is not None and len(walk.hops) == 1:
-            path = str(self.routes.route(walk.hops[0]))
+        parsed = LanguagePath.parse(path)
+        if self.routes is not None and len(parsed.hops) == 1:
+            path = str(self.routes.route(parsed.hops[0]))
         return checked_path(self.translator, path)
 
-    def say(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
+    def translate(self, texts: Sequence[str], hop: Hop, n: int) -> list[list[Candidate]]:
         sources = HopInput(hop, Sentences(None, hop.source, texts=texts))
         (found,) = self.model.generate([sources], search(max(self.beam, n)), self.limits, ("serve",), n)
         return [[Candidate(text, score) for text, score in candidates] for candidates in found.by_source()]

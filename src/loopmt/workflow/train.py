@@ -53,7 +53,7 @@ class TrainOptions:
 def prepare_run(request: TrainOptions, progress: Progress) -> tuple[Run, Manifest]:
     """`loopmt prepare`."""
     experiment, run = request.load()
-    run.refuse_strangers()
+    run.refuse_unknown_files()
     with run.locked():
         return run, _prepare(experiment, run, request, progress)
 
@@ -93,7 +93,7 @@ def train(request: TrainOptions, progress: Progress) -> bool:
         if not processes.is_main:
             processes.barrier()
             return _train_tree(run, device, processes, request, stop_signal, Silent())
-        run.refuse_strangers()
+        run.refuse_unknown_files()
         with run.locked():
             check_imported(experiment, run)
             _prepare(experiment, run, request, progress)

@@ -1,6 +1,6 @@
-"""Operations of the network as single CUDA kernels, written in Triton, with their gradients.
+"""Fused operations of the network as CUDA kernels in Triton, with their gradients.
 
-Each takes the place of several eager operations that only move memory. All can be captured in a graph: shapes are
-fixed by the caller, nothing is tuned or read back at run time. Sums are in float32 and in a fixed order, so results
-repeat bit for bit. Triton is imported here alone: `model.accelerated` is the only module that looks in.
+Each replaces several memory-bound eager operations. All can be captured in CUDA graphs: shapes are fixed by the caller,
+and nothing is tuned or read back at run time. Sums are float32 in a fixed order, so results are bit-reproducible.
+Only this package and `translate.kernels` import Triton.
 """

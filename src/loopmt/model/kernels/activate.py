@@ -1,6 +1,6 @@
-"""Bias, activation and dropout inside a feed-forward block, in one pass each way.
+"""Bias, activation and dropout of a feed-forward block, in one pass forward and one backward.
 
-Shapes: N networks, M rows of each, F inner width. Biases are rows of flat tensors, so networks are a stride apart.
+Shapes: N networks, M rows of each, F inner width. Biases are slices of flat rows, so each network's is a stride apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLOCK, _ROWS, _PROGRAMS = 512, 4, 1024
 
 @triton.jit
 def _activated(x, ACTIVATION: tl.constexpr):
-    """The activation of x and its slope there."""
+    """The activation of x and its derivative."""
     if ACTIVATION == "relu":
         y = tl.maximum(x, 0.0)
         slope = tl.where(x > 0.0, 1.0, 0.0)

@@ -22,7 +22,7 @@ def _step(
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < P
     place = network * P + columns
-    # All loads first: what is loaded together is waited for once.
+    # All loads come first, so that their latencies overlap.
     g = tl.load(gradient + place, mask=inside, other=0.0)
     m = tl.load(first + place, mask=inside, other=0.0)
     v = tl.load(second + place, mask=inside, other=0.0)

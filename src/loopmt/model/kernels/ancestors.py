@@ -1,4 +1,4 @@
-"""The table that says, for every hypothesis of a beam, how many rows away each of its positions was written.
+"""The ancestor table of a beam: for every hypothesis, the row offset at which each of its positions is cached.
 
 Shapes: R rows, B sentences, W beams, T target length.
 """
@@ -30,12 +30,12 @@ def _move(ancestors, parents, position, T, W: tl.constexpr, BEAMS: tl.constexpr,
 
 
 def move(ancestors_RT: Tensor, parents_BW: Tensor, position: Tensor) -> None:
-    """Every row gets the table of the row it continues: how many rows away each of its positions was written."""
+    """Give every row the ancestors of the row it continues, as offsets from itself."""
     rows, width = parents_BW.shape
     _move[(rows,)](ancestors_RT, parents_BW, position, ancestors_RT.shape[1], W=width, **tile(width))
 
 
 def tile(width: int) -> dict[str, int]:
-    """Sizes of a program that has all hypotheses of a sentence."""
+    """Tile sizes of a program that handles all hypotheses of a sentence."""
     beams = triton.next_power_of_2(width)
     return {"BEAMS": beams, "TIMES": max(1, _TILE // beams), "num_warps": 1}

@@ -1,7 +1,7 @@
-"""Attention over short sequences: a program holds all of one row and head, forward and backward.
+"""Attention over short sequences: one program handles a whole row and head, forward and backward.
 
-Nothing is kept between the two but the inputs. Outputs and gradients are written as the projections around the
-attention want them, heads side by side, so that nothing is copied.
+The backward pass needs only the inputs. Outputs and gradients have the layout of the surrounding projections (heads
+side by side), so nothing is copied.
 
 Shapes: R rows, H heads, T target length, S source length, K head size, D width.
 """
@@ -22,7 +22,7 @@ SIZES = (16, 32, 64, 128)  # of a head
 
 @triton.jit
 def _shares(q, k, mask, scale, row, S, CAUSAL: tl.constexpr, MASKED: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr):
-    """How much of every source position each target position takes, (BT, BS) in float32."""
+    """Attention weights, (BT, BS) in float32."""
     target, source = tl.arange(0, BT)[:, None], tl.arange(0, BS)[None, :]
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     seen = source < S
@@ -133,7 +133,7 @@ def _backward(
 
 
 def _tiles(query: Tensor, keys: Tensor, mask: Tensor | None, causal: bool) -> dict[str, Any]:
-    """What both kernels are compiled for."""
+    """Compile-time constants of both kernels."""
     (_, heads, target, size), source = query.shape, keys.shape[2]
     sides = [max(16, triton.next_power_of_2(length)) for length in (target, source)]
     area = sides[0] * sides[1]
@@ -218,19 +218,19 @@ class _Cross(torch.autograd.Function):
 
 
 def attend_self(packed_RTD: Tensor, heads: int, mask_R11S: Tensor | None = None, causal: bool = False) -> Tensor:
-    """Queries, keys and values side by side, (R, T, 3D), to what they attend to, (R, T, D)."""
+    """Self-attention of packed queries, keys and values, (R, T, 3D) to (R, T, D)."""
     out: Tensor = _Self.apply(packed_RTD.contiguous(), mask_R11S, heads, causal)
     return out
 
 
 def attend_cross(query_RHTK: Tensor, keys_RHSK: Tensor, values_RHSK: Tensor, mask_R11S: Tensor) -> Tensor:
-    """To (R, T, D). Keys and values are views with the same strides, the last of them 1."""
+    """Cross-attention, to (R, T, D). Keys and values are views with equal strides, the last of which is 1."""
     assert keys_RHSK.stride() == values_RHSK.stride() and query_RHTK.stride(3) == keys_RHSK.stride(3) == 1
     out: Tensor = _Cross.apply(query_RHTK, keys_RHSK, values_RHSK, mask_R11S)
     return out
 
 
 def fits(longest: int, size: int, dtype: torch.dtype) -> bool:
-    """Whether a program can hold a row of this length and head size; float32 has no matrix units to help it."""
+    """Whether one program can hold a row of this length and head size; the limit is lower for float32."""
     most = LONGEST if dtype == torch.bfloat16 else 32
     return longest <= most and size in SIZES and size <= most

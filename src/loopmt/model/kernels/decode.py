@@ -1,6 +1,6 @@
-"""Attention of one query a row, as decoding needs it: only what may be seen is read, and nothing is moved.
+"""Attention with one query per row, for incremental decoding. Only visible positions are read, and no row is moved.
 
-Exponentials are powers of 2, which is all that the device computes; the scale of the scores makes up for it.
+Exponentials are powers of 2, which the hardware computes directly; the scale of the scores compensates.
 
 Shapes: R rows, H heads, T positions, S source length, K head size.
 """
@@ -18,7 +18,7 @@ _LOG2_E = 1.4426950408889634
 
 @triton.jit
 def _attend_more(query, k, v, seen, largest, total, summed):
-    """Attention so far, and what a tile of keys and values adds to it."""
+    """Update the online softmax with a tile of keys and values."""
     scores = tl.sum(k.to(tl.float32) * query[None, :], 1)
     scores = tl.where(seen, scores, -float("inf"))
     before = largest
@@ -126,9 +126,9 @@ def attend_past(
     position: Tensor,
     ancestors_RT: Tensor | None = None,
 ) -> Tensor:
-    """Write the new key and value at `position` of the cache, and attend to everything up to it.
+    """Write the new key and value at `position` of the cache, and attend to all positions up to it.
 
-    With `ancestors` a row's past lies in other rows: position t of row r is in row `r + ancestors[r, t]` (int32).
+    With `ancestors`, position t of row r is cached in row `r + ancestors[r, t]` (int32).
     The three new tensors are slices of one projection.
     """
     rows, heads, length, size = keys_RHTK.shape
@@ -144,7 +144,7 @@ def attend_past(
 
 
 def attend_source(query_RH1K: Tensor, keys_BHSK: Tensor, values_BHSK: Tensor, mask_B11S: Tensor) -> Tensor:
-    """Attend to the source. Where rows are several to a sentence, they lie together and share its keys and values."""
+    """Attend to the source. Rows of one sentence are adjacent and share its keys and values."""
     (rows, heads, _, size), (sentences, _, length, _) = query_RH1K.shape, keys_BHSK.shape
     assert keys_BHSK.stride() == values_BHSK.stride() and keys_BHSK.stride(3) == 1 and query_RH1K.stride(1) == size
     out = query_RH1K.new_empty(rows, 1, heads, size)

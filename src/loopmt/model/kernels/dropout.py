@@ -1,4 +1,4 @@
-"""Chance inside kernels: a function of a seed and a place, so that what was dropped need not be remembered."""
+"""Random numbers inside kernels: a hash of seed and position, so no dropout mask is stored for the backward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def new_seed(device: torch.device, generator: torch.Generator | None = None) -> Tensor:
-    """A number from a generator of the device, on the device: a replayed graph draws a new one each time."""
+    """A seed drawn on the device; a replayed CUDA graph draws a new one each time."""
     return torch.randint(2**62, (1,), device=device, generator=generator)
 
 
@@ -25,9 +25,7 @@ def _mixed(h):
 
 @triton.jit
 def _bits(seed, place):
-    """Two rounds of mixing, keyed by the halves of the seed: a fraction of the cost of a counter-based generator,
-    which would be most of a kernel that otherwise only moves memory.
-    """
+    """Two rounds of mixing, keyed by the halves of the seed; much cheaper than a counter-based generator."""
     low, high = (seed & 0xFFFFFFFF).to(tl.uint32), (seed >> 32).to(tl.uint32)
     return _mixed(_mixed(place.to(tl.uint32) ^ low) + high)
 
@@ -41,9 +39,9 @@ def kept(seed, place, rate):
 
 @triton.jit
 def gumbel(seed, place):
-    """The largest of numbers with this noise added is a draw from their softmax.
+    """Gumbel noise: the argmax of logits plus this noise is a draw from their softmax.
 
-    Of interest is the noise that is large, -log of an exponential variable near 0: that is where it is exact.
+    Large noise, -log of an exponential variable near 0, decides the argmax; it is computed exactly.
     """
     uniform = (_bits(seed, place).to(tl.float32) + 0.5) * (1.0 / 4294967296.0)
     waiting = tl.where(uniform < 1e-3, uniform * (1.0 + 0.5 * uniform), -tl.log(1.0 - uniform))

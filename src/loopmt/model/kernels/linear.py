@@ -1,9 +1,9 @@
-"""A projection of every network: matrix products whose gradients come out as the flat weights want them.
+"""The linear layer of every network; gradients have the layout of the flat weights.
 
-Autograd would lay the weights' gradient out transposed, copy it, and sum the bias's slowly.
+Autograd would compute the weight gradient transposed and copy it, and its bias reduction is slow.
 
-Shapes: N networks, M rows of each, I width in, O width out. Biases are rows of flat tensors, so networks are a stride
-apart.
+Shapes: N networks, M rows of each, I width in, O width out. Biases are slices of flat rows, so each network's is a
+stride apart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _add(x, bias, stride, M, F, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:
-    """For one network the plain product, which has the better kernels."""
+    """A batched product; a plain one for a single network, which has faster kernels."""
     return torch.mm(one[0], other[0])[None] if len(one) == 1 else torch.bmm(one, other)
 
 
@@ -44,7 +44,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.biased = bias is not None
-        if len(x) == 1:  # the product adds the bias by itself
+        if len(x) == 1:  # addmm includes the bias
             return F.linear(x, weight[0], None if bias is None else bias[0])
         y = torch.bmm(x, weight.transpose(1, 2))
         if bias is not None:
@@ -64,6 +64,6 @@ class _Linear(torch.autograd.Function):
 
 
 def linear(x: Tensor, weight_NOI: Tensor, bias_NO: Tensor | None = None) -> Tensor:
-    """x (N, ..., I) times each network's own matrix, and its bias if there is one."""
+    """x (N, ..., I) times each network's matrix, plus its bias if there is one."""
     y: Tensor = _Linear.apply(x.flatten(1, -2), weight_NOI, bias_NO)
     return y.view(*x.shape[:-1], -1)

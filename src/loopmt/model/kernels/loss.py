@@ -1,6 +1,6 @@
-"""Cross-entropy over the vocabulary, with the output bias, in one pass over the logits each way.
+"""Cross-entropy over the vocabulary, including the output bias, in one pass over the logits forward and one backward.
 
-Shapes: R rows, V vocabulary, N networks; the rows of a network lie together.
+Shapes: R rows, V vocabulary, N networks; the rows of a network are adjacent.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _backward(
     TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The gradient takes the logits' place; each program leaves its rows' part of the bias's gradient."""
+    """Write the gradient over the logits; each program also writes a partial sum of the bias gradient."""
     part, network = tl.program_id(1), tl.program_id(2)
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     shift = tl.zeros((1, BLOCK), tl.float32)
@@ -139,7 +139,7 @@ class _CrossEntropy(torch.autograd.Function):
 def cross_entropy(logits_RV: Tensor, target_R: Tensor, smoothing: float, bias_NV: Tensor | None = None) -> Tensor:
     """The label-smoothed loss of every row, in float32; 0 where the target is padding.
 
-    The backward pass writes the gradient over the logits, which must be of no further use, and can run only once.
+    The backward pass overwrites the logits with the gradient, so it can run only once.
     """
     losses: Tensor = _CrossEntropy.apply(logits_RV.contiguous(), bias_NV, target_R.contiguous(), smoothing)
     return losses

@@ -1,4 +1,4 @@
-"""Which functions have a CUDA kernel. A kernel is registered beside its reference, by the function and not its name."""
+"""The registry of CUDA kernels: each is registered with the reference function that it replaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KERNELS: Mapping[Callable[..., Any], str] = MappingProxyType(_KERNELS)
 
 
 def has_kernel(place: str) -> Callable[[Function], Function]:
-    """Register the kernel of a function as "module:name"; the module, which needs triton, is imported at first use."""
+    """Register the kernel of a function as "module:name". The module needs triton and is imported at first use."""
 
     def register(function: Function) -> Function:
         _KERNELS[function] = place
@@ -24,7 +24,7 @@ def has_kernel(place: str) -> Callable[[Function], Function]:
 
 
 def kernel_of(function: Function) -> Function:
-    """The kernel that computes what `function` does. A function without one is an error, never a silent fallback."""
+    """The registered kernel of `function`. A function without one is an error; there is no silent fallback."""
     if function not in _KERNELS:
         raise LookupError(f"{function.__module__}.{function.__qualname__} has no registered kernel")
     return cast(Function, _loaded(_KERNELS[function]))

@@ -1,6 +1,6 @@
-"""The end of a block: bias, dropout, the residual and layer norm, in one pass each way.
+"""The end of a block: bias, dropout, residual and layer norm, in one pass forward and one backward.
 
-Shapes: N networks, M rows of each, D width. Weights are rows of flat tensors, so networks are a stride apart.
+Shapes: N networks, M rows of each, D width. Weights are slices of flat rows, so each network's is a stride apart.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from loopmt.model.kernels import sums
 from loopmt.model.kernels.dropout import kept, new_seed
 
 _EPSILON = tl.constexpr(1e-5)
-_WARP = 256  # numbers of a row that a warp holds: no more, or registers run out; no less, or warps must meet
-_WARPS = 2640  # of the backward pass: as many as the device runs at once
+_WARP = 256  # elements of a row per warp: more would spill registers, fewer would need synchronization
+_WARPS = 2640  # of the backward pass: as many as the device runs concurrently
 
 
 @triton.jit
@@ -38,7 +38,7 @@ def _joined(
     BIAS: tl.constexpr,
     DROP: tl.constexpr,
 ):
-    """The residual after a block, and what of the block's output went into it."""
+    """The residual after a block, and the mask by which the block's output was multiplied."""
     joined = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
     share = tl.zeros(joined.shape, tl.float32) + 1.0
     if OUT:
@@ -78,7 +78,7 @@ def _backward(
     D: tl.constexpr, OUT: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, NORM: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Each program goes over `tiles` tiles of rows and leaves their part of the gradients of the weights."""
+    """Each program processes `tiles` tiles of rows and writes their partial sums of the weight gradients."""
     network = tl.program_id(1).to(tl.int64)
     columns = tl.arange(0, BLOCK)[None, :]
     weight = tl.zeros((1, BLOCK), tl.float32)
@@ -166,7 +166,7 @@ class _Residual(torch.autograd.Function):
 
 
 def _or(tensor: Tensor | None, instead: Tensor) -> Tensor:
-    """Kernels want a pointer even where they will not look."""
+    """Kernels need a valid pointer even for an absent tensor."""
     return instead if tensor is None else tensor
 
 
@@ -181,9 +181,9 @@ def residual_norm(
     norm_ND: tuple[Tensor, Tensor] | None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """norm(x + dropout(out + bias)), each part if it is there; x and out are (N, ..., D).
+    """norm(x + dropout(out + bias)), where absent parts are skipped; x and out are (N, ..., D).
 
-    Dropout is drawn from the device's default generator, one number for all of it.
+    The dropout seed is one number from the device's default generator.
     """
     scale, shift = norm_ND or (None, None)
     flat = x.contiguous().flatten(1, -2)

@@ -1,4 +1,4 @@
-"""Sums over rows, in two steps that always add in the same order: programs leave parts, and the parts are summed.
+"""Deterministic sums over rows: programs write partial sums, which are then added in a fixed order.
 
 Shapes: N networks, M rows of each, F width, P programs.
 """
@@ -15,7 +15,7 @@ _BLOCK, _ROWS, _PROGRAMS = 512, 4, 1024
 
 @triton.jit
 def _columns(x, parts, M, F, tiles, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program goes over `tiles` tiles of rows and leaves their sum."""
+    """Each program processes `tiles` tiles of rows and writes their sum."""
     network = tl.program_id(2).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     total = tl.zeros((ROWS, BLOCK), tl.float32)
@@ -53,7 +53,7 @@ def of_parts(parts_NPF: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def of_columns(x_NMF: Tensor, dtype: torch.dtype) -> Tensor:
-    """(N, F), added in float32."""
+    """The sum over rows, (N, F), accumulated in float32."""
     networks, rows, width = x_NMF.shape
     columns, count = triton.cdiv(width, _BLOCK), triton.cdiv(rows, _ROWS)
     tiles = max(1, columns * count * networks // _PROGRAMS)

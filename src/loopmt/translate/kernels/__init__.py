@@ -1,1 +1,1 @@
-"""Steps of decoding as single CUDA kernels, written in Triton; see `loopmt.model.kernels`."""
+"""Decoding steps as CUDA kernels in Triton; see `loopmt.model.kernels`."""

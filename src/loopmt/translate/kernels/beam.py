@@ -1,6 +1,6 @@
-"""What a search remembers, changed in place. A program has all hypotheses of a sentence.
+"""In-place updates of the state of a search. One program handles all hypotheses of a sentence.
 
-Where rows of a table trade places all of them are read, then all threads meet, then all are written.
+When rows of a table are permuted, all are read before a barrier and written after it.
 
 Shapes: B sentences, W beams, T target length, C choices after each hypothesis.
 """
@@ -18,12 +18,12 @@ from loopmt.translate import beam_search
 from loopmt.translate.beam_search import BeamState, BeamStep, SingleState
 
 _EOS, _PAD = tl.constexpr(EOS), tl.constexpr(PAD)
-_LOWEST = tl.constexpr(-1e38)  # of numbers that are there: below are those that are not
-_WIDEST = 16  # beams whose choices a warp holds at once
+_LOWEST = tl.constexpr(-1e38)  # of valid scores; lower ones mark absent hypotheses
+_WIDEST = 16  # beams, at most, whose choices fit into a warp
 
 
 @triton.jit
-def _speak(prefixes, scores, ended, tokens, longest, position, picked, scored, B, T, BLOCK: tl.constexpr):
+def _append(prefixes, scores, ended, tokens, longest, position, picked, scored, B, T, BLOCK: tl.constexpr):
     row, now = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.load(position)
     there = row < B
     over = tl.load(ended + row, mask=there, other=1) != 0
@@ -39,7 +39,7 @@ def _speak(prefixes, scores, ended, tokens, longest, position, picked, scored, B
 
 @triton.jit
 def _best(scores, logprobs, choices, first, W: tl.constexpr, C: tl.constexpr, PLACES: tl.constexpr, BEST: tl.constexpr):
-    """The 2W best continuations, in order: their scores, tokens and beams."""
+    """Scores, tokens and beams of the 2W best continuations, best first."""
     place, number = tl.arange(0, PLACES), tl.arange(0, BEST)
     there = place < W * C
     total = tl.load(scores + first + place // C, mask=there, other=0.0)
@@ -60,13 +60,13 @@ def _best(scores, logprobs, choices, first, W: tl.constexpr, C: tl.constexpr, PL
 
 @triton.jit
 def _end(
-    prefixes, finished, finished_scores, first, now, worth, score, ending, beam,
+    prefixes, finished, finished_scores, first, now, penalty, score, ending, beam,
     T, W: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
 ):  # fmt: skip
-    """Those that end find their places among those that have ended; of equals the older go first."""
+    """Merge hypotheses that end into the finished ones; of equal scores the older come first."""
     slot = tl.arange(0, BEAMS)
     there = (slot < W)[:, None]
-    new = tl.where(ending, tl.div_rn(score, worth), -float("inf"))
+    new = tl.where(ending, tl.div_rn(score, penalty), -float("inf"))
     old = tl.load(finished_scores + first + slot, mask=slot < W, other=-float("inf"))
     old_slot = slot + tl.sum((new[None, :] > old[:, None]).to(tl.int32), 1)
     better = (old[:, None] >= new[None, :]) & there
@@ -100,25 +100,25 @@ def _go_on(
     number = tl.cumsum(going.to(tl.int32), 0) - 1
     takes = going[None, :] & (number[None, :] == slot[:, None])
     value = tl.max(tl.where(takes, score[None, :], -float("inf")), 1)
-    said_now = tl.max(tl.where(takes, token[None, :], 0), 1)
+    token_now = tl.max(tl.where(takes, token[None, :], 0), 1)
     parent = tl.max(tl.where(takes, beam[None, :], 0), 1)
     start = 0
     while start <= now:
         time = (start + tl.arange(0, TIMES))[None, :]
         inside = (slot < W)[:, None] & (time <= now)
         ids = tl.load(prefixes + (first + parent)[:, None] * T + time, mask=inside & (time < now), other=0)
-        ids = tl.where(time == now, said_now[:, None], ids)
+        ids = tl.where(time == now, token_now[:, None], ids)
         tl.debug_barrier()
         tl.store(prefixes + (first + slot)[:, None] * T + time, ids, mask=inside)
         start += TIMES
     tl.store(scores + first + slot, tl.where(value > _LOWEST, value, -float("inf")), mask=slot < W)
-    tl.store(tokens + first + slot, said_now, mask=slot < W)
+    tl.store(tokens + first + slot, token_now, mask=slot < W)
     tl.store(parents + first + slot, first + parent, mask=slot < W)
 
 
 @triton.jit
 def _grow(
-    prefixes, scores, finished, finished_scores, tokens, longest, position, worth, logprobs, choices, parents,
+    prefixes, scores, finished, finished_scores, tokens, longest, position, penalty, logprobs, choices, parents,
     T, W: tl.constexpr, C: tl.constexpr,
     PLACES: tl.constexpr, BEST: tl.constexpr, BEAMS: tl.constexpr, TIMES: tl.constexpr,
 ):  # fmt: skip
@@ -129,7 +129,7 @@ def _grow(
         chosen = tl.arange(0, BEST) < 2 * W
         ending = chosen & (token == _EOS) & (score > _LOWEST)
         if tl.max(ending.to(tl.int32), 0) > 0:
-            divisor = tl.load(worth)
+            divisor = tl.load(penalty)
             _end(prefixes, finished, finished_scores, first, now, divisor, score, ending, beam, T, W, BEAMS, TIMES)
         going = chosen & (token != _EOS)
         _go_on(prefixes, scores, tokens, parents, first, now, score, token, going, beam, T, W, BEAMS, TIMES)
@@ -141,7 +141,7 @@ def _grow(
 def extended(kept: SingleState, longest_B: Tensor, position: Tensor, picked_B: Tensor, scored_B: Tensor) -> SingleState:
     """`beam_search.extended`, in place."""
     prefixes, scores, ended, tokens = kept
-    _speak[(triton.cdiv(len(prefixes), 128),)](
+    _append[(triton.cdiv(len(prefixes), 128),)](
         prefixes,
         scores,
         ended.view(torch.uint8),

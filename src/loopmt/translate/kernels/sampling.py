@@ -1,7 +1,6 @@
 """The choice of the next token, in one pass over the logits.
 
-Numbers are compared lane by lane: lane i sees columns i, i + BLOCK, i + 2 * BLOCK and so on, and only at the end are
-the lanes compared with each other.
+Lane i reduces columns i, i + BLOCK, i + 2 * BLOCK and so on; the lanes are reduced at the end.
 
 Shapes: R rows, V vocabulary.
 """
@@ -17,13 +16,13 @@ from loopmt.config import Generate
 from loopmt.model.kernels.dropout import gumbel, new_seed
 from loopmt.translate import beam_search
 
-_MOST = 32  # of the likeliest are found one by one
-_LOWEST = tl.constexpr(-1e38)  # finite: differences of infinities are no numbers
+_MOST = 32  # most likely tokens that are selected one by one
+_LOWEST = tl.constexpr(-1e38)  # finite, because differences of infinities are NaN
 
 
 @triton.jit
 def _exp(x):
-    """As `tl.exp`, but what is tiny is 0: nothing of a sum of exponentials is lost, and most of the work is saved."""
+    """A faster `tl.exp` that flushes tiny results to 0, which does not change sums of exponentials."""
     return tl.exp2(x * 1.4426950408889634)
 
 
@@ -34,7 +33,7 @@ def _scores(logits, columns, V: tl.constexpr):
 
 @triton.jit
 def _normaliser(largest, total):
-    """From the largest number of every lane and the lane's sum relative to it."""
+    """Logsumexp, from the maximum of every lane and the lane's sum relative to it."""
     top = tl.max(largest, 0)
     return top + tl.log(tl.sum(total * _exp(largest - top), 0))
 
@@ -57,7 +56,7 @@ def _pick(logits, seed, picked, scored, coldness, V: tl.constexpr, SAMPLE: tl.co
         where = tl.where(x > best, start + lanes, where)
         best = tl.maximum(best, x)
     winner = tl.min(tl.where(best == tl.max(best, 0), where, V), 0)
-    winner = tl.minimum(winner, V - 1)  # numbers that are none equal nothing
+    winner = tl.minimum(winner, V - 1)  # NaN equals nothing
     score = tl.load(logits + row * V + winner).to(tl.float32)
     tl.store(picked + row, winner.to(tl.int64))
     tl.store(scored + row, score - _normaliser(largest, total))
@@ -68,13 +67,13 @@ def _likeliest(
     logits, best, tokens,
     V: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """The likeliest are all in the lanes with the largest numbers, one lane for each: only there is looked twice."""
+    """The most likely tokens lie in the COUNT lanes with the largest maxima, so only those are read again."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * V
     lanes = tl.arange(0, BLOCK)
     largest = tl.full((BLOCK,), _LOWEST, tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, V, 4 * BLOCK):  # four tiles a turn share the exponential that rescales the sum
+    for start in range(0, V, 4 * BLOCK):  # four tiles share one rescaling of the sum
         a, b = _scores(logits, start + lanes, V), _scores(logits, start + BLOCK + lanes, V)
         c, d = _scores(logits, start + 2 * BLOCK + lanes, V), _scores(logits, start + 3 * BLOCK + lanes, V)
         before = largest
@@ -98,7 +97,7 @@ def _likeliest(
 
 
 def pick(logits_RV: Tensor, how: Generate, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """As `search.pick`."""
+    """`beam_search.pick`."""
     sampled = how.how == "sample"
     if sampled and how.top_p < 1:
         return beam_search.pick(logits_RV, how, generator)
@@ -118,7 +117,7 @@ def pick(logits_RV: Tensor, how: Generate, generator: torch.Generator | None) ->
 
 
 def likeliest(logits_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `search.likeliest`."""
+    """`beam_search.likeliest`."""
     rows, size = logits_RV.shape
     if min(count, size) > _MOST:
         return beam_search.likeliest(logits_RV, count)

@@ -1,4 +1,4 @@
-"""The doors that rubbish is fed to: the verbs on files in a folder, and a server as it is typed."""
+"""The targets of fuzzing: the verbs, with files in a folder, and a server process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import httpx
 
-from stress.feeding import CONTROL, Said, manners, said, said_by_process
-from stress.rubbish import Records, raw
+from stress.checks import CONTROL, CommandResult, run_in_process, run_verb, violation
+from stress.inputs import Records, raw
 
 _GOOD = "The cat sleeps.\nA dog sees the bird.\nThe king likes the fish.\n"
 _OTHER = "Le chat dort.\nUn chien voit l'oiseau.\nLe roi aime le poisson.\n"
@@ -31,19 +31,19 @@ valid = "valid"
 
 
 def typed(word: str) -> str:
-    """A word as a shell can pass it on: without NUL; what is no character arrives as bytes that are no UTF-8."""
+    """A word as a shell passes it: without NUL; lone surrogates become bytes that are not UTF-8."""
     return raw(word.replace("\0", "")).decode("utf-8", "surrogateescape")
 
 
 class Verbs:
-    """Each method feeds one case and says what was wrong."""
+    """Each method runs one case and returns the violation, or None."""
 
     def __init__(self, folder: Path, run: Path) -> None:
         self._folder = folder
         self._run = run
 
     def _place(self) -> Path:
-        """An empty folder."""
+        """Create an empty folder."""
         place = self._folder / "case"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -52,17 +52,17 @@ class Verbs:
     def experiment(self, text: str) -> str | None:
         place = self._place()
         (place / "exp.toml").write_bytes(raw(text))
-        return manners(said(["train", str(place / "exp.toml"), "--run", str(place / "run"), "--dry-run"]))
+        return violation(run_verb(["train", str(place / "exp.toml"), "--run", str(place / "run"), "--dry-run"]))
 
     def override(self, case: tuple[str, str]) -> str | None:
         file, place = self._folder / "world.toml", self._place()
         override = typed("=".join(case))
-        return manners(said(["train", str(file), "--run", str(place), "--dry-run", "--set", override]))
+        return violation(run_verb(["train", str(file), "--run", str(place), "--dry-run", "--set", override]))
 
     def pattern(self, case: tuple[str, str, str | None]) -> str | None:
         pattern, languages, bitext = case
         words = ["paths", typed(pattern), "--languages", typed(languages)]
-        return manners(said(words if bitext is None else [*words, "--bitext", typed(bitext)]))
+        return violation(run_verb(words if bitext is None else [*words, "--bitext", typed(bitext)]))
 
     def corpus(self, case: tuple[bytes, bytes, bytes, str]) -> str | None:
         english, french, mono, name = case
@@ -70,16 +70,16 @@ class Verbs:
         for file, content in {"bi.en": english, "bi.fr": french, "mono.en": mono, "bi.tsv": english}.items():
             (place / file).write_bytes(content)
         (place / "bi.tmx").write_bytes(b"<tmx><body>" + english + b"</body></tmx>")
-        return manners(self._prepared(place, name))
+        return violation(self._prepared(place, name))
 
     def odd_corpus(self, rows: Sequence[tuple[str, str]]) -> str | None:
-        """Odd rows among good ones are prepared, not refused."""
+        """Odd rows among good ones must be prepared, not refused."""
         place = self._place()
         for side, (file, good) in enumerate((("bi.en", _GOOD), ("bi.fr", _OTHER))):
             (place / file).write_bytes(raw(good + "".join(row[side] + "\n" for row in rows)))
         (place / "mono.en").write_bytes(raw("".join(f"{one}\n{other}\n" for one, other in rows) + _GOOD))
         end = self._prepared(place, "bi")
-        return manners(end) or (f"refused: {end.err}" if end.code else None)
+        return violation(end) or (f"refused: {end.err}" if end.code else None)
 
     def packed_corpus(self, case: tuple[bytes, str]) -> str | None:
         content, ending = case
@@ -87,7 +87,7 @@ class Verbs:
         (place / "bi.en").write_text(_GOOD)
         (place / "bi.fr").write_text(_OTHER)
         (place / f"mono.en{ending}").write_bytes(content)
-        return manners(self._prepared(place, "bi"))
+        return violation(self._prepared(place, "bi"))
 
     def records(self, case: tuple[Records, str]) -> str | None:
         """Rows with named columns."""
@@ -95,24 +95,24 @@ class Verbs:
         place = self._place()
         (place / f"bi.{ending}").write_bytes(found.packed(ending))
         (place / "mono.en").write_text(_GOOD)
-        return manners(self._prepared(place, f"bi.{ending}"))
+        return violation(self._prepared(place, f"bi.{ending}"))
 
-    def _prepared(self, place: Path, name: str) -> Said:
+    def _prepared(self, place: Path, name: str) -> CommandResult:
         for language in ("en", "fr"):
             (place / f"valid.{language}").write_text("One.\nTwo.\n")
         (place / "exp.toml").write_text(_EXPERIMENT % name)
-        return said(["prepare", str(place / "exp.toml"), "--run", str(place / "run")])
+        return run_verb(["prepare", str(place / "exp.toml"), "--run", str(place / "run")])
 
     def translate(self, case: tuple[bytes, str]) -> str | None:
-        """One line out for each line in; a line that is no UTF-8 ends it, after whole lines only."""
+        """One output line per input line; at a line that is not UTF-8 it ends, after complete lines."""
         text, path = case
-        end = said(["translate", str(self._run), typed(path), "--beam", "1"], text)
+        end = run_verb(["translate", str(self._run), typed(path), "--beam", "1"], text)
         wanted, given = _num_lines(text), end.out.count(b"\n")
         if end.code == 0 and (given != wanted or len(end.out.decode().splitlines()) != given):
             return f"{wanted} lines in, {given} out"
         if end.code == 2 and (given > wanted or (not end.out.endswith(b"\n") and end.out)):
             return f"an error after {given} of {wanted} lines"
-        return manners(Said(end.code, b"" if end.code else end.out, end.err))
+        return violation(CommandResult(end.code, b"" if end.code else end.out, end.err))
 
     def score(self, case: tuple[bytes, bytes, str, str]) -> str | None:
         hypotheses, references, ending, language = case
@@ -121,21 +121,23 @@ class Verbs:
         (place / f"ref{ending}").write_bytes(references)
         words = ["score", str(place / f"hyp{ending}"), str(place / f"ref{ending}")]
         alike = ["score", words[1], words[1], "--language", typed(language), "--against", words[2], "--samples", "2"]
-        return manners(said(words)) or manners(said(alike)) or manners(said([*alike, "--json"]))
+        return violation(run_verb(words)) or violation(run_verb(alike)) or violation(run_verb([*alike, "--json"]))
 
     def theory(self, document: bytes) -> str | None:
         file = self._place() / "cases.json"
         file.write_bytes(document)
-        return manners(said(["theory", str(file)])) or manners(said(["theory", "-"], document))
+        return violation(run_verb(["theory", str(file)])) or violation(run_verb(["theory", "-"], document))
 
     def damaged_run(self, case: tuple[str, Any]) -> str | None:
-        """A file of the run is something else."""
+        """A run in which one file is replaced."""
         name, content = case
         copy = self._place() / "run"
         shutil.copytree(self._run, copy)
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes(content if isinstance(content, bytes) else raw(json.dumps(content)))
-        return manners(said(["show", str(copy)])) or manners(said(["translate", str(copy), "en>fr"], b"Hello.\n"))
+        return violation(run_verb(["show", str(copy)])) or violation(
+            run_verb(["translate", str(copy), "en>fr"], b"Hello.\n")
+        )
 
     def process(self, case: tuple[str, Sequence[str], bytes]) -> str | None:
         verb, words, content = case
@@ -144,11 +146,11 @@ class Verbs:
         first = (
             [str(self._run)] if verb == "translate" else [str(file)] * (verb in ("prepare", "theory", "score", "show"))
         )
-        return manners(said_by_process([verb, *first, *map(typed, words)], content))
+        return violation(run_in_process([verb, *first, *map(typed, words)], content))
 
 
 class Server:
-    """`loopmt serve` in a process of its own."""
+    """A process of `loopmt serve`."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -156,7 +158,7 @@ class Server:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """While cases are fed; at the end it must be well and stop when asked."""
+        """Run the server; at the end its queue must be empty and it must stop cleanly."""
         command = [sys.executable, "-m", "loopmt", "serve", str(self._run), "--port", "0", "--backend", "loopmt"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
@@ -166,18 +168,18 @@ class Server:
                 yield
                 assert self._client.get("/health").json()["waiting"] == 0
             process.terminate()
-            told = process.stderr.read()
-        assert process.returncode == 0 and "Traceback" not in told, told[-2000:]
+            log = process.stderr.read()
+        assert process.returncode == 0 and "Traceback" not in log, log[-2000:]
 
     def request(self, case: tuple[str, str, bytes]) -> str | None:
         method, address, body = case
         answer = self._client.request(method, address, content=body, headers={"content-type": "application/json"})
         if answer.status_code >= 500:
             return f"status {answer.status_code}: {answer.text[:200]}"
-        told = answer.json()
+        found = answer.json()
         if answer.status_code >= 400:
-            return None if isinstance(told.get("error"), str) else f"status {answer.status_code} without a sentence"
-        translations = told.get("translations", [])
+            return None if isinstance(found.get("error"), str) else f"status {answer.status_code} without a message"
+        translations = found.get("translations", [])
         asked = json.loads(body)["texts"] if translations else []
         if len(translations) != len(asked):
             return f"{len(asked)} texts in, {len(translations)} out"
@@ -186,9 +188,9 @@ class Server:
 
 
 def _num_lines(text: bytes) -> int:
-    """A byte order mark is no text; a last line needs no end."""
-    whole = text.removeprefix(b"\xef\xbb\xbf")
-    return whole.count(b"\n") + (not whole.endswith(b"\n") and whole != b"")
+    """The number of lines, without a byte order mark; the last line may lack its end."""
+    content = text.removeprefix(b"\xef\xbb\xbf")
+    return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
 def _address(stream: IO[str]) -> str:

@@ -1,4 +1,4 @@
-"""A training that can be stopped at any moment, asked where it is, and killed there."""
+"""A training process that can be stopped at any moment, whose phase can be read, and that can be killed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EXPERIMENT = HERE / "experiment.toml"
-_PATIENCE = 1800.0  # seconds; only a hung process needs them
-# The first name of a stack, from its innermost call, that is one of these says what was being done.
+_TIMEOUT = 1800.0  # seconds; only a hung process needs them
+# The first of these functions on a stack, from the innermost call, determines the phase.
 PHASES = {
     "write_checkpoint": "checkpoint write",
     "generate_along": "generation",
@@ -28,7 +28,7 @@ PHASES = {
 
 
 def phase_of(stack: str) -> str:
-    """What a stack of faulthandler's, innermost call first, was doing."""
+    """The phase of a stack by faulthandler, innermost call first."""
     for line in stack.splitlines():
         name, file = line.rpartition(" in ")[2].strip(), line.partition('"')[2].partition('"')[0]
         if name in PHASES and "/loopmt/" in file and "/cli/" not in file:
@@ -36,7 +36,7 @@ def phase_of(stack: str) -> str:
     return "start-up"
 
 
-class Victim:
+class TrainingProcess:
     """`loopmt train` in a process, or in two that torchrun starts."""
 
     def __init__(self, run: Path, stacks: Path, processes: int = 1) -> None:
@@ -56,24 +56,24 @@ class Victim:
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "STRESS_STACKS": str(stacks),
         }
-        with (stacks.parent / "said.txt").open("w", encoding="utf-8") as said:
-            # A group of its own with a parent outside it: else the system would not let SIGTSTP stop it.
+        with (stacks.parent / "stderr.txt").open("w", encoding="utf-8") as stderr:
+            # SIGTSTP stops only process groups with a parent outside of the group.
             self.process = subprocess.Popen(
-                [sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, stderr=said, process_group=0
+                [sys.executable, *command], env=environment, stdout=subprocess.DEVNULL, stderr=stderr, process_group=0
             )
 
     @property
-    def said(self) -> str:
-        return (self.stacks.parent / "said.txt").read_text(encoding="utf-8")
+    def stderr(self) -> str:
+        return (self.stacks.parent / "stderr.txt").read_text(encoding="utf-8")
 
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def finish(self) -> int:
-        return self.process.wait(_PATIENCE)
+        return self.process.wait(_TIMEOUT)
 
     def workers(self) -> list[int]:
-        """The processes that train; none while torchrun has not started them."""
+        """The processes that train; none before torchrun has started them."""
         if self.processes == 1:
             return [self.process.pid]
         try:
@@ -83,31 +83,31 @@ class Victim:
             return []
 
     def stop(self, worker: int) -> str:
-        """Stop a worker where it is and say what it was doing; one that is not watched yet is starting up."""
+        """Stop a worker and return its phase; a worker without a stack file is starting up."""
         file = self.stacks / str(worker)
         before = file.stat().st_size if file.exists() else 0
         os.kill(worker, signal.SIGTSTP)
-        deadline = time.monotonic() + 0.5  # torchrun's workers are orphans, whom SIGTSTP does not stop
+        deadline = time.monotonic() + 0.5  # SIGTSTP does not stop torchrun's workers, which are orphans
         while _state(worker) not in "TZ" and time.monotonic() < deadline:
             if self.processes > 1 and file.exists() and file.stat().st_size > before:
                 break
             time.sleep(0.0002)
         return phase_of(file.read_text(encoding="utf-8")[before:]) if file.exists() else "start-up"
 
-    def go_on(self, worker: int) -> None:
+    def resume(self, worker: int) -> None:
         os.kill(worker, signal.SIGCONT)
 
     def kill(self, worker: int) -> None:
-        """SIGKILL for one process; torchrun ends the others."""
+        """Kill one process by SIGKILL; torchrun ends the others."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
-        self.process.wait(_PATIENCE)
+        self.process.wait(_TIMEOUT)
 
 
 @contextlib.contextmanager
-def victim(run: Path, stacks: Path, processes: int = 1) -> Iterator[Victim]:
-    """A training that does not outlive the block."""
-    found = Victim(run, stacks, processes)
+def training_process(run: Path, stacks: Path, processes: int = 1) -> Iterator[TrainingProcess]:
+    """A training process that is killed at the end of the block."""
+    found = TrainingProcess(run, stacks, processes)
     try:
         yield found
     finally:

@@ -1,7 +1,7 @@
-"""A verb fed with a case, and what was wrong with its manners.
+"""Running a verb on a case, and checking the rules that hold for every verb.
 
-Good manners: an exit code of 0, or of 2 with one sentence and nothing on standard output; no traceback; an end
-within the time limit; no control sequence on the terminal.
+The exit code is 0, or 2 with a message and nothing on standard output. There is no traceback and no control sequence on
+the terminal, and the verb ends within the time limit.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ import typer.main
 
 from loopmt.cli import main
 
-PATIENCE = 60.0  # seconds for one case, on a machine that others use too
+TIMEOUT = 60.0  # seconds for one case, on a shared machine
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-_command = functools.cache(typer.main.get_command)  # typer reads every verb's signature anew: nine tenths of a case
+_command = functools.cache(typer.main.get_command)  # parsing the signatures takes nine tenths of a case
 
 
 class HangError(BaseException):
-    """No end within the time limit; not an Exception, so that nothing in between takes it for a mistake of its own."""
+    """The time limit was exceeded. It is not an Exception, so that no handler in between catches it."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a verb left behind."""
+class CommandResult:
+    """Exit code and output of a verb."""
 
     code: int
     out: bytes
     err: str
 
 
-def said(words: Sequence[str], stdin: bytes = b"") -> Said:
-    """A verb as typed, in this process."""
-    inward = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-    said_out = io.BytesIO()
-    out, err = io.TextIOWrapper(said_out, encoding="utf-8"), io.StringIO()
-    streams: dict[str, Any] = {"stdin": inward, "stdout": out, "stderr": err, "argv": ["loopmt", *words]}
+def run_verb(words: Sequence[str], stdin: bytes = b"") -> CommandResult:
+    """Run a verb in this process."""
+    input_stream = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    written = io.BytesIO()
+    out, err = io.TextIOWrapper(written, encoding="utf-8"), io.StringIO()
+    streams: dict[str, Any] = {"stdin": input_stream, "stdout": out, "stderr": err, "argv": ["loopmt", *words]}
     code = 0
     once = mock.patch.object(typer.main, "get_command", _command)
     with mock.patch.multiple(sys, **streams), once, warnings.catch_warnings():
@@ -59,23 +59,23 @@ def said(words: Sequence[str], stdin: bytes = b"") -> Said:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(bool(end.code))
         out.flush()
-        return Said(code, said_out.getvalue(), err.getvalue())
+        return CommandResult(code, written.getvalue(), err.getvalue())
 
 
-def said_by_process(words: Sequence[str], stdin: bytes = b"") -> Said:
+def run_in_process(words: Sequence[str], stdin: bytes = b"") -> CommandResult:
     command = [sys.executable, "-m", "loopmt", *words]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE)
-    return Said(done.returncode, done.stdout, done.stderr.decode())
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT)
+    return CommandResult(done.returncode, done.stdout, done.stderr.decode())
 
 
-def manners(end: Said) -> str | None:
-    """What is wrong; None if nothing is."""
+def violation(end: CommandResult) -> str | None:
+    """The rule that a verb violated, or None."""
     if end.code not in (0, 2):
         return f"exit code {end.code}: {end.err[-300:]}"
     if end.code and end.out:
         return f"standard output on an error: {end.out[:100]!r}"
     if end.code and not end.err.strip():
-        return "an error without a sentence"
+        return "an error without a message"
     if "Traceback" in end.err:
         return f"a traceback: {end.err[-300:]}"
     if found := CONTROL.search(end.err) or CONTROL.search(end.out.decode(errors="replace")):
@@ -97,8 +97,8 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def attempt(check: Callable[[Any], str | None], case: Any, seconds: float = PATIENCE) -> str | None:
-    """What is wrong with a case's treatment; None if nothing is."""
+def attempt(check: Callable[[Any], str | None], case: Any, seconds: float = TIMEOUT) -> str | None:
+    """Check a case. Return the violation, or None."""
     try:
         with limited(seconds):
             return check(case)

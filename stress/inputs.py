@@ -1,4 +1,4 @@
-"""Rubbish to feed the toolkit: odd text, odd bytes, documents that are wrong in one place or in all."""
+"""Hypothesis strategies of odd inputs: text, bytes, and documents with errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import zstandard
 from hypothesis import strategies as st
 
-Rubbish = st.SearchStrategy
+Strategy = st.SearchStrategy
 Document = dict[str, Any]
 
 ODD = [
@@ -38,7 +38,7 @@ texts = st.sampled_from(ODD) | st.text(st.characters(), max_size=20) | st.text(s
 scalars = st.sampled_from(NUMBERS) | st.booleans() | st.integers() | st.floats() | texts
 
 
-def values(leaves: Rubbish[Any] = scalars) -> Rubbish[Any]:
+def values(leaves: Strategy[Any] = scalars) -> Strategy[Any]:
     return st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
 
 
@@ -46,13 +46,13 @@ def values(leaves: Rubbish[Any] = scalars) -> Rubbish[Any]:
 
 
 def raw(text: str, encoding: str = "utf-8") -> bytes:
-    """As bytes whatever the text holds; halves of characters become what is no UTF-8."""
+    """The text as bytes; lone surrogates become bytes that are not UTF-8."""
     return text.encode(encoding, "surrogatepass" if encoding.startswith("utf") else "replace")
 
 
 @st.composite
 def lines(draw: st.DrawFn, longest: int = 10**6) -> bytes:
-    """A file of lines: odd ones among good ones, and the odd encoding, ending, mark, cut or huge line."""
+    """A file of good and odd lines, sometimes with another encoding, line end, mark, cut or a huge line."""
     good = st.sampled_from(["The cat sleeps.", "Le chat dort.", "El gato duerme hoy."])
     rows = draw(st.lists(good | texts, max_size=12))
     encoding = draw(st.sampled_from(_ENCODINGS)) if draw(st.integers(0, 9)) == 0 else "utf-8"
@@ -72,23 +72,23 @@ def lines(draw: st.DrawFn, longest: int = 10**6) -> bytes:
 
 @st.composite
 def pairs(draw: st.DrawFn) -> list[tuple[str, str]]:
-    """Rows of two sides that can be prepared, odd as they are."""
+    """Odd rows of two sides that can be prepared."""
     odd = texts | st.builds(str.__mul__, st.sampled_from(["ab ", "a", "é", "\u200b", "漢"]), st.integers(1, 10**5))
     line = odd.map(lambda text: text.replace("\n", " ").encode(errors="replace").decode())
     return draw(st.lists(st.tuples(line, line), max_size=8))
 
 
-def packed(content: Rubbish[bytes]) -> Rubbish[bytes]:
-    """The content as it is, compressed, or compressed and then cut off or damaged."""
+def packed(content: Strategy[bytes]) -> Strategy[bytes]:
+    """The content, plain or compressed, sometimes truncated or damaged."""
     return st.builds(_pack, content, st.sampled_from(_PACKED), st.integers(0, 5), st.integers(0, 2**16))
 
 
-def _pack(content: bytes, pack: Callable[[bytes], bytes], mischief: int, place: int) -> bytes:
+def _pack(content: bytes, pack: Callable[[bytes], bytes], damage: int, place: int) -> bytes:
     data = pack(content)
     where = place % (len(data) or 1)
-    if mischief == 0:
+    if damage == 0:
         return data[:where]
-    return data[:where] + b"\xff" + data[where + 1 :] if mischief == 1 else data
+    return data[:where] + b"\xff" + data[where + 1 :] if damage == 1 else data
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class Records:
     """Rows with named columns, and how the file of them is damaged."""
 
     rows: list[Any]
-    mischief: int
+    damage: int
     place: int
 
     def packed(self, ending: str) -> bytes:
         data = {"jsonl": self._jsonl, "parquet": self._parquet}[ending.split(".")[0]]()
         pack: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "zst": zstandard.compress}
-        return _pack(data, pack.get(ending.rpartition(".")[2], bytes), self.mischief, self.place)
+        return _pack(data, pack.get(ending.rpartition(".")[2], bytes), self.damage, self.place)
 
     def _jsonl(self) -> bytes:
         return b"".join(raw(json.dumps(row, ensure_ascii=self.place % 2 == 0) + "\n") for row in self.rows)
@@ -116,7 +116,7 @@ class Records:
         return file.getvalue()
 
 
-def records() -> Rubbish[Records]:
+def records() -> Strategy[Records]:
     """Objects with a text for each language, among which some are not."""
     sides = st.fixed_dictionaries({"en": texts, "fr": texts})
     good = sides | st.builds(lambda found: {"translation": found}, sides)
@@ -129,14 +129,14 @@ def records() -> Rubbish[Records]:
 
 
 def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a document, the document itself too."""
+    """Every place in a document, including the document itself."""
     yield here
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inner, (*here, key))
 
 
 def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    """The document with another value at a place; None takes it away."""
+    """The document with another value at a place; None deletes it."""
     if not place:
         return new
     key, *rest = place
@@ -149,8 +149,8 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
 
 
 @st.composite
-def wrong(draw: st.DrawFn, documents: list[Document], leaves: Rubbish[Any] = scalars) -> Document:
-    """A valid document that is wrong in one to three places: a value, a key that is gone, a key too many."""
+def wrong(draw: st.DrawFn, documents: list[Document], leaves: Strategy[Any] = scalars) -> Document:
+    """A valid document with one to three errors: a wrong value, a missing key, or an extra key."""
     document = draw(st.sampled_from(documents))
     for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
         place = draw(st.sampled_from(list(places(document))[1:] or [()]))
@@ -168,12 +168,12 @@ def wrong(draw: st.DrawFn, documents: list[Document], leaves: Rubbish[Any] = sca
             case 4:
                 document = replaced(document, place, draw(leaves))
             case _:
-                document = replaced(document, place, draw(st.sampled_from(_alike(document, place))))
+                document = replaced(document, place, draw(st.sampled_from(_same_type(document, place))))
     return document
 
 
-def _alike(document: Document, place: tuple[Any, ...]) -> list[Any]:
-    """Values of the same type from elsewhere, and numbers at the edge: what is wrong in sense only, or not at all."""
+def _same_type(document: Document, place: tuple[Any, ...]) -> list[Any]:
+    """Values of the same type from other places, and extreme numbers, which may be semantically wrong."""
     kind = type(at(document, place))
     found = [value for other in places(document) if type(value := at(document, other)) is kind]
     return [*found, *(number for number in NUMBERS if type(number) is kind)]
@@ -205,7 +205,7 @@ def _key(text: str) -> str:
 
 @st.composite
 def misspelt(draw: st.DrawFn, document: str) -> str:
-    """A text with a piece cut out and rubbish in its place."""
+    """A text with a piece replaced by odd text."""
     start = draw(st.integers(0, len(document)))
     length = draw(st.integers(0, 20))
     return document[:start] + draw(texts) + document[start + length :]
