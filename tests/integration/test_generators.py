@@ -12,12 +12,13 @@ import torch
 from helpers.stages import ASK, assembled, folder_of, stage
 from loopmt import load
 from loopmt.config import Generate
-from loopmt.errors import ConfigError, LoopmtError
+from loopmt.errors import ConfigError, ExternalError, LoopmtError
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
 from loopmt.translate.ensemble import EnsembleModel, by_turns
+from loopmt.translate.function import FunctionTranslator
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import HopInput
@@ -91,6 +92,40 @@ def test_a_model_of_another_vocabulary_goes_through_text(tiny_run: Path) -> None
     assert found.sentences.texts == alone.sentences.texts and found.sentences.codec is through.codec
 
 
+MODULE = """
+def good(texts, hop): return [f"{hop}  {text}" for text in texts]
+def few(texts, hop): return texts[1:]
+def one(texts, hop): return "text"
+def numbers(texts, hop): return [3 for text in texts]
+def failing(texts, hop): return texts[99]
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "their_translators.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "their_translators"
+
+
+def test_a_function_translates_texts(tiny_run: Path, module: str) -> None:
+    vocab = Vocab.load(tiny_run / "vocab")
+    model = FunctionTranslator.of(f"{module}:good", vocab, torch.device("cpu"))
+    given = HopInput(HOP, Sentences(vocab, "en", texts=TEXTS))
+    (found,) = model.generate([given], GREEDY, LIMITS, ("key",), 3)
+    assert found.sentences.texts == [f"en>fr {text}".strip() for text in TEXTS], "one line, however it is asked"
+    assert found.counts.tolist() == [1] * len(TEXTS) and HOP in model.hops
+    assert len(found.best().sentences.ids) == len(TEXTS)
+
+
+@pytest.mark.parametrize("name", ["few", "one", "numbers", "failing"])
+def test_a_function_that_gives_something_else_is_named(tiny_run: Path, module: str, name: str) -> None:
+    vocab = Vocab.load(tiny_run / "vocab")
+    model = FunctionTranslator.of(f"{module}:{name}", vocab, torch.device("cpu"))
+    with pytest.raises(ExternalError, match=f"{module}:{name}"):
+        model.generate([HopInput(HOP, Sentences(vocab, "en", texts=TEXTS))], GREEDY, LIMITS, ("key",))
+
+
 # -- in training -------------------------------------------------------------------------------------------------
 
 
@@ -125,6 +160,9 @@ def test_results_of_other_generators_are_refused_later(ask_for: ASK, tiny_run: P
         ('by = ["live", "live"]', ["different"]),
         ("by = []", ["one"]),
         ('by = "run:nowhere"', ["nowhere"]),
+        ('by = "no_such_module:translate"', ["no_such_module", "translator"]),
+        ('by = "command:cat"', ["command:cat", "module:function"]),
+        ('by = ["live", "math:ceil"], ensemble = "mean"', ["math:ceil", "rows"]),
         ('by = ["live", "frozen"], ensemble = "sum"', ["mean", "max", "rows"]),
     ],
 )

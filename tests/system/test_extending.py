@@ -8,10 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sacrebleu import sentence_chrf
 
 from helpers.digests import ONE_THREAD
 from helpers.extended import PACKAGE
@@ -90,7 +92,10 @@ def test_examples_are_short_and_say_their_file() -> None:
 
 
 def test_every_table_can_be_read() -> None:
-    head, data = 'languages = ["en", "fr"]\n', '[data]\nbitext = { "en-fr" = "x" }\nvalid = "v"\n'
+    head, data = (
+        'languages = ["en", "fr"]\n',
+        '[data]\nbitext = { "en-fr" = "x" }\nmono = { en = "m", fr = "m" }\nvalid = "v"\n',
+    )
     one = '[[stage]]\nname = "one"\nmix = ["X>Y"]\nupdates = 1\n'
     tables = [block if "[data]" in block else data + block for block in blocks("toml")]
     assert [loads(head + table + ("" if "[[stage]]" in table else one)) for table in tables]
@@ -127,10 +132,14 @@ def test_comet_in_its_own_environment(folder: Path) -> None:
     assert found[program]["score"] == pytest.approx(1 / 3 / 2)
 
 
-def test_another_program(folder: Path) -> None:
-    (typed,) = commands("COMET in its own environment")
-    (found,) = [one for name, one in json.loads(run(folder, f"{typed} --json")).items() if name.startswith("command:")]
-    assert found["score"] == (12 + 3) / 2
+def test_other_programs(folder: Path) -> None:
+    chrf, counted = commands("COMET in its own environment")
+    for typed, expected in ((counted, (12 + 3) / 2), (chrf, None)):
+        found = json.loads(run(folder, f"{typed.replace('python ', sys.executable + ' ')} --json"))
+        (score,) = [one["score"] for name, one in found.items() if name.startswith("command:")]
+        pairs = [("le chat dort", "le chat dort bien"), ("oui", "non")]
+        mean = sum(sentence_chrf(given, [wanted]).score for given, wanted in pairs) / 2
+        assert score == pytest.approx(mean if expected is None else expected)
 
 
 def test_a_filter(folder: Path, ask_for: ASK) -> None:
@@ -168,6 +177,18 @@ def test_an_objective(folder: Path, ask_for: ASK) -> None:
         found.append(records(request)[-1]["loss"])
     penalised, free = found
     assert penalised.keys() == free.keys() and penalised != free
+
+
+def test_a_translator(folder: Path, ask_for: ASK) -> None:
+    """Its translations are learnt from as those of a network are."""
+    for source, target in permutations(("en", "fr", "es"), 2):
+        (folder / f"words.{source}-{target}").write_text(f"The\tLe\ncat\t{target}ZQ\n", encoding="utf-8")
+    (table,) = blocks("toml", "A translator")
+    (mix,) = re.findall(r"^mix = (.*)$", table, re.MULTILINE)
+    request: TrainOptions = ask_for(stage(mix, tokens=128, updates=2))
+    run(folder, f"loopmt train {request.file} --run {request.run}")
+    (record,) = records(request)
+    assert record["generated_tokens"] > 0 and {watch["hop"] for watch in record["guards"]} >= {"en>fr", "fr>en"}
 
 
 def test_a_corpus_format(folder: Path) -> None:

@@ -34,6 +34,7 @@ from loopmt.config.schema import (
     Train,
     Vocab,
     WorldData,
+    is_translator,
 )
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "compared_directions",
     "expansions",
     "is_fair",
+    "is_translator",
     "load",
     "loads",
     "setting_differences",

@@ -309,13 +309,19 @@ class Train(Schedule):
 GENERATORS = r"live|frozen|ema|stage:[^:]+|run:.+"  # whose weights may generate
 
 
+def is_translator(name: str) -> bool:
+    """Does a name of `by` refer to a function of another module?"""
+    return is_function(name) and not name.startswith(("stage:", "run:"))
+
+
 class Generate(Section):
     """Who generates on a hop, and how."""
 
     by: str | list[str] = Field(
         "live",
         description="weights: `live` (now), `frozen` (at the start), `ema` (averaged), `stage:NAME` (the result of an "
-        "earlier stage), `run:FOLDER` or `run:FOLDER#STAGE` (of another run); or a list of several",
+        "earlier stage), `run:FOLDER` or `run:FOLDER#STAGE` (of another run); or a function that translates texts, "
+        '"module:function"; or a list of several',
     )
     ensemble: Literal["rows", "mean", "max"] = Field(
         "rows",
@@ -338,8 +344,8 @@ class Generate(Section):
     def _known(cls, by: str | list[str]) -> str | list[str]:
         names = by if isinstance(by, list) else [by]
         for name in names:
-            if not re.fullmatch(GENERATORS, name):
-                raise ValueError(f'"{name}" is none of live, frozen, ema, stage:NAME and run:FOLDER')
+            if not re.fullmatch(GENERATORS, name) and not is_translator(name):
+                raise ValueError(f'"{name}" is none of live, frozen, ema, stage:NAME, run:FOLDER and module:function')
         if not names or len(set(names)) < len(names):
             raise ValueError("name one generator or several different ones")
         return by

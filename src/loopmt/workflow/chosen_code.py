@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from loopmt.config import Experiment
+from loopmt.config import Experiment, is_translator
 from loopmt.errors import RunError
 from loopmt.evaluation.metrics import METRICS
 from loopmt.evaluation.validation import LOSS
@@ -17,6 +17,7 @@ from loopmt.learn.alarms import ALARMS
 from loopmt.run import Run
 from loopmt.text.format import FORMATS
 from loopmt.translate.filters import FILTERS
+from loopmt.translate.function import find_translator
 from loopmt.translate.utility import UTILITIES
 
 ALLOW = "LOOPMT_ALLOW_CODE"
@@ -50,17 +51,27 @@ def import_for_training(experiment: Experiment) -> None:
         UTILITIES.find(name)
     for name in _objectives(experiment):
         imported(name, "objective")
+    for name in _translators(experiment):
+        find_translator(name)
 
 
 def training_code(experiment: Experiment) -> list[str]:
     """What training imports or runs."""
     guards, formats = experiment.guards, experiment.data.formats.values()
     chosen = [*guards.filters, *guards.alarms, *formats, *_utilities(experiment), *_objectives(experiment)]
-    return [*chosen, *_selecting(experiment)]
+    return [*chosen, *_translators(experiment), *_selecting(experiment)]
 
 
 def _objectives(experiment: Experiment) -> list[str]:
     return [name for stage in experiment.stages for name in experiment.training(stage).objectives]
+
+
+def _translators(experiment: Experiment) -> list[str]:
+    """Functions that generate on a hop."""
+    given = [entry.generate for stage in experiment.stages for entry in stage.entries()]
+    given += [stage.auto.generate for stage in experiment.stages]
+    settings = [one for each in given for one in (each if isinstance(each, list) else [each])]
+    return [name for one in settings for name in one.generators if is_translator(name)]
 
 
 def _utilities(experiment: Experiment) -> list[str]:

@@ -1,4 +1,4 @@
-"""Generators that a path names besides the networks in training: results of earlier stages and of other runs."""
+"""Generators that a path names besides the networks in training: earlier stages, other runs, functions of others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 
-from loopmt.config import Experiment, Generate, Stage
+from loopmt.config import Experiment, Generate, Stage, is_translator
 from loopmt.errors import ConfigError
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, Run
 from loopmt.text.ragged import Ints
 from loopmt.text.vocab import Vocab
+from loopmt.translate.function import FunctionTranslator
 from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import Floats, HopInput, Key, TrainableModel, TranslationModel, Translations
@@ -52,13 +53,20 @@ class OtherStage:
 
 def other_generators(run: Run, device: torch.device, vocab: Vocab, names: Iterable[str]) -> dict[str, TranslationModel]:
     """The models behind `stage:NAME` and `run:FOLDER`, each with the subwords of this run."""
-    return {name: _with_vocab(OtherStage.parse(name, run).model(device), vocab) for name in sorted(_others(names))}
+    return {name: _other(name, run, device, vocab) for name in sorted(_others(names))}
+
+
+def _other(name: str, run: Run, device: torch.device, vocab: Vocab) -> TranslationModel:
+    if is_translator(name):
+        return FunctionTranslator.of(name, vocab, device)
+    return _with_vocab(OtherStage.parse(name, run).model(device), vocab)
 
 
 def generator_digests(run: Run, stage: Stage) -> Json:
     """What a stage remembers of them: it may not go on with others."""
     names = _others(name for entry in stage.entries() for how in _settings(entry.generate) for name in how.generators)
-    return {"generators": {name: OtherStage.parse(name, run).digest() for name in sorted(names)}} if names else {}
+    stages = sorted(name for name in names if not is_translator(name))
+    return {"generators": {name: OtherStage.parse(name, run).digest() for name in stages}} if stages else {}
 
 
 def check_generators(path: LanguagePath, settings: Sequence[Generate], others: Mapping[str, TranslationModel]) -> None:
