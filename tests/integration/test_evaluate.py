@@ -419,9 +419,9 @@ def test_token_counts_may_differ_by_a_twentieth(judged: tuple[Path, Json], token
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("fr>es", "path fr>es: write a way from one language to another through a third"),
-        ("fr>en>fr", "path fr>en>fr: write a way from one language to another through a third"),
-        ("fr>de>es", "path fr>de>es: no finished stage has all its translators; the run has en>fr, en>es"),
+        ("fr>es", "path fr>es:.* such as fr>en>es"),
+        ("fr>en>fr", "path fr>en>fr:.* such as fr>en>es"),
+        ("fr>de>es", "path fr>de>es: .* en>fr, en>es"),
     ],
 )
 def test_what_is_no_pivot(tiny_run: Path, path: str, sentence: str) -> None:

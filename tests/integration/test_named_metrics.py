@@ -215,7 +215,7 @@ def test_the_first_metric_is_shown_first(copied: Path, cli: Cli, monkeypatch: py
     shown = cli("show", copied).out
     assert "test off ↓" in shown and "test chrF2" in shown and "test BLEU" not in shown
     joint = json.loads(cli("show", copied, "--json").out)["comparisons"][0]["length-error"]
-    assert f"dual against vanilla-longer: {joint['difference']:+.1f} off ↓" in shown
+    assert f"dual less vanilla-longer: {joint['difference']:+.1f} off ↓" in shown
     write_report(copied)
     page = (copied / "report.html").read_text(encoding="utf-8")
     assert "off ↓ on test" in page and "p (off)" in page and "test chrF2" in page, "colours say that more is better"

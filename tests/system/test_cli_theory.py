@@ -125,7 +125,7 @@ SIZES = ["--meanings", "10", "--sentences", "2", "--worlds", "1", "--steps", "4"
 def test_lab_prints_tables_and_writes_everything(tmp_path: Path) -> None:
     out = tmp_path / "lab"
     printed = run("lab", "--out", str(out), *SIZES)
-    assert "Theorem 2 against the truth" in printed and "lab.json" in printed
+    assert "Theorem 2 and the truth" in printed and "lab.json" in printed
     assert sorted(path.name for path in out.iterdir()) == sorted(
         ["lab.json", *(f"gain-{x}.{kind}" for x in ("delta", "length", "pivots", "r") for kind in ("png", "svg"))]
     )

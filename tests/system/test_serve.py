@@ -99,7 +99,7 @@ def test_serving_needs_its_extra(tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 # -- refusing ----------------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[Any, int, str]] = [
-    ({"path": "en>de", "texts": ["a"]}, 400, "path en>de: the run has no language 'de', but en, fr, es"),
+    ({"path": "en>de", "texts": ["a"]}, 400, "path en>de: the run has no language 'de'"),
     ({"path": "en", "texts": ["a"]}, 400, "has no hop"),
     ({"path": "X>Y", "texts": ["a"]}, 400, "is a pattern, not a path"),
     ({"path": "en>fr>en>fr>en", "texts": ["a"]}, 400, "the path has 4 hops; at most 3."),
@@ -416,7 +416,7 @@ def test_a_damaged_result_is_reported_when_it_appears(tiny_run: Path, tmp_path: 
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     with process, process.stderr:
-        assert "no stage is finished yet: watch it" in next(line for line in process.stderr if "Ctrl-C" in line)
+        assert "no stage is finished yet" in next(line for line in process.stderr if "Ctrl-C" in line)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
             wait_until(lambda: client.get("/health").json()["status"] == "waiting for a finished stage")
             shutil.move(tmp_path / "vanilla", run / "stages/vanilla/result")

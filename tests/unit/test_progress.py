@@ -104,5 +104,5 @@ def test_a_validation_reports_the_directions_of_its_mean() -> None:
     display.show({**valid, "mean_bleu": 30.0, "bleu": several, "untaught": ["fr>es"]})
     display.show({**valid, "mean_bleu": 40.0, "bleu": {"en>fr": 40.0}})
     first, second = stream.getvalue().splitlines()
-    assert "valid BLEU 30.00 (mean of 2)" in first and "fr>es 0.5, untaught" in first
+    assert "valid BLEU 30.00 (mean of 2)" in first and "fr>es 0.5 (not trained)" in first
     assert "valid BLEU 40.00  (en>fr 40.0)" in second

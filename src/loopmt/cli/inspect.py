@@ -47,7 +47,7 @@ def show(run: RunFolder, as_json: JsonOption = False) -> None:
         out.print(plain(line), highlight=False)
     for one in found["comparisons"]:
         score = one[first.name]
-        number = f"{first.interval(score)} {first.label}, p = {score['p_value']:.3f}"
+        number = f"{first.difference(score)}, p = {score['p_value']:.3f}"
         line = f"{one['of']} less {one['against']}: {number}, mean of {one['directions']} directions"
         out.print(plain(line), highlight=False)
     print_setbacks(found["setbacks"], first.label)

@@ -53,7 +53,7 @@ def _print_comparisons(run: dict[str, Any]) -> None:
     first = first_metric(run["scores"] or {})
     for one in run["scores"]["comparisons"] if run["scores"] else []:
         hops = {hop for found in one["sets"].values() for hop in found["directions"]}
-        difference = f"{first.interval(one['joint'][first.name])} {first.label}, mean of {len(hops)} directions"
+        difference = f"{first.difference(one['joint'][first.name])}, mean of {len(hops)} directions"
         console().print(plain(f"{run['name']}: {one['of']} less {one['against']}: {difference}"), highlight=False)
 
 

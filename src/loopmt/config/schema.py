@@ -164,7 +164,8 @@ class Model(Section):
 
     preset: Literal["tiny", "small", "base", "big"] = Field("small", description="where the other fields start from")
     sharing: Literal["none", "all"] = Field(
-        "none", description="one network per direction, or one with language tags, which speaks untaught pairs too"
+        "none",
+        description="one network per direction, or one with language tags, which also translates pairs without bitext",
     )
     norm: Literal["post", "pre"] = Field("post", description="layer norm after (Marian) or before (Pegasus) each block")
     activation: Literal["relu", "gelu", "swish"] = Field("relu", description="of the feed-forward blocks")

@@ -57,6 +57,11 @@ class MetricFacts:
         low, high = (self.number(one[end], sign=True) for end in ("low", "high"))
         return f"{self.number(one['difference'], sign=True)} ({low} to {high})"
 
+    def difference(self, one: Mapping[str, float]) -> str:
+        """As in a sentence: +1.33 BLEU (+0.13 to +2.29)."""
+        number, _, interval = self.interval(one).partition(" ")
+        return f"{number} {self.heading} {interval}"
+
     def gain(self, one: Mapping[str, float]) -> int:
         """1: a significant gain, -1: a significant loss, 0: neither."""
         sign = (one["low"] > 0) - (one["high"] < 0)

@@ -141,7 +141,7 @@ def _counts(scores: Scores) -> list[str]:
     if set(counted.values()) <= {len(everything)}:
         return []
     told = ", ".join(f"{kind} {count}" for kind, count in counted.items())
-    return [f"average gains are of the directions that both stages have ({told} of {len(everything)})"]
+    return [f"average gains are over the directions that both stages have ({told} of {len(everything)})"]
 
 
 def _paper_gains(table: Json) -> list[float]:

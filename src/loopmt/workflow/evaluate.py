@@ -166,12 +166,12 @@ def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[LanguagePat
     for pivot in pivots:
         if pivot.closed or len(pivot.hops) == 1:
             raise PathError(
-                f"path {pivot}: write a way from one language to another through a third, such as fr>en>es; directions "
-                "are scored anyway, and what comes home `loopmt analyze` measures."
+                f"path {pivot}: write a path from one language to another through a third, such as fr>en>es. "
+                "Directions are scored without --path; `loopmt analyze` measures paths that return."
             )
         if not any(hops.issuperset(pivot.hops) for hops in trained):
             known = ", ".join(map(str, all_hops(experiment.languages, frozenset().union(*trained))))
-            raise PathError(f"path {pivot}: no finished stage has all its translators; the run has {known}.")
+            raise PathError(f"path {pivot}: no finished stage has all its translators. The run has {known}.")
 
 
 def _test_pairs(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]) -> Iterator[TestPairs]:

@@ -150,7 +150,7 @@ class Display:
             parts.append(f"{record['select_by']} {record['mean_selected']:.3f}")
         if record["mean_accuracy"] is not None:
             parts.append(f"exact {record['mean_accuracy']:.3f}")
-        marks = {hop: "" if hop in hops else ", untaught" for hop in record["bleu"]}
+        marks = {hop: "" if hop in hops else " (not trained)" for hop in record["bleu"]}
         by_hop = "  ".join(f"{hop} {bleu:.1f}{marks[hop]}" for hop, bleu in record["bleu"].items())
         return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"
 

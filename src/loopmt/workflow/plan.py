@@ -251,8 +251,7 @@ def _tried(inputs: PlanInputs) -> Iterator[TriedLoops]:
             expanded = expansions(experiment, experiment.stage(one["of"]))
             paths = frozenset(path for _, expansion in expanded for path in expansion.paths if path.loop)
             joint = one["joint"][first.name]
-            measured = f"{first.interval(joint)} {first.label}"
-            yield TriedLoops(one["of"], one["against"], paths, first.gain(joint), measured)
+            yield TriedLoops(one["of"], one["against"], paths, first.gain(joint), first.difference(joint))
 
 
 def _grid(round_trips: Sequence[RoundTrip], worth: float) -> Json:
