@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from loopmt.synthetic.english_words import leaves
-from loopmt.synthetic.grammar import Features, Grammar, Phrase, Slot, Words
-from loopmt.synthetic.language import Language, capitalised, either_case
+from loopmt.synthetic.grammar import Features, Grammar, Slot, Words
+from loopmt.synthetic.language import Language, capitalised, either_case, phrases
 from loopmt.synthetic.lexicon import Lexicon
-from loopmt.synthetic.meaning import Clause, NounPhrase, Relative
+from loopmt.synthetic.meaning import NounPhrase
 
 SLOTS = {
     "PRON": Slot("PRONOUN"), "NAME": Slot("NAME"), "NOUN": Slot("NOUN"), "DET": Slot("DETERMINER"),
@@ -97,12 +97,7 @@ def _asked() -> Iterator[tuple[str, Features]]:
 
 def build(lexicon: Lexicon) -> Language:
     """English with the words of the lexicon."""
-    exports = "agreement case pronoun scope"
-    phrases = {
-        "SIMPLE": Phrase(NounPhrase, exports), "NP": Phrase(NounPhrase, exports),
-        "RELATIVE": Phrase(Relative, "agreement"), "CLAUSE": Phrase(Clause), "SENTENCE": Phrase(Clause),
-    }  # fmt: skip
-    grammar = Grammar(leaves(lexicon), phrases, SLOTS)
+    grammar = Grammar(leaves(lexicon), phrases("agreement case pronoun scope"), SLOTS)
     _noun_phrases(grammar)
     for body, features in _statements():
         grammar.add("CLAUSE", body, **features)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 
 from loopmt.synthetic.french_words import leaves
-from loopmt.synthetic.grammar import Features, Grammar, Phrase, Slot, Words
-from loopmt.synthetic.language import Language, capitalised, either_case
+from loopmt.synthetic.grammar import Features, Grammar, Slot, Words
+from loopmt.synthetic.language import Language, capitalised, either_case, phrases
 from loopmt.synthetic.lexicon import Lexicon
-from loopmt.synthetic.meaning import Clause, NounPhrase, Relative
+from loopmt.synthetic.meaning import NounPhrase
 
 SUBJECT_AGREES = {"gender": "sgender", "number": "snumber"}
 SUBJECT = {"self": "subject", "agreement": "agreement", **SUBJECT_AGREES}
@@ -113,12 +113,9 @@ def _asked() -> Iterator[tuple[str, Features]]:
 
 def build(lexicon: Lexicon) -> Language:
     """French with the words of the lexicon."""
-    exports = "agreement gender number pronoun scope"
-    phrases = {
-        "SIMPLE": Phrase(NounPhrase, exports), "NP": Phrase(NounPhrase, exports),
-        "RELATIVE": Phrase(Relative, "agreement sgender snumber"), "CLAUSE": Phrase(Clause), "SENTENCE": Phrase(Clause),
-    }  # fmt: skip
-    grammar = Grammar(leaves(lexicon), phrases, SLOTS)
+    grammar = Grammar(
+        leaves(lexicon), phrases("agreement gender number pronoun scope", "agreement sgender snumber"), SLOTS
+    )
     _noun_phrases(grammar)
     for body, features in _groups("SUBJ", ""):
         grammar.add("CLAUSE", body, **features)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from loopmt.synthetic.german_words import leaves
-from loopmt.synthetic.grammar import Features, Grammar, Phrase, Slot, Words
-from loopmt.synthetic.language import Language, capitalised, either_case
+from loopmt.synthetic.grammar import Features, Grammar, Slot, Words
+from loopmt.synthetic.language import Language, capitalised, either_case, phrases
 from loopmt.synthetic.lexicon import Lexicon
-from loopmt.synthetic.meaning import Clause, NounPhrase, Relative
+from loopmt.synthetic.meaning import NounPhrase
 
 OBJECT = {"self": "object", "case": "governs"}
 DATIVE: Features = {"case": "dative"}
@@ -120,12 +120,11 @@ def _asked() -> Iterator[tuple[str, Features]]:
 
 def build(lexicon: Lexicon) -> Language:
     """German with the words of the lexicon."""
-    exports = "agreement case pronoun scope indefinite some gender number"
-    phrases = {
-        "SIMPLE": Phrase(NounPhrase, exports), "NP": Phrase(NounPhrase, exports),
-        "RELATIVE": Phrase(Relative, "agreement gender number"), "CLAUSE": Phrase(Clause), "SENTENCE": Phrase(Clause),
-    }  # fmt: skip
-    grammar = Grammar(leaves(lexicon), phrases, SLOTS)
+    grammar = Grammar(
+        leaves(lexicon),
+        phrases("agreement case pronoun scope indefinite some gender number", "agreement gender number"),
+        SLOTS,
+    )
     _noun_phrases(grammar)
     for middle, features in _middles():
         for text in _expand(middle):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from loopmt.synthetic.grammar import Grammar, Order, Words
-from loopmt.synthetic.meaning import Meaning
+from loopmt.synthetic.grammar import Grammar, Order, Phrase, Words
+from loopmt.synthetic.meaning import Clause, Meaning, NounPhrase, Relative
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,17 @@ class Language:
         """All meanings of the sentence by the grammar; empty if it is not a sentence."""
         readings = self.grammar.read("SENTENCE", self.tokens(sentence))
         return {meaning for words, meaning in readings if self.spell(words) == sentence}
+
+
+def phrases(noun_phrase: str, relative: str = "agreement") -> dict[str, Phrase]:
+    """The phrases of a grammar, with the features that noun phrases and relative clauses export."""
+    return {
+        "SIMPLE": Phrase(NounPhrase, noun_phrase),
+        "NP": Phrase(NounPhrase, noun_phrase),
+        "RELATIVE": Phrase(Relative, relative),
+        "CLAUSE": Phrase(Clause),
+        "SENTENCE": Phrase(Clause),
+    }
 
 
 def capitalised(text: str) -> str:

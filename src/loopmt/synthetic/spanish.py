@@ -6,10 +6,10 @@ import re
 from collections.abc import Container, Iterator
 from functools import partial
 
-from loopmt.synthetic.grammar import Features, Grammar, Phrase, Slot, Words
-from loopmt.synthetic.language import Language, capitalised, either_case
+from loopmt.synthetic.grammar import Features, Grammar, Slot, Words
+from loopmt.synthetic.language import Language, capitalised, either_case, phrases
 from loopmt.synthetic.lexicon import Lexicon
-from loopmt.synthetic.meaning import Clause, NounPhrase, Relative
+from loopmt.synthetic.meaning import NounPhrase
 from loopmt.synthetic.spanish_words import leaves
 
 SUBJECT_AGREES = {"gender": "sgender", "number": "snumber"}
@@ -109,12 +109,7 @@ def _asked() -> Iterator[tuple[str, Features]]:
 
 def build(lexicon: Lexicon) -> Language:
     """Spanish with the words of the lexicon."""
-    exports = "agreement gender number pronoun scope bare human"
-    phrases = {
-        "SIMPLE": Phrase(NounPhrase, exports), "NP": Phrase(NounPhrase, exports),
-        "RELATIVE": Phrase(Relative, "agreement"), "CLAUSE": Phrase(Clause), "SENTENCE": Phrase(Clause),
-    }  # fmt: skip
-    grammar = Grammar(leaves(lexicon), phrases, SLOTS)
+    grammar = Grammar(leaves(lexicon), phrases("agreement gender number pronoun scope bare human"), SLOTS)
     _noun_phrases(grammar)
     for subject in ("SUBJ", "NONE"):
         for body, features in _groups(subject, ""):
