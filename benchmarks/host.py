@@ -58,7 +58,7 @@ PARTS: tuple[tuple[Any, str, str], ...] = (
     (Gatherer, "_mixed", "interleaving"),
     (SyntheticTextFilter, "__call__", "filters"),
     (networks_module, "generate_up_to", "decoding"),
-    (Gatherer, "_walk", "walking"),
+    (Gatherer, "_generated_rows", "walking"),
     (trainer_module, "pack", "packing"),
     (Trainer, "_account", "accounting"),
 )

@@ -168,7 +168,7 @@ def test_gate_and_pace() -> None:
     pace = RateLimit(2.0, lambda: now[0])
     for _ in range(4):
         pace.check("a")
-    with pytest.raises(RefusedError, match="at most 2 a second") as refused:
+    with pytest.raises(RefusedError, match="at most 2 per second") as refused:
         pace.check("a")
     assert (refused.value.status, refused.value.retry_after) == (429, 1)
     pace.check("b")
