@@ -28,6 +28,7 @@ LETTER = (
     *("auto/letter-half", "uniform/letter", "auto/letter"),
 )
 DEMO = ("vanilla", "longer", "dual", "loops")
+DEMO_SHORT = ("vanilla", "longer", "loops")
 T_OF_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 """Student's t for an interval of 95%, by the number of seeds."""
 
@@ -147,14 +148,23 @@ def demo(folder: Path | None = None) -> str:
     cards = {file.stem.removeprefix("seed-"): card_of(file) for file in found}
     hops = dict.fromkeys(hop for one in cards.values() for hop in _directions(one, "loops"))
     names = [name for name in DEMO if all(name in one["stages"] for one in cards.values())]
-    rows = [["mean", hop, *_means(list(cards.values()), names, hop)] for hop in hops]
+    rows = [["mean", hop, *_means(list(cards.values()), names, [hop])] for hop in hops]
     rows += [
         [seed, hop, *(f"{_right(one, name, hop):.1%}" for name in names), ""]
         for seed, one in cards.items()
         for hop in hops
     ]
-    rows += [[seed, "seconds", *(f"{_seconds(one, name):,.0f}" for name in names), ""] for seed, one in cards.items()]
     return grid(["seed", "direction", *names, "loops over longer, points"], rows)
+
+
+def demo_means(folder: Path | None = None) -> str:
+    """The means over the seeds: the two directions without a pair, and all that have pairs together."""
+    cards = [card_of(file) for file in sorted((folder or RESULTS / "demo").glob("seed-*.json"))]
+    without = ["fr>es", "es>fr"]
+    taught = [hop for hop in _directions(cards[0], "loops") if hop not in without]
+    rows = [[hop, *_means(cards, DEMO_SHORT, [hop])] for hop in without]
+    rows.append([f"mean of the {len(taught)} with pairs", *_means(cards, DEMO_SHORT, taught)])
+    return grid(["direction", "vanilla", "longer (control)", "loops", "loops over control, points"], rows)
 
 
 def card_of(file: Path) -> Json:
@@ -174,13 +184,11 @@ def _right(one: Json, stage: str, hop: str) -> float:
     return float(_directions(one, stage).get(hop, {"accuracy": 0.0})["accuracy"])
 
 
-def _seconds(one: Json, stage: str) -> float:
-    return float(sum(one["stages"][stage]["seconds"].values()))
-
-
-def _means(cards: Sequence[Json], names: Sequence[str], hop: str) -> list[str]:
-    means = [f"{fmean(_right(one, name, hop) for one in cards):.1%}" for name in names]
-    return [*means, _spread([_right(one, "loops", hop) - _right(one, "longer", hop) for one in cards])]
+def _means(cards: Sequence[Json], names: Sequence[str], hops: Sequence[str]) -> list[str]:
+    """Of the seeds, over these directions together."""
+    table = {name: [fmean(_right(one, name, hop) for hop in hops) for one in cards] for name in names}
+    gains = [loops - longer for loops, longer in zip(table["loops"], table["longer"], strict=True)]
+    return [*(f"{fmean(table[name]):.1%}" for name in names), _spread(gains)]
 
 
 def _spread(differences: Sequence[float]) -> str:
@@ -194,6 +202,7 @@ def _spread(differences: Sequence[float]) -> str:
 
 TABLES: dict[str, Table] = {
     "demo": demo,
+    "demo-means": demo_means,
     "regimes": lambda: _accuracies("regimes"),
     "regimes-gains": lambda: _gains("regimes", PAIRS[:4]),
     "regimes-auto": lambda: _gains("regimes", PAIRS[3:]),

@@ -164,6 +164,16 @@ def test_an_alarm(folder: Path, ask_for: ASK) -> None:
     assert alarms and all("only 0% of the generated subwords are kept" in alarm["what"] for alarm in alarms)
 
 
+def test_a_utility_of_candidates(folder: Path, ask_for: ASK) -> None:
+    (table,) = blocks("toml", "A utility of candidates")
+    (mix,) = re.findall(r"^mix = (.*)$", table, re.MULTILINE)
+    request: TrainOptions = ask_for(stage(mix, tokens=128, updates=2))
+    run(folder, f"loopmt train {request.file} --run {request.run}")
+    assert records(request)[0]["generated_tokens"] > 0
+    words = f"loopmt translate {request.run} 'en>fr' hypotheses.fr --rerank my_utilities:same_length"
+    assert len(run(folder, words).splitlines()) == 2
+
+
 def test_an_objective(folder: Path, ask_for: ASK) -> None:
     """It flattens the distributions that are learnt, unless its weight is 0."""
     (table,) = blocks("toml", "An objective")

@@ -115,7 +115,7 @@ def test_tables_of_stages_and_gains(recorded: Path) -> None:
 
 
 def demo_card(loops: float, longer: float) -> dict[str, Any]:
-    directions = {"vanilla": {"en>fr": 0.5}, "longer": {"fr>es": longer}, "loops": {"fr>es": loops}}
+    directions = {"vanilla": {"en>fr": 0.5}, "longer": {"fr>es": longer}, "loops": {"fr>es": loops, "en>fr": 0.6}}
     stages = {
         name: {
             "seconds": {"train": 60.0, "generate": 10.0},
@@ -131,9 +131,9 @@ def test_the_demo_by_seed_and_in_the_mean_of_its_seeds(tmp_path: Path) -> None:
         condense.write(tmp_path / f"seed-{seed}.json", demo_card(0.1 + gain, 0.1))
     lines = built_in.demo(tmp_path).splitlines()
     assert lines[0] == "| seed | direction | vanilla | longer | loops | loops over longer, points |"
-    assert lines[2] == "| mean | fr>es | 0.0% | 10.0% | 50.0% | +40.0 (+15.2 to +64.8) |"
+    assert "| mean | fr>es | 0.0% | 10.0% | 50.0% | +40.0 (+15.2 to +64.8) |" in lines
     assert "| 1 | fr>es | 0.0% | 10.0% | 40.0% |  |" in lines
-    assert "| 2 | seconds | 70 | 70 | 70 |  |" in lines
+    assert any(line.startswith("| mean of the ") for line in built_in.demo_means(tmp_path).splitlines())
     assert "no raw files" in built_in.demo(tmp_path / "nothing")
 
 
