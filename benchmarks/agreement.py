@@ -28,9 +28,8 @@ from loopmt.path import Hop
 from loopmt.run import Run
 from loopmt.text.store import Store
 from loopmt.translate.decoder import generate
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, stack_of
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Sentences
 from loopmt.workflow.models import result_of
 from loopmt.workflow.stage_choice import choose_stage
 

@@ -46,8 +46,8 @@ from loopmt.text.store import Side, Store, StoreWriter, row_indices
 from loopmt.text.vocab import Vocab
 from loopmt.translate import networks as networks_module
 from loopmt.translate.filters import FilterContext, LanguageFrequencies, SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import DecodeLimits
 from loopmt.translate.walker import Translators
 
 LANGUAGES = ("en", "fr", "es")

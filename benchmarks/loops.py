@@ -24,9 +24,8 @@ from loopmt.text.batch import BatchShape, Rows, choose_lengths, make_shapes
 from loopmt.text.packing import pack
 from loopmt.text.store import Store
 from loopmt.translate.filters import FilterContext, Findings, LanguageFrequencies, Mask, SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Sentences
 from loopmt.translate.walker import Translators
 
 _RATE = 1e-4

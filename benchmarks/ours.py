@@ -26,8 +26,8 @@ from loopmt.text.store import Store, StoreWriter
 from loopmt.text.vocab import Vocab
 from loopmt.translate.beam_search import Hypotheses
 from loopmt.translate.decoder import generate
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import DecodeLimits
 
 SEED = 1
 _LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))

@@ -28,8 +28,7 @@ from loopmt.config import Experiment
 from loopmt.config.check import check
 from loopmt.config.recorded import ChangedStage, changes, refuse
 from loopmt.errors import DamagedError, LoopmtError, RunError, listed
-from loopmt.files.checksums import file_digest, read_checked, read_json_object, with_checksum
-from loopmt.files.documents import json_text
+from loopmt.files.documents import file_digest, json_text, read_checked, read_json_object, with_checksum
 from loopmt.files.lock import lock_owner, locked
 from loopmt.files.log import log_line, parse_record
 from loopmt.files.regular import (

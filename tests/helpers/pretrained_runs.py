@@ -14,9 +14,7 @@ from loopmt.config import Generate
 from loopmt.path import Hop
 from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.run import Run
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 from loopmt.workflow.models import result_of
 from loopmt.workflow.train import TrainOptions
 

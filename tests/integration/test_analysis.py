@@ -22,7 +22,7 @@ from loopmt.cli import app
 from loopmt.config import Experiment, Generate, loads
 from loopmt.errors import RunError, TheoryError
 from loopmt.evaluation.metrics import sentence_bleu
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.analysis import (
     Values,
@@ -52,9 +52,7 @@ from loopmt.run import Run, write_json
 from loopmt.text.moses import tokenize
 from loopmt.text.ragged import Ints
 from loopmt.text.store import Store
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Key, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 from loopmt.workflow.analyze import AnalyzeOptions, analyze, control_of, placebo_of, stage_pairs
 from loopmt.workflow.cached_translator import CachedTranslator
 

@@ -13,7 +13,7 @@ from loopmt.cli.score_tables import print_scorecard
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.evaluation.bootstrap import mean_statistics
 from loopmt.evaluation.metrics import METRICS, chrf_statistics, multi_bleu_statistics
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json

@@ -11,7 +11,7 @@ import torch
 from helpers.facts import lacks
 from loopmt.config import Generate
 from loopmt.errors import DamagedError, PathError, RunError
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.progress import Silent
 from loopmt.run import write_json
 from loopmt.text.store import Store

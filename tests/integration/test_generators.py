@@ -19,10 +19,8 @@ from loopmt.run import Run
 from loopmt.text.vocab import Vocab
 from loopmt.translate.ensemble import EnsembleModel, by_turns
 from loopmt.translate.function import FunctionTranslator
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, stack_of
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 from loopmt.workflow.generators import OtherStage, ThroughText
 from loopmt.workflow.train import train
 

@@ -12,7 +12,7 @@ import pytest
 from helpers.stages import ASK, records, stage
 from loopmt.config import Generate
 from loopmt.errors import ConfigError, RunError
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.documents import read_checked, with_checksum
 from loopmt.progress import Silent
 from loopmt.run import write_json
 from loopmt.workflow.generate import GenerateOptions, generate

@@ -34,10 +34,8 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, stack_of
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.dry_run import describe
 from loopmt.workflow.export import ExportOptions as ExportWish

@@ -12,12 +12,11 @@ import pytest
 
 from helpers.kept import kept_files
 from loopmt.errors import RunError
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json, Run
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import HopInput, Sentences
 from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate
 from loopmt.workflow.kept_translations import KeptTranslations

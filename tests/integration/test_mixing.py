@@ -20,9 +20,8 @@ from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.subword_dropout import Merges, SubwordDropout
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits, Sentences
 from loopmt.translate.scoring import dual_cross_entropy
-from loopmt.translate.sentences import Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along
 from loopmt.workflow.stages import TrainingContext, routes_of, starting_point
 from loopmt.workflow.train import TrainOptions, train

@@ -22,7 +22,7 @@ from loopmt.evaluation.bootstrap import mean_statistics
 from loopmt.evaluation.choice import chosen_metrics, facts_of, first_metric
 from loopmt.evaluation.metric import MetricFacts, MetricInput
 from loopmt.evaluation.metrics import METRICS, multi_bleu_statistics
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.documents import read_checked, with_checksum
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json, read_json, write_json

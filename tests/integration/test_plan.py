@@ -19,7 +19,7 @@ from loopmt.cli import app
 from loopmt.cli.plan_tables import print_plan
 from loopmt.config import Experiment, expansions, is_fair, loads, supervised_shares
 from loopmt.errors import DataError, TheoryError
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.advice import HELPS, UNCLEAR, USELESS
 from loopmt.planning.analysis import before_training

@@ -24,8 +24,7 @@ from loopmt.run import Run
 from loopmt.text.batch import Rows, make_shapes
 from loopmt.text.packing import pack
 from loopmt.text.ragged import Ints
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import HopInput, Sentences
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.plan import PlanOptions, plan

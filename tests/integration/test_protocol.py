@@ -18,10 +18,8 @@ from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.store import Store
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, stack_of
-from loopmt.translate.protocol import HopInput, TranslationModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences, TranslationModel
 from loopmt.translate.walker import Rollout, Translators, Walker, generate_along
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.importing import import_translator

@@ -14,7 +14,7 @@ from helpers.commands import Cli
 from helpers.facts import lacks, missing
 from loopmt.cli import app
 from loopmt.errors import MissingExtraError, RunError
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.path import Pattern
 from loopmt.progress import Silent
 from loopmt.report.page import page

@@ -14,7 +14,7 @@ from loopmt import load
 from loopmt.errors import PathError, RunError
 from loopmt.evaluation.bootstrap import mean_statistics
 from loopmt.evaluation.metric import MetricFacts
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.path import LanguagePath
 from loopmt.progress import Silent
 from loopmt.run import Json, Run, read_json, write_json

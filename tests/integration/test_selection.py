@@ -20,8 +20,7 @@ from loopmt.learn.alarms import validation_alarms
 from loopmt.learn.trainer import Trainer
 from loopmt.progress import Silent
 from loopmt.run import Json
-from loopmt.translate.protocol import HopInput, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import HopInput, Sentences, Translations
 from loopmt.workflow.train import TrainOptions, train
 
 LOOPS = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]'

@@ -21,7 +21,7 @@ from helpers.commands import AskFor, Cli
 from loopmt.config import Clean, Data, Vocab, WorldData, loads
 from loopmt.config import recorded as records
 from loopmt.errors import RunError
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.documents import read_checked, with_checksum
 from loopmt.progress import Silent
 from loopmt.rng import DRAWS
 from loopmt.run import Run, write_json

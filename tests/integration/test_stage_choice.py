@@ -11,7 +11,7 @@ from helpers.commands import Cli
 from helpers.experiments import TREE, compare
 from loopmt import load
 from loopmt.config import loads
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.progress import Silent
 from loopmt.run import Run, write_json
 from loopmt.workflow.generate import GenerateOptions, generate

@@ -16,7 +16,7 @@ from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json
 from loopmt.translate.networks import stack_of
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import Sentences
 from loopmt.translate.walker import HopRecord, Rollout
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, assemble

@@ -24,11 +24,9 @@ from loopmt.run import Run
 from loopmt.text.files import read_files, read_stream
 from loopmt.text.ragged import EOS, PAD, Ints
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import LongTextModel, join_pieces, split_in_two
 from loopmt.translate.networks import NetworkStack, stack_of
-from loopmt.translate.protocol import Floats, HopInput, Key, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 from loopmt.workflow.models import result_of
 from loopmt.workflow.translate import checked_path, growing_chunks, text_translator
 

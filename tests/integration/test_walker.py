@@ -16,9 +16,8 @@ from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.translate.decoder import generate_each
 from loopmt.translate.filters import FilterContext, SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack, all_hops, stack_of
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Sentences
 from loopmt.translate.walker import Rollout, Translators, generate_along, generated_tokens, recorder
 from loopmt.workflow.stages import TrainingContext
 

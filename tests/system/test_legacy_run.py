@@ -17,7 +17,7 @@ import loopmt
 from helpers.commands import Cli, contents
 from helpers.digests import signature, weights_digest
 from helpers.paths import DATA
-from loopmt.files.checksums import read_checked
+from loopmt.files.documents import read_checked
 from loopmt.progress import Silent
 from loopmt.rng import DRAWS
 from loopmt.workflow.serve import ServeOptions, load_engine

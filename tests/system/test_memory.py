@@ -32,7 +32,7 @@ from loopmt.config import Generate, Model, Train
 from loopmt.errors import LoopmtError
 from loopmt.learn.learner import Learner
 from loopmt.translate.decoder import generate_each
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 from loopmt.translate.networks import NetworkStack
 from loopmt.path import Hop
 from loopmt.distributed import Processes

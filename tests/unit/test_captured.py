@@ -17,7 +17,7 @@ from loopmt.rng import torch_generator
 from loopmt.translate import captured_decoder
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_each, generate_nbest
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 
 SIZE = 60
 GREEDY = Generate(how="greedy")

@@ -17,7 +17,7 @@ from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.text.ragged import EOS, PAD, UNK
 from loopmt.translate.decoder import Decoder, generate_each, generate_nbest
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 
 SIZE = 12
 SILENT = [PAD, UNK, 3, 4]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from loopmt.config import MixEntry
-from loopmt.learn.demand import Demand, by_queue, queues_of
-from loopmt.learn.reading import ReadPosition
+from loopmt.learn.reading import Demand, ReadPosition, by_queue, queues_of
 from loopmt.learn.routes import Route
 from loopmt.path import LanguagePath
 from loopmt.text.batch import Rows

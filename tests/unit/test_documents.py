@@ -13,8 +13,7 @@ from stress.checks import limited
 
 from loopmt.config import load
 from loopmt.errors import ConfigError, DamagedError, LoopmtError
-from loopmt.files.checksums import read_json_object
-from loopmt.files.documents import NESTING, json_text, parse_json, parse_toml
+from loopmt.files.documents import NESTING, json_text, parse_json, parse_toml, read_json_object
 from loopmt.files.log import log_line, parse_record
 
 SOON = 10.0  # seconds

@@ -18,10 +18,16 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.text.clean import Form
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
-from loopmt.translate.filters import FilterContext, Findings, LanguageFrequencies, Mask, SyntheticTextFilter
-from loopmt.translate.protocol import Translations
-from loopmt.translate.repetition import RepetitionLimits, repeated_share
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.filters import (
+    FilterContext,
+    Findings,
+    LanguageFrequencies,
+    Mask,
+    RepetitionLimits,
+    SyntheticTextFilter,
+    repeated_share,
+)
+from loopmt.translate.protocol import Sentences, Translations
 from loopmt.translate.walker import HopRecord, Rollout, recorder
 
 HOP = Hop("en", "fr")

@@ -15,7 +15,7 @@ from loopmt.model.transformer import NO_DROPOUT, Transformer
 from loopmt.model.weights import Layout
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_each
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 from loopmt.translate.scoring import shifted
 
 SIZE = 60

@@ -23,7 +23,7 @@ from loopmt.text.batch import Batch, BatchShape
 from loopmt.translate import beam_search
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_each
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 from loopmt.translate.scoring import losses_with
 from loopmt.workflow.train import TrainOptions, train
 

@@ -42,7 +42,7 @@ from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_nbest
 from loopmt.translate.kernels.beam import extended, extended_beams
 from loopmt.translate.kernels.sampling import likeliest, pick
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 from loopmt.translate.scoring import shifted
 
 

@@ -13,7 +13,7 @@ from stress.checks import limited
 
 from loopmt.errors import DamagedError, DataError, LockedError, UnsafeFileError
 from loopmt.files import regular
-from loopmt.files.checksums import with_checksum
+from loopmt.files.documents import with_checksum
 from loopmt.files.lock import lock_owner, locked
 from loopmt.run import Run, write_json
 from loopmt.text.store import Store

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.documents import read_checked, with_checksum
 from loopmt.text.clean import Form
 from loopmt.text.vocab import Vocab
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopmt.text.ragged import Ragged
-from loopmt.translate.repetition import RepetitionLimits
-from loopmt.translate.sentences import Codec
+from loopmt.translate.filters import RepetitionLimits
+from loopmt.translate.protocol import Codec
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from loopmt.evaluation.outputs import OutputStatistics, output_statistics
 from loopmt.path import Hop
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import HopInput, TranslationModel
-from loopmt.translate.repetition import RepetitionLimits
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.filters import RepetitionLimits
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences, TranslationModel
 
 BLEU = "sacrebleu"
 LOSS = "loss"

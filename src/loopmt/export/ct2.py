@@ -23,10 +23,8 @@ from loopmt.path import Hop
 from loopmt.text.ragged import EOS, PAD, UNK, Ints
 from loopmt.text.vocab import Subwords, Vocab
 from loopmt.translate.beam_search import Hypotheses, Hypothesis, hypothesis
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import tagged
-from loopmt.translate.protocol import Floats, HopInput, Key, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 
 Type = Literal["float32", "int8", "int8_float16"]
 _MOST_PLACES = 1024

@@ -27,10 +27,8 @@ from loopmt.rng import keyed_seed
 from loopmt.text.ragged import EOS, PAD, UNK, Ints
 from loopmt.translate.beam_search import Hypotheses, hypothesis
 from loopmt.translate.decoder import padded
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import tagged
-from loopmt.translate.protocol import Floats, HopInput, Key, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 
 _SHAPES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
 _MOST_PLACES = 1024

@@ -14,10 +14,8 @@ from loopmt.path import Hop
 from loopmt.text.ragged import EOS, PAD
 from loopmt.text.vocab import Vocab
 from loopmt.translate.decoder import Decoder, padded
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.protocol import HopInput, TranslationModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences, TranslationModel
 
 TOLERANCE = 1e-4  # of logits
 _LONGEST = 96  # subwords of an output; beyond that an undertrained network only repeats itself

@@ -17,9 +17,7 @@ from loopmt.pretrained.lora import merged, save_adapter, with_saved_adapter
 from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.pretrained.tokens import ModelTokens
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 
 _MODEL_FILES = ("config.json", "generation_config.json")
 _WEIGHTS = (".safetensors", ".safetensors.index.json", ".bin.index.json")

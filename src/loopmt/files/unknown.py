@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from loopmt.errors import DamagedError, listed
-from loopmt.files.checksums import read_json_object
+from loopmt.files.documents import read_json_object
 from loopmt.files.regular import has_file, reading
 
 _NAME = 100  # bytes, at most, of a process id

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from loopmt.distributed import synchronize
-from loopmt.learn.demand import Demand, by_queue, queues_of
 from loopmt.learn.objectives import PathRows
-from loopmt.learn.reading import ReadPosition, RealText, TextReader
+from loopmt.learn.reading import Demand, ReadPosition, RealText, TextReader, by_queue, queues_of
 from loopmt.learn.routes import Route, StageSetup, token_shares
 from loopmt.path import Hop
 from loopmt.rng import numpy_generator
@@ -28,9 +27,7 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.subword_dropout import SubwordDropout
 from loopmt.translate.filters import SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, Mask
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, Mask, Sentences
 from loopmt.translate.utility import UTILITIES, Candidates, best_of
 from loopmt.translate.walker import (
     HopRecord,

@@ -16,13 +16,13 @@ import torch
 from loopmt.distributed import synchronize
 from loopmt.errors import CollapseError, DivergedError
 from loopmt.evaluation.validation import ValidationScores
-from loopmt.learn import carried, ledger
+from loopmt.learn import ledger
 from loopmt.learn.alarms import Alarm, AlarmMonitor, validation_alarms
 from loopmt.learn.averaging import average_checkpoints
 from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import StageLearner
 from loopmt.learn.reading import ReadPosition
-from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState
+from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState, carried_rows, carried_tensors
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.rng import keyed_seed
@@ -288,7 +288,7 @@ class Trainer:
         self._check_finite()
         self.progress.guards = self.guard.state()
         self.progress.window = self._window.state()
-        optimizer = {**self.learner.tensors(), **self._tally_tensors(), **carried.to_tensors(self.carried)}
+        optimizer = {**self.learner.tensors(), **self._tally_tensors(), **carried_tensors(self.carried)}
         if self.processes.is_main:
             tensors = {"weights": self.translators.named(), "optimizer": optimizer}
             keep = {*self.progress.validated[-self.train.average :], self.progress.best_update}
@@ -330,7 +330,7 @@ class Trainer:
         self.progress = TrainingState(**state)
         self.translators.load(checkpoint.tensors["weights"])
         self.learner.load(checkpoint.tensors["optimizer"])
-        self.carried = carried.from_tensors(checkpoint.tensors["optimizer"])
+        self.carried = carried_rows(checkpoint.tensors["optimizer"])
         self.learner.tally.clear()
         for name, tensor in checkpoint.tensors["optimizer"].items():
             if name in ("tally.norms", "tally.updates") or (name.startswith("tally.") and self.processes.is_main):

@@ -21,8 +21,7 @@ from loopmt.evaluation.metrics import sentence_bleu
 from loopmt.evaluation.validation import Agree, HeldOut, translate_hop
 from loopmt.path import Hop, LanguagePath
 from loopmt.translate.filters import FEWEST_KEPT, SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, Key, TranslationModel
+from loopmt.translate.protocol import DecodeLimits, Floats, Key, TranslationModel
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
 
 _RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge

@@ -22,9 +22,7 @@ from loopmt.evaluation.metrics import moses, sentence_bleu
 from loopmt.evaluation.validation import Agree
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.store import Store
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import TranslationModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Sentences, TranslationModel
 from loopmt.translate.walker import Rollout, Translators, generate_along
 
 Bools = NDArray[np.bool_]

@@ -20,9 +20,7 @@ from loopmt.pretrained.tokens import ModelTokens
 from loopmt.rng import keyed_seed
 from loopmt.text.ragged import Ints
 from loopmt.translate.decoder import batches
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Key, Translations
-from loopmt.translate.sentences import Codec, Sentences
+from loopmt.translate.protocol import Codec, DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 
 _LONGEST = 512  # subwords of a source; longer ones are truncated
 _SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)

@@ -18,7 +18,7 @@ from typing import Any
 
 from loopmt.config import Generate
 from loopmt.errors import DataError, LoopmtError, listed
-from loopmt.files.checksums import file_digest
+from loopmt.files.documents import file_digest
 from loopmt.files.folder import appearing
 from loopmt.files.regular import TEXT_LIMIT, has_file, reading
 from loopmt.path import Hop
@@ -27,9 +27,7 @@ from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, tensor_shapes, without_steering
 from loopmt.run import write_json
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import HopInput
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 
 _WEIGHTS = ".safetensors"
 TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt"}

@@ -24,9 +24,7 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.decoder import batches
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import By, Floats, HopInput, Key, Translations, own_weights
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import By, DecodeLimits, Floats, HopInput, Key, Sentences, Translations, own_weights
 
 UNMODIFIED = "checkpoint/digest"
 """The only tensor of the stage `pretrained`: the digest of the checkpoint."""

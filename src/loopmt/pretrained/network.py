@@ -23,8 +23,7 @@ from loopmt.path import Hop
 from loopmt.pretrained.generator import generation_settings
 from loopmt.pretrained.tokens import Ids, ModelTokens
 from loopmt.text.ragged import Ints
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats
+from loopmt.translate.protocol import DecodeLimits, Floats
 
 IGNORED = -100  # the label of positions without loss
 

@@ -9,7 +9,7 @@ from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.path import Hop
 from loopmt.pretrained.network import PretrainedNetwork
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 
 SENTENCES = 20
 _LONGEST = 60  # subwords of an output

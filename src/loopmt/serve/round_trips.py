@@ -15,8 +15,7 @@ from loopmt.serve.batching import Batcher
 from loopmt.serve.limits import RefusedError
 from loopmt.serve.threads import WorkerThread
 from loopmt.serve.word_diff import differences, similarity, words
-from loopmt.translate.protocol import Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import Sentences, Translations
 from loopmt.translate.walker import HopRequest, Rollout, Walker
 
 Languages = tuple[str, ...]

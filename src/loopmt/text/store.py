@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loopmt.errors import DamagedError, DataError
-from loopmt.files.checksums import file_digest, read_checked, with_checksum
+from loopmt.files.documents import file_digest, read_checked, with_checksum
 from loopmt.files.regular import file_size, has_folder, member, read_text, reading
 from loopmt.rng import Indices, permute
 from loopmt.text.ragged import Ragged

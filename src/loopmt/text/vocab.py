@@ -24,7 +24,7 @@ import sentencepiece
 
 from loopmt.config import Vocab as Config
 from loopmt.errors import DamagedError, DataError
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.documents import read_checked, with_checksum
 from loopmt.files.regular import has_folder, member, read_bytes
 from loopmt.rng import permute
 from loopmt.text import moses

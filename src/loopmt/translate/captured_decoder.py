@@ -25,7 +25,7 @@ from loopmt.model.weights import Layout
 from loopmt.text.ragged import EOS, PAD, Ints
 from loopmt.translate import beam_search
 from loopmt.translate.beam_search import Search
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 
 _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)

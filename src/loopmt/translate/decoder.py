@@ -25,7 +25,7 @@ from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 from loopmt.translate import beam_search
 from loopmt.translate.beam_search import Hypotheses, Hypothesis, Search
 from loopmt.translate.captured_decoder import CapturedDecoder
-from loopmt.translate.limits import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits
 
 Ids = Sequence[int] | npt.NDArray[np.generic]
 Found = TypeVar("Found")

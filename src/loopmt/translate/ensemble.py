@@ -17,10 +17,8 @@ from loopmt.path import Hop
 from loopmt.rng import torch_generator
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.translate.decoder import Decoder, generate_up_to
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.protocol import By, Floats, HopInput, Key, TranslationModel, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import By, DecodeLimits, Floats, HopInput, Key, Sentences, TranslationModel, Translations
 
 Combine = Literal["mean", "max"]
 

@@ -15,9 +15,7 @@ from loopmt.external import explained, imported
 from loopmt.path import Hop
 from loopmt.text.ragged import Ints
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Key, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 
 
 def find_translator(reference: str) -> Callable[[list[str], Hop], Sequence[str]]:

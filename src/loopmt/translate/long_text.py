@@ -13,9 +13,16 @@ import torch
 from loopmt.config import Generate
 from loopmt.path import Hop
 from loopmt.text.ragged import Ints, Ragged
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Key, TranslationModel, Translations
-from loopmt.translate.sentences import Codec, Sentences
+from loopmt.translate.protocol import (
+    Codec,
+    DecodeLimits,
+    Floats,
+    HopInput,
+    Key,
+    Sentences,
+    TranslationModel,
+    Translations,
+)
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENDS = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?P<space>\s++)|(?<![。！？؟।])[。！？؟।]++(?P<none>\s*+)")

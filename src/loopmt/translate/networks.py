@@ -23,10 +23,18 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.beam_search import Hypotheses
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_up_to
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import By, Floats, HopInput, Key, TranslationModel, Translations, own_weights
+from loopmt.translate.protocol import (
+    By,
+    DecodeLimits,
+    Floats,
+    HopInput,
+    Key,
+    Sentences,
+    TranslationModel,
+    Translations,
+    own_weights,
+)
 from loopmt.translate.scoring import losses_with, negative_log_likelihood
-from loopmt.translate.sentences import Sentences
 
 _DECODERS: dict[object, CapturedDecoder] = {}  # one per architecture in a process
 

@@ -6,9 +6,9 @@ Models that are trained are also a `TrainableModel`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol, SupportsInt, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,85 @@ from loopmt.path import Hop
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.sentences import Sentences
+
+
+@dataclass(frozen=True)
+class DecodeLimits:
+    """Limits on the length of outputs and the size of batches."""
+
+    growth: float = 2.0
+    extra: int = 10
+    longest: int = 512
+    batch_tokens: int = 16_384  # source tokens with padding, beams counted
+    batch_rows: int = 512
+
+    @classmethod
+    def on(cls, device: torch.device, longest: int = 512) -> DecodeLimits:
+        """Limits whose batches use the device well."""
+        return (
+            cls(longest=longest, batch_tokens=131_072, batch_rows=4096)
+            if device.type == "cuda"
+            else cls(longest=longest)
+        )
+
+    def length(self, source_length: int) -> int:
+        """The longest allowed translation of a source."""
+        return self.lengths(np.array([source_length]))[0]
+
+    def lengths(self, source_lengths: Ints) -> list[int]:
+        longest: list[int] = (
+            np.minimum(self.longest, np.ceil(self.growth * source_lengths) + self.extra).astype(np.int64).tolist()
+        )
+        return longest
+
+
+class Codec(Protocol):
+    """Converts text to ids and back: a `Vocab`, or the tokenizer of a pretrained model."""
+
+    def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
+        """The ids of each text, without EOS."""
+
+    def decode(self, ids: Iterable[Iterable[SupportsInt]], language: str) -> list[str]:
+        """The text of each row of ids, as one line."""
+
+
+class Sentences:
+    """Sentences of one language. Ids are computed from text, or text from ids, at first use.
+
+    So models with one vocabulary exchange ids, and text is decoded only if it is needed.
+    """
+
+    def __init__(
+        self, codec: Codec | None, language: str, *, ids: Ragged | None = None, texts: Sequence[str] | None = None
+    ) -> None:
+        """Without a codec, only the given side (ids or texts) is available."""
+        self.codec = codec
+        self.language = language
+        self._ids = ids
+        self._texts = None if texts is None else list(texts)
+
+    @property
+    def ids(self) -> Ragged:
+        if self._ids is None:
+            assert self.codec is not None, "sentences without a vocabulary have no ids"
+            self._ids = Ragged.of(self.codec.encode(self.texts, self.language))
+        return self._ids
+
+    @property
+    def texts(self) -> list[str]:
+        if self._texts is None:
+            assert self.codec is not None, "sentences without a vocabulary have no text"
+            self._texts = self.codec.decode(self.ids.rows(), self.language)
+        return self._texts
+
+    def __len__(self) -> int:
+        return len(self._ids) if self._ids is not None else len(self.texts)
+
+    def take(self, numbers: Ints) -> Sentences:
+        ids = None if self._ids is None else self._ids.take(np.asarray(numbers))
+        texts = None if self._texts is None else [self._texts[number] for number in numbers]
+        return Sentences(self.codec, self.language, ids=ids, texts=texts)
+
 
 By = Literal["live", "frozen", "ema"]
 Key = tuple[str | int, ...]

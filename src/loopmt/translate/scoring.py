@@ -16,9 +16,7 @@ from loopmt.model.weights import Weights
 from loopmt.path import Hop
 from loopmt.text.ragged import PAD, Ints, Ragged
 from loopmt.translate.decoder import Decoder, batches
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, TranslationModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, Sentences, TranslationModel
 
 
 def losses_with(

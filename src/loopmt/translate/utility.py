@@ -18,10 +18,8 @@ from loopmt.external import Command
 from loopmt.path import Hop
 from loopmt.registry import Registry
 from loopmt.text.ragged import Ints
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Mask, TranslationModel
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Mask, Sentences, TranslationModel
 from loopmt.translate.scoring import dual_cross_entropy
-from loopmt.translate.sentences import Sentences
 
 _ORDERS = 6  # of character n-grams
 _RECALL = 4.0  # chrF2: recall counts beta squared times as much as precision

@@ -17,10 +17,18 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.text.ragged import Ragged
 from loopmt.translate.ensemble import EnsembleModel, by_turns
 from loopmt.translate.filters import NOTHING_FOUND, SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import stack_of
-from loopmt.translate.protocol import Floats, HopInput, Key, Mask, TranslationModel, Translations, own_weights
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import (
+    DecodeLimits,
+    Floats,
+    HopInput,
+    Key,
+    Mask,
+    Sentences,
+    TranslationModel,
+    Translations,
+    own_weights,
+)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from statistics import fmean
 
 from loopmt.config import Compare, Experiment, compared_directions, is_fair, spoken_hops, supervised_shares
 from loopmt.errors import DataError, RunError
-from loopmt.files.checksums import content_of
+from loopmt.files.documents import content_of
 from loopmt.files.regular import has_file
 from loopmt.path import LanguagePath
 from loopmt.planning.analysis import beyond_placebo, identified, latent, observed, threshold_errors

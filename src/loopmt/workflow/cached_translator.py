@@ -17,16 +17,14 @@ import torch
 from loopmt.config import Generate
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import DamagedError
-from loopmt.files.checksums import read_checked, with_checksum
+from loopmt.files.documents import read_checked, with_checksum
 from loopmt.files.regular import has_file, make_subfolder, subfolder
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.round_trips import HeldOutText, RoundTrip, translate_round_trips
 from loopmt.progress import Progress
 from loopmt.run import Run, write_json
 from loopmt.text.ragged import Ints
-from loopmt.translate.limits import DecodeLimits
-from loopmt.translate.protocol import Floats, HopInput, Key, TranslationModel, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, TranslationModel, Translations
 from loopmt.workflow.models import check_unchanged, for_text, result_of, text_limits
 from loopmt.workflow.translate import search
 

@@ -25,10 +25,8 @@ from loopmt.progress import Progress
 from loopmt.run import Json, Run, read_json, write_json
 from loopmt.text.store import Side
 from loopmt.translate.filters import SyntheticTextFilter
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import one_line
-from loopmt.translate.protocol import TrainableModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Sentences, TrainableModel
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
 from loopmt.workflow.chosen_code import require_permission
 from loopmt.workflow.models import result_of

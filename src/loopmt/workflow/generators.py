@@ -15,10 +15,17 @@ from loopmt.run import Json, Run
 from loopmt.text.ragged import Ints
 from loopmt.text.vocab import Vocab
 from loopmt.translate.function import FunctionTranslator
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.protocol import Floats, HopInput, Key, TrainableModel, TranslationModel, Translations
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import (
+    DecodeLimits,
+    Floats,
+    HopInput,
+    Key,
+    Sentences,
+    TrainableModel,
+    TranslationModel,
+    Translations,
+)
 from loopmt.workflow.models import result_of
 from loopmt.workflow.stage_choice import choose_stage
 

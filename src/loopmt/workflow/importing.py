@@ -16,8 +16,7 @@ from loopmt.pretrained.importing import import_hugging_face
 from loopmt.pretrained.start import check_fits, starting_weights
 from loopmt.run import Json, Run
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.protocol import TranslationModel
-from loopmt.translate.sentences import Codec
+from loopmt.translate.protocol import Codec, TranslationModel
 
 
 def direction(text: str) -> Hop:

@@ -12,10 +12,9 @@ from loopmt.errors import RunError
 from loopmt.model.backend import precision
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import NetworkStack, all_hops, stored_size
-from loopmt.translate.protocol import TrainableModel, TranslationModel
+from loopmt.translate.protocol import DecodeLimits, TrainableModel, TranslationModel
 from loopmt.workflow.pretrained import open_stack
 
 _SPARE = 3  # places of a row that text does not get: the end and two tags

@@ -18,7 +18,7 @@ import torch
 from loopmt.config import Experiment, Lora, Train
 from loopmt.config.pretrained import PRETRAINED, pretrained_hops
 from loopmt.errors import DataError, MissingExtraError, RunError
-from loopmt.files.checksums import file_digest
+from loopmt.files.documents import file_digest
 from loopmt.files.regular import file_size, has_file, subfolder
 from loopmt.learn.resume import TrainingState
 from loopmt.path import Hop

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from loopmt.config import Experiment, expansions, spoken_hops
 from loopmt.errors import DamagedError, RunError
-from loopmt.files.checksums import content_of
+from loopmt.files.documents import content_of
 from loopmt.files.regular import has_file, reading
 from loopmt.planning.round_trips import held_out_text
 from loopmt.progress import Progress

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loopmt.config import Experiment
 from loopmt.errors import PathError, RunError
-from loopmt.files.checksums import content_of
+from loopmt.files.documents import content_of
 from loopmt.files.regular import has_file
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run, read_json

@@ -24,11 +24,9 @@ from loopmt.progress import Progress, Silent
 from loopmt.run import Run
 from loopmt.serve.limits import RequestLimits
 from loopmt.text.vocab import Vocab
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import all_hops
-from loopmt.translate.protocol import HopInput, TranslationModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences, TranslationModel
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.models import for_text, result_of, text_limits
 from loopmt.workflow.route_choice import RecordedRoutes, recorded_routes

@@ -12,7 +12,7 @@ from loopmt.config import Experiment, Stage, spoken_hops, taught_hops
 from loopmt.errors import DamagedError
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import validated
-from loopmt.files.checksums import content_of
+from loopmt.files.documents import content_of
 from loopmt.files.regular import has_file
 from loopmt.planning.round_trips import loops_of
 from loopmt.run import Json, Run, StageFolder, read_json, result_bleu

@@ -35,10 +35,9 @@ from loopmt.text.manifest import Manifest
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.translate.filters import FilterContext, LanguageFrequencies, SyntheticTextFilter
+from loopmt.translate.filters import FilterContext, LanguageFrequencies, RepetitionLimits, SyntheticTextFilter
 from loopmt.translate.networks import NetworkStack, stored_size
 from loopmt.translate.protocol import By, TrainableModel
-from loopmt.translate.repetition import RepetitionLimits
 from loopmt.translate.walker import Translators
 from loopmt.workflow.generators import check_generators, other_generators
 from loopmt.workflow.importing import generators, start_imported

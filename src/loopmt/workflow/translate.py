@@ -22,11 +22,9 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
 from loopmt.translate.ensemble import EnsembleModel
-from loopmt.translate.limits import DecodeLimits
 from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import NetworkStack, stack_of
-from loopmt.translate.protocol import TrainableModel, TranslationModel
-from loopmt.translate.sentences import Sentences
+from loopmt.translate.protocol import DecodeLimits, Sentences, TrainableModel, TranslationModel
 from loopmt.translate.utility import UTILITIES, Candidates, best_of
 from loopmt.translate.walker import Rollout, Translators, generate_along
 from loopmt.workflow.models import for_text, result_of, text_limits
