@@ -352,7 +352,7 @@ def test_generate(cli: Cli, tiny_run: Path, tmp_path: Path) -> None:
 def test_doctor(cli: Cli) -> None:
     found = json.loads(cli("doctor", "--json").out)
     assert found["packages"]["torch"] and "float32" in found["precision"]["cpu"]
-    assert set(found["extras"]) == {"report", "serve", "export", "lora", "tensorboard", "zstd", "parquet"}
+    assert set(found["extras"]) == {"report", "serve", "export", "lora", "tensorboard", "track", "zstd", "parquet"}
     assert found["disk_free_bytes"] > 0 and found["cpu"]["step_seconds"]["1"] > 0
     text = cli("doctor").out
     assert all(word in text for word in ("python", "precision", "disk"))

@@ -201,6 +201,16 @@ def test_a_translator(folder: Path, ask_for: ASK) -> None:
     assert record["generated_tokens"] > 0 and {watch["hop"] for watch in record["guards"]} >= {"en>fr", "fr>en"}
 
 
+def test_a_tracker(folder: Path, ask_for: ASK) -> None:
+    (table,) = blocks("toml", "A tracker")
+    key = table.removeprefix("[train]\n").strip()
+    request: TrainOptions = ask_for(stage('["X>Y"]', tokens=64, updates=4).replace("train = {", f"train = {{ {key},"))
+    run(folder, f"loopmt train {request.file} --run {request.run}")
+    written = [json.loads(line) for line in (folder / "loops.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [one["update"] for one in written] == [4, 4] and "loss/en>fr" in written[0]
+    assert request.run is not None and list((request.run / "tensorboard" / "loops").iterdir())
+
+
 def test_a_corpus_format(folder: Path) -> None:
     rows = [("The cat sleeps.", "Le chat dort."), ("A dog, a bird.", "Un chien, un oiseau."), ("Yes.", "Oui.")]
     text = "fr,id,en\n" + "".join(f'"{fr}",{number},"{en}"\n' for number, (en, fr) in enumerate(rows))

@@ -44,7 +44,7 @@ def train(
     stop_after: Annotated[str | None, typer.Option("--stop-after", help="Pause after a time: 90s, 9m, 1.5h.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of stages that are trained at the same time.")] = 1,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard curves to RUN/tensorboard.")
+        bool, typer.Option("--tensorboard", help="Write TensorBoard curves to RUN/tensorboard, as train.track does.")
     ] = False,
     dry_run: Annotated[
         bool,

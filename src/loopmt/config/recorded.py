@@ -41,6 +41,7 @@ ADDED: dict[str, Any] = {
     "stage.auto.generate.ensemble": "rows",
     "train.rdrop": None,
     "train.objectives": [],
+    "train.track": [],
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 
@@ -50,7 +51,7 @@ VERSION = 1 + len(ADDED)  # of the settings; a record without a version has vers
 _NOT_COMPARED = {
     "version",
     "draws",
-    *(f"train.{key}" for key in ("log_every", "shard", "compile", "fuse", "accumulate")),
+    *(f"train.{key}" for key in ("log_every", "track", "shard", "compile", "fuse", "accumulate")),
 }
 _BUDGET = {"stage.updates", "stage.until", "train.patience", "train.max_updates"}
 # Records of version 1 have these tables always. What the first and the last override is in `train`.

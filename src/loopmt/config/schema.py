@@ -297,6 +297,11 @@ class Train(Schedule):
         "warn", description="what happens if an alarm finds a collapsed generator"
     )
     log_every: int = Field(50, ge=1, description="updates between lines of the log")
+    track: list[str] = Field(
+        [],
+        description='where curves are also written: "tensorboard", "wandb" (extra `track`) or "module:function"; may '
+        "change at any time",
+    )
 
     @field_validator("objectives")
     @classmethod

@@ -19,6 +19,7 @@ from loopmt.text.format import FORMATS
 from loopmt.translate.filters import FILTERS
 from loopmt.translate.function import find_translator
 from loopmt.translate.utility import UTILITIES
+from loopmt.workflow.trackers import TRACKERS
 
 ALLOW = "LOOPMT_ALLOW_CODE"
 
@@ -33,6 +34,8 @@ def check_names(experiment: Experiment) -> None:
         ALARMS.check(name)
     for name in experiment.data.formats.values():
         FORMATS.check(name)
+    for name in _trackers(experiment):
+        TRACKERS.check(name)
     for name in _utilities(experiment):
         UTILITIES.check(name)
 
@@ -53,17 +56,23 @@ def import_for_training(experiment: Experiment) -> None:
         imported(name, "objective")
     for name in _translators(experiment):
         find_translator(name)
+    for name in _trackers(experiment):
+        TRACKERS.find(name).check()
 
 
 def training_code(experiment: Experiment) -> list[str]:
     """What training imports or runs."""
     guards, formats = experiment.guards, experiment.data.formats.values()
     chosen = [*guards.filters, *guards.alarms, *formats, *_utilities(experiment), *_objectives(experiment)]
-    return [*chosen, *_translators(experiment), *_selecting(experiment)]
+    return [*chosen, *_translators(experiment), *_trackers(experiment), *_selecting(experiment)]
 
 
 def _objectives(experiment: Experiment) -> list[str]:
     return [name for stage in experiment.stages for name in experiment.training(stage).objectives]
+
+
+def _trackers(experiment: Experiment) -> list[str]:
+    return [name for stage in experiment.stages for name in experiment.training(stage).track]
 
 
 def _translators(experiment: Experiment) -> list[str]:

@@ -21,6 +21,7 @@ EXTRAS = {  # by extra: what it is for, and the modules it brings
     "export": ("CTranslate2 and Hugging Face", ("ctranslate2", "transformers")),
     "lora": ("adapters of pretrained checkpoints", ("peft",)),
     "tensorboard": ("TensorBoard logs", ("tensorboard",)),
+    "track": ("TensorBoard and Weights & Biases", ("tensorboard", "wandb")),
     "zstd": (".zst files", ("zstandard",)),
     "parquet": (".parquet files", ("pyarrow",)),
 }

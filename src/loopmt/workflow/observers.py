@@ -1,4 +1,4 @@
-"""Everyone who looks on while a stage is trained: the terminal, TensorBoard, the report."""
+"""Everyone who looks on while a stage is trained: the terminal, trackers, the report."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
 from loopmt.config import Experiment, Stage, Train
-from loopmt.errors import MissingExtraError
 from loopmt.evaluation.means import validated
 from loopmt.learn.alarms import place_of
 from loopmt.progress import Advance, Progress
-from loopmt.run import Json, Run, StageFolder
+from loopmt.run import Json, Run
 from loopmt.workflow.report import write_report
+from loopmt.workflow.settings import stage_settings
 from loopmt.workflow.stages import TrainingContext
+from loopmt.workflow.trackers import TrackedStage, tracking
 
 _SHARE = 0.05  # of the time that the report may take
 _FOR_THE_EYE = {"update", "resumed", "pausing"}  # of no record, often, or from a signal's handler: nothing slow
@@ -58,8 +58,9 @@ def watched(
     with ExitStack() as stack:
         stack.enter_context(display.shown())
         viewers: list[Callable[[Json], None]] = [display.show]
-        if tensorboard and context.processes.is_main:
-            viewers.append(stack.enter_context(curves(context.run.stage(stage.name), context.run.folder)))
+        names = dict.fromkeys([*train.track, *(["tensorboard"] if tensorboard else [])])
+        if names and context.processes.is_main:
+            viewers.append(stack.enter_context(tracking(list(names), _tracked(context, stage))))
         if context.processes.is_main and find_spec("matplotlib") and find_spec("jinja2"):
             reporter = _Reporter(context.run)
             viewers.append(reporter)
@@ -70,6 +71,14 @@ def watched(
                 viewer(record)
 
         yield show
+
+
+def _tracked(context: TrainingContext, stage: Stage) -> TrackedStage:
+    settings = stage_settings(context.experiment, context.run, context.fingerprint, stage)
+    folder = context.run.stage(stage.name)
+    return TrackedStage(
+        context.experiment.name, context.run.folder, folder, settings, max(folder.updates(), default=None)
+    )
 
 
 class Display:
@@ -153,32 +162,3 @@ class Display:
         marks = {hop: "" if hop in hops else " (not trained)" for hop in record["bleu"]}
         by_hop = "  ".join(f"{hop} {bleu:.1f}{marks[hop]}" for hop, bleu in record["bleu"].items())
         return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"
-
-
-@contextmanager
-def curves(folder: StageFolder, run: Path) -> Iterator[Callable[[Json], None]]:
-    """Writes each record it is given; what a killed process wrote beyond its checkpoint is purged."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtraError("--tensorboard needs tensorboard: pip install loopmt[tensorboard].") from None
-    updates = folder.updates()
-    writer = SummaryWriter(str(run / "tensorboard" / folder.name), purge_step=updates[-1] + 1 if updates else 0)
-    try:
-        yield lambda record: _write(writer.add_scalar, record)
-    finally:
-        writer.close()
-
-
-def _write(add: Callable[[str, float, int], None], record: Json) -> None:
-    update = record.get("update", 0)
-    if record["kind"] == "train":
-        for path, loss in record["loss"].items():
-            add(f"loss/{path}", loss, update)
-        for name in ("learning_rate", "tokens_per_second", "generate_share", "padding", "source_padding"):
-            add(f"speed/{name}", record[name], update)
-    elif record["kind"] == "valid":
-        add("valid/mean_bleu", record["mean_bleu"], update)
-        for kind in ("bleu", "loss", "accuracy"):
-            for hop, value in record[kind].items():
-                add(f"valid_{kind}/{hop}", value, update)

@@ -25,6 +25,7 @@ from loopmt.workflow.pretrained import install, verify_once
 from loopmt.workflow.settings import refuse_changes
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, train_stage
+from loopmt.workflow.trackers import TRACKERS
 
 
 class _PausedError(Exception):
@@ -88,6 +89,8 @@ def train(request: TrainOptions, progress: Progress) -> bool:
     experiment, run = request.load()
     experiment.asked_for(request.until, request.only)  # refused before anything is written
     import_for_training(experiment)
+    if request.tensorboard:
+        TRACKERS.find("tensorboard").check()
     stop_signal = StopSignal(time.monotonic() + request.stop_after if request.stop_after is not None else None)
     try:
         if not processes.is_main:
