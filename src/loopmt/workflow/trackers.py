@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from loopmt.errors import DamagedError, MissingExtraError
 from loopmt.external import cause
-from loopmt.files.checksums import read_json_object
+from loopmt.files.documents import read_json_object
 from loopmt.registry import Registry
 from loopmt.run import Json, StageFolder, write_json
 
