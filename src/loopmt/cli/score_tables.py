@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.matrices import MANY, Groups, languages_of, print_compared, print_many, print_route_counts
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.config import by_reason
 from loopmt.evaluation.choice import facts_of, first_metric
@@ -23,16 +24,21 @@ def print_scorecard(card: dict[str, Any], everything: bool = False, named: Colle
     """Scores by direction, direct or through other languages, comparisons. `named` metrics were asked for by name."""
     out, first = console(), first_metric(card)
     stages, metrics = card["stages"], [one for one in facts_of(card) if everything or _is_shown(one, card, named)]
-    for name in _sets(stages):
+    many = len(languages_of(stages)) >= MANY and not everything
+    if many:
+        _print_of_many(out, card, metrics, first)
+    for name in () if many else _sets(stages):
         for metric in metrics:
             if metric.by_direction or metric == first:  # else in the means below, and in full in scorecard.json
                 shown = everything or metric != first or len(_sets(stages)) > 1
                 print_table(out, _scores(name, metric, stages, set() if shown else _compared_routes(stages)))
     if everything or _means_are_new(card, metrics):
         print_table(out, _means(stages, metrics, len(card["seeds"])))
-    _print_routes(out, stages, first, everything)
+    if not many:
+        _print_routes(out, stages, first, everything)
     for comparison in card["comparisons"]:
-        print_table(out, _comparison(comparison, metrics))
+        if not many:
+            print_table(out, _comparison(comparison, metrics))
         _print_lines(out, _conditions(comparison))
     for one in card["waiting"]:
         why = one.get("why", "is not compared yet")  # a scorecard of an older version does not say why
@@ -44,6 +50,16 @@ def print_scorecard(card: dict[str, Any], everything: bool = False, named: Colle
             line = visible(f"{metric.label}: {signature}")
             out.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
     print_setbacks(setbacks(card), first.label)
+
+
+def _print_of_many(out: Console, card: dict[str, Any], metrics: Sequence[MetricFacts], first: MetricFacts) -> None:
+    """Of five languages and more: groups and matrices. Lists of directions are in scorecard.json and `--verbose`."""
+    stages = card["stages"]
+    print_many(out, card, [metric for metric in metrics if metric.by_direction or metric == first])
+    print_route_counts(out, stages, first)
+    for comparison in card["comparisons"]:
+        print_compared(out, comparison, first, Groups.of(stages))
+    _print_lines(out, ["--verbose lists every direction, with intervals and routes."])
 
 
 def _is_shown(metric: MetricFacts, card: dict[str, Any], named: Collection[str]) -> bool:

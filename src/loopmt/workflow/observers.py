@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from statistics import fmean
 
 from loopmt.config import Experiment, Stage, Train
 from loopmt.evaluation.means import validated
@@ -18,6 +19,8 @@ from loopmt.workflow.settings import stage_settings
 from loopmt.workflow.stages import TrainingContext
 from loopmt.workflow.trackers import TrackedStage, tracking
 
+_LISTED = 12  # directions that a line of the log names
+_ALARMS = 6  # that are shown of an update
 _SHARE = 0.05  # of the time that the report may take
 _FOR_THE_EYE = {"update", "resumed", "pausing"}  # of no record, often, or from a signal's handler: nothing slow
 
@@ -91,6 +94,7 @@ class Display:
         self.title = f"{number}training {stage.name}"
         self.update = begun
         self._began = False
+        self._alarms, self._alarmed = 0, -1  # how many, at which update
         self._advance: Advance = lambda steps: None
 
     @contextmanager
@@ -118,9 +122,17 @@ class Display:
             chosen = [f"{path} {worth['share']:.2f}" for path, worth in record["worth"].items() if worth["share"] > 0]
             self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none, bitext alone'}")
         elif record["kind"] == "alarm":
-            self.progress.say(
-                f"{self._place(record)}  ALARM  {place_of(record['path'])}, hop {record['hop']}: {record['what']}"
-            )
+            self._alarm(record)
+
+    def _alarm(self, record: Json) -> None:
+        """The first alarms of an update; a collapse may set off one for every hop."""
+        self._alarms = self._alarms + 1 if record["update"] == self._alarmed else 1
+        self._alarmed = record["update"]
+        line = f"{self._place(record)}  ALARM  {place_of(record['path'])}, hop {record['hop']}: {record['what']}"
+        if self._alarms <= _ALARMS:
+            self.progress.say(line)
+        elif self._alarms == _ALARMS + 1:
+            self.progress.say(f"{self._place(record)}  ALARM  more hops: metrics.jsonl of the stage has all alarms")
 
     def _threads(self, record: Json) -> str:
         """The number of CPU threads that was chosen, and the seconds of an update with each number."""
@@ -159,6 +171,15 @@ class Display:
             parts.append(f"{record['select_by']} {record['mean_selected']:.3f}")
         if record["mean_accuracy"] is not None:
             parts.append(f"exact {record['mean_accuracy']:.3f}")
-        marks = {hop: "" if hop in hops else " (not trained)" for hop in record["bleu"]}
-        by_hop = "  ".join(f"{hop} {bleu:.1f}{marks[hop]}" for hop, bleu in record["bleu"].items())
-        return f"{self._place(record)}  {', '.join(parts)}  ({by_hop})"
+        return f"{self._place(record)}  {', '.join(parts)}  ({_by_direction(record['bleu'], hops)})"
+
+
+def _by_direction(bleu: Mapping[str, float], trained: Collection[str]) -> str:
+    """Every direction; where they are too many for a line, the mean into each language."""
+    if len(bleu) <= _LISTED:
+        marks = {hop: "" if hop in trained else " (not trained)" for hop in bleu}
+        return "  ".join(f"{hop} {score:.1f}{marks[hop]}" for hop, score in bleu.items())
+    into: dict[str, list[float]] = {}
+    for hop in trained:
+        into.setdefault(hop.partition(">")[2], []).append(bleu[hop])
+    return "into " + "  ".join(f"{language} {fmean(scores):.1f}" for language, scores in into.items())
