@@ -24,7 +24,7 @@ from loopmt.config import Experiment, Generate
 from loopmt.run import Run, read_json
 
 NAMES = {"Candidate", "Generate", "LoopmtError", "Translator", "__version__", "evaluate", "load", "plan", "train"}
-METHODS = {"directions", "languages", "nbest", "score", "trace", "translate"}
+METHODS = {"directions", "languages", "mbr", "nbest", "rerank", "score", "trace", "translate"}
 VERBS = {
     "demo",
     "fetch",
@@ -83,7 +83,7 @@ def test_unknown_name() -> None:
         ({"how": "sampel"}, r"loopmt\.Generate: how = 'sampel': it should be 'sample', 'greedy' or 'beam'\."),
         (
             {"beams": 4},
-            r"loopmt\.Generate: unknown key 'beams'\. Did you mean 'beam'\? Valid keys: by, how, temperature,",
+            r"loopmt\.Generate: unknown key 'beams'\. Did you mean 'beam'\? Valid keys: by, ensemble, how, temperature,",
         ),
         ({"how": "beam", "beam": 0}, "beam = 0: it should be greater than or equal to 1"),
     ],
