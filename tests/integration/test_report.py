@@ -491,3 +491,16 @@ def test_no_table_is_cut_on_a_narrow_terminal(copied: Path, verb: str, options: 
         assert numbers and all(re.fullmatch(r"\d+\.\d+", number) for number in numbers)
     if verb == "analyze":
         assert "en-de " not in " ".join(row for row in rows if row.startswith("│"))
+
+
+def test_many_languages_are_matrices(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if three languages were many: the lists are there, folded."""
+    few = write_report(copied).read_text(encoding="utf-8")
+    monkeypatch.setattr("loopmt.report.gather.MANY_LANGUAGES", 3)
+    many = write_report(copied).read_text(encoding="utf-8")
+    card = json.loads((copied / "scorecard.json").read_text(encoding="utf-8"))
+    assert 'class="matrix"' not in few and "<summary>All directions</summary>" not in few
+    assert many.count('class="matrix"') == len(card["stages"]) + len(card["comparisons"])
+    first = next(iter(card["stages"].values()))["sets"]["test"]["directions"]["en>fr"]["multi_bleu"]
+    assert re.search(rf'class="n heat up" style="--v:[\d.]+">{first:.1f}</td>', many)
+    assert "<summary>All directions</summary>" in many and "<summary>Graph of 3 languages</summary>" in many

@@ -83,7 +83,7 @@ def test_unknown_name() -> None:
         ({"how": "sampel"}, r"loopmt\.Generate: how = 'sampel': it should be 'sample', 'greedy' or 'beam'\."),
         (
             {"beams": 4},
-            r"loopmt\.Generate: unknown key 'beams'\. Did you mean 'beam'\? Valid keys: by, ensemble, how, temperature,",
+            r"loopmt\.Generate: unknown key 'beams'\. Did you mean 'beam'\? Valid keys: by, ensemble, how,",
         ),
         ({"how": "beam", "beam": 0}, "beam = 0: it should be greater than or equal to 1"),
     ],

@@ -16,7 +16,6 @@ from loopmt.evaluation.means import mean_over
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.path import Hop
 
-MANY = 5  # languages, from which on lists of directions are no longer read
 _CLOSE = 0.05  # differences that have no colour
 
 Scores = Mapping[str, Mapping[str, Any]]  # by direction, then by metric

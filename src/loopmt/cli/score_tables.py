@@ -8,11 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.matrices import MANY, Groups, languages_of, print_compared, print_many, print_route_counts
+from loopmt.cli.matrices import Groups, languages_of, print_compared, print_many, print_route_counts
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.config import by_reason
 from loopmt.evaluation.choice import facts_of, first_metric
-from loopmt.evaluation.means import mean_over, shared
+from loopmt.evaluation.means import MANY_LANGUAGES, mean_over, shared
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.learn.ledger import Spent, SyntheticShare
 from loopmt.progress import visible
@@ -24,7 +24,7 @@ def print_scorecard(card: dict[str, Any], everything: bool = False, named: Colle
     """Scores by direction, direct or through other languages, comparisons. `named` metrics were asked for by name."""
     out, first = console(), first_metric(card)
     stages, metrics = card["stages"], [one for one in facts_of(card) if everything or _is_shown(one, card, named)]
-    many = len(languages_of(stages)) >= MANY and not everything
+    many = len(languages_of(stages)) >= MANY_LANGUAGES and not everything
     if many:
         _print_of_many(out, card, metrics, first)
     for name in () if many else _sets(stages):

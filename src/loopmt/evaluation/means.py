@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, TypeVar
 
+MANY_LANGUAGES = 5  # from which on directions are shown as matrices and groups, and not as lists
 Key = TypeVar("Key")
 Scores = Mapping[str, Any]
 

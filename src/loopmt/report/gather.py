@@ -10,7 +10,7 @@ from importlib.metadata import version
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, expansions
 from loopmt.evaluation.choice import facts_of, first_metric
-from loopmt.evaluation.means import differ, mean_over, shared
+from loopmt.evaluation.means import MANY_LANGUAGES, differ, mean_over, shared
 from loopmt.files.regular import has_file, read_text
 from loopmt.path import LanguagePath, Pattern
 from loopmt.report.followed import with_differences
@@ -46,6 +46,8 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "metrics": facts_of(card or {}),
         "first": first_metric(card or {}),
         "scored": _scored(card) if card else {},
+        "many": len(experiment.languages) >= MANY_LANGUAGES,
+        "best": _best(card) if card else 0.0,
         "shared": _shared(card) if card else {},
         "means_of": _means_of(standing),
         "quality": _quality(standing, records, card),
@@ -153,6 +155,13 @@ def _quality(standing: Json, records: Mapping[str, Sequence[Json]], card: Json |
         return {"what": f"test {metric.label}", "stages": scores}
     best = {name: _best_validation(records[name]) for name in begun}
     return {"what": "validation BLEU", "stages": best}
+
+
+def _best(card: Json) -> float:
+    """The highest score of a direction, by which the colours of matrices are scaled."""
+    first = first_metric(card).name
+    sets = [one for stage in card["stages"].values() for one in stage["sets"].values()]
+    return max((scores.get(first, 0.0) for one in sets for scores in one["directions"].values()), default=0.0)
 
 
 def _scored(card: Json) -> dict[str, list[str]]:
