@@ -247,6 +247,16 @@ def test_an_opus_checkpoint_is_a_start(opus: Path, text: Path, write: Callable[[
     fresh_embed = fresh(context).named()["en>fr/embed"]
     assert spelt and all(not torch.equal(embed[number], fresh_embed[number]) for number in spelt)
     assert train(request, Silent())
+    damage(imported.folder / "model.safetensors")
+    with pytest.raises(DataError, match=r"model\.safetensors"):
+        starting_weights(imported, translators, EN_FR)
+
+
+def damage(weights: Path) -> None:
+    """The size stays, and the header is no longer JSON."""
+    with weights.open("r+b") as file:
+        file.seek(8)
+        file.write(b"#")
 
 
 def test_a_pegasus_checkpoint_is_a_start(text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:

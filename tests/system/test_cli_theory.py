@@ -65,6 +65,16 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
         run("theory", str(tmp_path / "latin"))
 
 
+def test_standard_input_without_an_end() -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        done = subprocess.run(
+            [sys.executable, "-m", "loopmt", "theory", "-"], stdin=endless, capture_output=True, text=True, timeout=60
+        )
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "standard input" in line and "256 MiB" in line
+
+
 TABLES: list[tuple[str, list[str]]] = [
     (
         "--p .65 --r .73 --lambda .1 --delta .3 --alpha .3 --beta .28 --kappa .1",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from stress.checks import limited
 
 from helpers.commands import Cli
 from helpers.serving import SMALL, Slow, ask, running, service_of
@@ -102,6 +104,30 @@ def test_refused_at_the_start(cli: Cli, tiny_run: Path, options: list[str], told
     done = cli("serve", str(tiny_run), "--port", "0", *options)
     assert done.code == 2 and done.out == ""
     assert told in done.err and "Traceback" not in done.err
+
+
+def _huge(file: Path) -> None:
+    with file.open("wb") as stream:
+        stream.truncate(2**40)  # sparse: it takes no room
+
+
+UNUSUAL: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "device": lambda file: file.symlink_to("/dev/zero"),
+    "link loop": lambda file: file.symlink_to(file.name),
+    "not UTF-8": lambda file: file.write_bytes(b"\xff" * 40),
+    "huge": _huge,
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_an_unusual_token_file_is_refused_at_once(cli: Cli, tiny_run: Path, tmp_path: Path, kind: str) -> None:
+    UNUSUAL[kind](tmp_path / "token")
+    with limited(20):
+        done = cli("serve", str(tiny_run), "--port", "0", "--token-file", str(tmp_path / "token"))
+    (line,) = done.err.splitlines()
+    assert (done.code, done.out) == (2, "") and str(tmp_path / "token") in line
 
 
 def test_a_public_server_started_by_the_command(tiny_run: Path) -> None:

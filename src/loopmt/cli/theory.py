@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from rich.table import Table
 from loopmt.cli.tables import console
 from loopmt.errors import TheoryError
 from loopmt.files.documents import parse_json
-from loopmt.files.regular import read_given_text
+from loopmt.files.regular import read_given_text, read_stream_text
 from loopmt.theory import fill
 from loopmt.theory.cases import jsonable
 from loopmt.theory.summary import (
@@ -124,7 +123,10 @@ def _read(source: str) -> Any:
     """The JSON in a file, or on standard input for "-"."""
     name = "standard input" if source == "-" else source
     try:
-        text = sys.stdin.read() if source == "-" else read_given_text(Path(source))
+        if source == "-":
+            text = read_stream_text(typer.get_binary_stream("stdin"), name)
+        else:
+            text = read_given_text(Path(source))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TheoryError(f"Cannot read {name}: {reason}.") from None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedRandom, BufferedReader, BufferedWriter
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 from loopmt.errors import DamagedError, DataError, UnsafeFileError
@@ -152,6 +153,11 @@ def read_given_text(file: Path, most: int = TEXT_LIMIT) -> str:
         return _whole(stream, file, most).decode()
 
 
+def read_stream_text(stream: IO[bytes], name: str, most: int = TEXT_LIMIT) -> str:
+    """The text of a stream that has no end that is known before, such as standard input."""
+    return _whole(stream, name, most).decode()
+
+
 def reading(file: Path, most: int | None = None) -> BufferedReader:
     """A regular file of at most `most` bytes, open for reading."""
     has_file(file)
@@ -198,14 +204,14 @@ def _opened(file: Path, flags: int, most: int | None = None) -> int:
         raise
 
 
-def _whole(stream: BufferedReader, file: Path, most: int) -> bytes:
+def _whole(stream: IO[bytes], file: Path | str, most: int) -> bytes:
     content = stream.read(most + 1)
     if len(content) > most:
         raise UnsafeFileError(_too_large(file, most))
     return content
 
 
-def _too_large(file: Path, most: int) -> str:
+def _too_large(file: Path | str, most: int) -> str:
     return f"{file} is larger than {most >> 20:,} MiB, the limit for this kind of file. Replace it by the right file."
 
 

@@ -18,6 +18,7 @@ from loopmt.config import Model
 from loopmt.errors import ConfigError, DataError
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import ImportedCheckpoint, load_config, load_tokenizer
+from loopmt.pretrained.untrusted import tensor_shapes
 from loopmt.pretrained.weight_names import EMBEDDINGS, OUTPUT_BIAS, Tensors, from_hugging_face
 from loopmt.text.ragged import EOS, PAD, UNK
 from loopmt.text.vocab import Subwords, Vocab
@@ -62,6 +63,8 @@ def starting_weights(imported: ImportedCheckpoint, translators: NetworkStack, ho
 
 def _tensors(imported: ImportedCheckpoint) -> dict[str, Tensor]:
     files = sorted(imported.folder.glob("*.safetensors"))
+    for file in files:
+        tensor_shapes(file)  # an error if it is damaged
     return {name: tensor.float() for file in files for name, tensor in load_file(file).items()}
 
 

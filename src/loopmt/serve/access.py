@@ -13,6 +13,7 @@ from pathlib import Path
 from starlette.datastructures import Headers
 
 from loopmt.errors import ConfigError
+from loopmt.files.regular import read_given_text
 from loopmt.serve.limits import RefusedError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -23,6 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
 _HOST = re.compile(rf"(?:\[([0-9A-Fa-f:.]+)\]|({_NAME.pattern}))(?::[0-9]{{1,5}})?")
 _MOST_FORWARDED = 16  # entries of X-Forwarded-For that are read, nearest first
 _SHORTEST = 16  # characters of a token
+_LARGEST_TOKEN_FILE = 2**20  # bytes
 _CLIENT_BITS = 64  # the prefix length of an IPv6 client's network
 
 
@@ -120,7 +122,7 @@ def chosen_token(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return token
     try:
-        return file.read_text(encoding="utf-8").partition("\n")[0].strip()
+        return read_given_text(file, _LARGEST_TOKEN_FILE).partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"--token-file {file} cannot be read: {reason}.") from None

@@ -19,6 +19,7 @@ from typing import IO, cast
 from xml.sax.saxutils import unescape
 
 from loopmt.errors import DataError
+from loopmt.files.regular import creating, reading, replacing
 from loopmt.text.compressed import damage_named
 from loopmt.text.files import MAX_LINE, HashedFile
 
@@ -78,7 +79,7 @@ def _members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
 
 
 def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
-    with zipfile.ZipFile(archive) as file:
+    with reading(archive) as whole, zipfile.ZipFile(whole) as file:
         for info in file.infolist():
             _check_name(archive, info.filename)
         for info in file.infolist():
@@ -91,7 +92,8 @@ def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
 
 def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
     with (
-        gzip.open(archive) as whole,
+        reading(archive) as packed,
+        gzip.open(packed) as whole,
         tarfile.open(fileobj=cast(IO[bytes], _Bounded(whole, archive)), mode="r|") as file,
     ):
         for info in file:
@@ -136,18 +138,16 @@ def _check_no_binary(data: bytes, where: str) -> None:
 def _write_text(stream: IO[bytes], target: Path, where: str) -> None:
     data = stream.read(_CHUNK)
     _check_no_binary(data, where)
-    with target.open("wb") as file:
+    with creating(target) as file:
         while data:
             file.write(data)
             data = stream.read(_CHUNK)
 
 
 def _keep_segments(file: Path) -> None:
-    draft = file.with_name(f"{file.name}.segments")
-    with file.open("rb") as lines, draft.open("wb") as out:
+    with reading(file) as lines, replacing(file) as out:
         for line in iter(lambda: lines.readline(MAX_LINE), b""):
             out.writelines(_plain(segment) + b"\n" for segment in _segments(line))
-    draft.replace(file)
 
 
 def _segments(line: bytes) -> Iterator[bytes]:

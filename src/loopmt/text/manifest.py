@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from loopmt.errors import DamagedError
 from loopmt.files.documents import read_checked, with_checksum
+from loopmt.files.regular import replacing
 
 
 class _Record(BaseModel):
@@ -93,10 +93,9 @@ class Manifest(_Record):
         return next((one for one in self.corpora if one.kind == kind and one.name in names), None)
 
     def save(self, path: Path) -> None:
-        with path.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(with_checksum(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        text = json.dumps(with_checksum(self.model_dump(mode="json")), indent=1, ensure_ascii=False) + "\n"
+        with replacing(path) as file:
+            file.write(text.encode())
 
     @classmethod
     def load(cls, path: Path) -> Manifest:
