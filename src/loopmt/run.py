@@ -71,8 +71,10 @@ class Checkpoint:
 class Run:
     """The folder of one experiment."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, experiment_folder: Path | None = None) -> None:
+        """`experiment_folder` has the experiment file; by default it is the recorded one."""
         self.folder = folder
+        self._experiment_folder = experiment_folder
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -110,7 +112,7 @@ class Run:
             raise DamagedError(f"{file} is damaged: {error} {fix}") from None
 
     def set_up(self, experiment: Experiment, text: str | None = None, origin: Json | None = None) -> None:
-        """Record the experiment and its origin: the file's text, its name and the `--set` options.
+        """Record the experiment and its origin: the file's text, its name, its folder and the `--set` options.
 
         Each stage checks by itself that its settings have not changed since it was begun.
         """
@@ -122,11 +124,19 @@ class Run:
             write_json(self.folder / "origin.json", with_checksum(origin))
 
     def origin(self) -> Json:
-        """The recorded `file` and `set`, for suggested commands; empty if unknown."""
+        """The recorded `file`, `folder` and `set`; empty if unknown."""
         try:
             return read_checked(self.folder / "origin.json", "")
         except DamagedError:
             return {}
+
+    @property
+    def experiment_folder(self) -> Path:
+        """Where relative paths of the experiment file begin."""
+        if self._experiment_folder is None:
+            origin = self.origin()
+            return Path(origin.get("folder", Path(origin.get("file", "")).parent))
+        return self._experiment_folder
 
     def owner(self) -> str | None:
         """The id of the process that is preparing or training the run, if any."""
@@ -141,7 +151,7 @@ class Run:
                 share_subfolder(here / part, folder / part)
         if has_file(here / "manifest.json"):
             write_text(folder / "manifest.json", read_text(here / "manifest.json"))
-        return Run(folder)
+        return Run(folder, self.experiment_folder)
 
     def check_writable(self, fix: str = "Copy the run to a writable folder, and name the copy.") -> None:
         """Raise an error if results could not be saved in the run; call it before expensive work."""

@@ -247,7 +247,7 @@ def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> Non
 
 def _check_stages(experiment: Experiment, stage: Stage, entry: MixEntry, expansion: Expansion) -> None:
     """A stage whose result generates is trained before this one, and translates the hops."""
-    names = [one.name for one in experiment.stages]
+    names = [one.name for one in experiment.all_stages]
     before = names[: names.index(stage.name)]
     settings = entry.hop_settings(len(expansion.paths[0].generating))
     for path in expansion.paths:

@@ -326,8 +326,8 @@ class Generate(Section):
     by: str | list[str] = Field(
         "live",
         description="weights: `live` (now), `frozen` (at the start), `ema` (averaged), `stage:NAME` (the result of an "
-        "earlier stage), `run:FOLDER` or `run:FOLDER#STAGE` (of another run); or a function that translates texts, "
-        '"module:function"; or a list of several',
+        "earlier stage), `run:FOLDER` or `run:FOLDER#STAGE` (of another run; FOLDER is relative to the "
+        'experiment file); or a function that translates texts, "module:function"; or a list of several',
     )
     ensemble: Literal["rows", "mean", "max"] = Field(
         "rows",

@@ -178,7 +178,7 @@ class ModuleStack:
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
         tokens = self.of(hop).tokens
-        return tokens.rows(tokens.read(sources.texts, hop, synthetic))
+        return tokens.rows(tokens.read(tokens.with_blanks(sources.texts), hop, synthetic))
 
     def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
         tokens = self.of(hop).tokens

@@ -21,10 +21,12 @@ from torch import Tensor
 from loopmt.errors import DataError, listed
 from loopmt.path import Hop
 from loopmt.text.ragged import EOS, PAD, UNK, Ragged
+from loopmt.text.vocab import UNKNOWN_WORD
 
 LONGEST = 512  # subwords of a source; longer ones are truncated
 _FIRST = 3  # the shift of the tokenizer's ids in rows
 _CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
+_BLANK = re.compile(rf" *{UNKNOWN_WORD} *")
 _MARK = "<BT> "  # before a source that is tagged as synthetic
 Ids = list[list[int]]
 
@@ -111,6 +113,11 @@ class ModelTokens:
             return []
         tokenizer = self._for_hop(hop)
         return _lists(tokenizer([self._source(text, hop, synthetic) for text in texts], **self._cut).input_ids)
+
+    def with_blanks(self, texts: Sequence[str]) -> list[str]:
+        """Texts in which the word that noise has blanked is one token of the tokenizer: its mask, or else unknown."""
+        blank = self.tokenizer.mask_token or self.tokenizer.unk_token
+        return [_BLANK.sub(f" {blank} ", text).strip() if UNKNOWN_WORD in text else text for text in texts]
 
     def targets(self, texts: Sequence[str], hop: Hop) -> Ids:
         """Ids of targets for the decoder."""

@@ -36,6 +36,7 @@ _NEVER = -1e6
 _AGAIN = "Run `loopmt prepare` again: it is made anew from the text."
 _FIRST_TAG = 3
 SPACE = "\u2581"
+UNKNOWN_WORD = "\u2047"  # how `decode` writes the unknown word, between spaces
 STAND_IN = "\U0010fffd"  # sentencepiece spells a space as U+2581, so a real U+2581 travels as this private character
 _LONGEST = 4096
 _REMEMBERED = 2**21  # characters of words, some 60 MB

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -26,6 +25,7 @@ from loopmt.translate.protocol import (
     TranslationModel,
     Translations,
 )
+from loopmt.translate.walker import Translators
 from loopmt.workflow.models import result_of
 from loopmt.workflow.stage_choice import choose_stage
 
@@ -43,7 +43,7 @@ class OtherStage:
         if kind == "stage":
             return cls(run, rest)
         folder, _, stage = rest.partition("#")
-        return cls(Run.open(Path(folder)), stage or None)
+        return cls(Run.open(run.experiment_folder / folder), stage or None)
 
     def chosen(self) -> tuple[Experiment, Stage]:
         experiment = self.run.experiment()
@@ -76,18 +76,17 @@ def generator_digests(run: Run, stage: Stage) -> Json:
     return {"generators": {name: OtherStage.parse(name, run).digest() for name in stages}} if stages else {}
 
 
-def check_generators(path: LanguagePath, settings: Sequence[Generate], others: Mapping[str, TranslationModel]) -> None:
+def check_generators(path: LanguagePath, settings: Sequence[Generate], translators: Translators) -> None:
     """Refuse a hop that a named model does not translate, and members that cannot choose tokens together."""
     for hop, how in zip(path.generating, settings, strict=True):
-        named = {name: others[name] for name in how.generators if name in others}
-        for name, model in named.items():
-            if hop not in model.hops:
+        for name, (model, _) in zip(how.generators, translators.members(hop, how), strict=True):
+            if name in translators.others and hop not in model.hops:
                 known = ", ".join(map(str, model.hops))
                 raise ConfigError(f'path {path}: by = "{name}" does not translate {hop}. It translates {known}.')
             if how.ensemble != "rows" and not isinstance(model, NetworkStack):
                 raise ConfigError(
-                    f'path {path}: ensemble = "{how.ensemble}" needs networks of one vocabulary, and "{name}" has '
-                    'another one. Set ensemble = "rows".'
+                    f'path {path}: ensemble = "{how.ensemble}" needs networks trained by loopmt that have one '
+                    f'vocabulary, and "{name}" is none. Set ensemble = "rows".'
                 )
 
 

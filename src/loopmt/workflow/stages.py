@@ -79,9 +79,10 @@ class TrainingContext:
         imported = generators(self.experiment, self.run, self.device, self.vocab)
         names = {name for route in routes for setting in route.settings for name in setting.generators}
         others = other_generators(self.run, self.device, self.vocab, names)
+        translators = Translators(networks, imported, others)
         for route in routes:
-            check_generators(route.path, route.settings, others)
-        return Translators(networks, imported, others)
+            check_generators(route.path, route.settings, translators)
+        return translators
 
     def _begun_size(self, stage: Stage) -> int | None:
         """The tables of a stage keep the size that it was begun with; one vocabulary for all has but one."""

@@ -48,7 +48,7 @@ class TrainOptions:
     def load(self) -> tuple[Experiment, Run]:
         experiment = load(self.file, self.overrides)
         check_names(experiment)
-        return experiment, Run(self.run or Path("runs") / experiment.name)
+        return experiment, Run(self.run or Path("runs") / experiment.name, self.file.parent)
 
 
 def prepare_run(request: TrainOptions, progress: Progress) -> tuple[Run, Manifest]:
@@ -77,7 +77,8 @@ def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: 
         progress.say(f"warning: {finding.message}")
     for notice in refuse_changes(experiment, run, manifest):
         progress.say(notice)
-    origin = {"file": str(request.file), "set": list(request.overrides)}
+    folder = request.file.parent.absolute()
+    origin = {"file": str(request.file), "folder": str(folder), "set": list(request.overrides)}
     run.set_up(experiment, read_given_text(request.file), origin)
     return manifest
 
