@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,17 @@ import pytest
 import torch
 
 from helpers.pretrained import experiment, transformers
-from helpers.pretrained_runs import EN_FR, LOOPS, TEXTS, Make, plainly, stack_in, translated
-from loopmt.config import loads
+from helpers.pretrained_runs import CPU, EN_FR, LOOPS, TEXTS, Make, plainly, stack_in, translated
+from loopmt.config import Experiment, loads, setting_differences
+from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, LoopmtError, MissingExtraError
+from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Silent
+from loopmt.run import Run
 from loopmt.workflow.export import ExportOptions, export
-from loopmt.workflow.train import prepare_run, train
+from loopmt.workflow.pretrained import whole_weights
+from loopmt.workflow.stages import TrainingContext, starting_point
+from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 ADAPT = 'adapt = "lora"\nlora = { rank = 4, alpha = 64 }'
 
@@ -29,19 +35,74 @@ def test_without_peft_the_error_names_the_package(dual: Make, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("model", "more", "facts"),
+    ("model", "stage", "facts"),
     [
-        ("", 'adapt = "lora"\nfrom = "first"', ["second", "first", "lora", "full"]),
-        (ADAPT, 'lora = { rank = 2 }\nfrom = "first"', ["second", "rank", "pretrained"]),
         ('adapt = "half"', "", ["model.adapt", "lora"]),
+        ("", 'adapt = "none"', ["adapt", "lora", "full"]),
+        ("", "lora = { rank = 0 }", ["rank"]),
+        ("", 'adapt = "lora"\n[[compare]]\nof = "second"\nagainst = "first"', ["adapt", "tuned", "second", "first"]),
     ],
 )
-def test_a_stage_goes_on_as_it_began(model: str, more: str, facts: list[str], tmp_path: Path) -> None:
+def test_settings_that_cannot_be(model: str, stage: str, facts: list[str], tmp_path: Path) -> None:
     text = experiment(tmp_path, ["en", "fr"], "folder", model=model)
-    second = f'[[stage]]\nname = "second"\nmix = ["X>Y"]\nupdates = 2\n{more}\n'
+    second = f'[[stage]]\nname = "second"\nmix = ["X>Y"]\nupdates = 4\n{stage}\n'
     with pytest.raises(ConfigError) as caught:
         loads(text + second)
-    assert all(fact in str(caught.value) for fact in facts)
+    assert all(fact in str(caught.value) for fact in facts), str(caught.value)
+
+
+def stage(name: str, start: str, adapt: str) -> str:
+    return f'[[stage]]\nname = "{name}"\nfrom = "{start}"\nmix = ["X>Y"]\nupdates = 2\n{adapt}\n'
+
+
+LORA = 'adapt = "lora"\nlora = { rank = 2, alpha = 64 }'
+
+
+def test_stages_change_how_they_adapt(dual: Make, tmp_path: Path) -> None:
+    """full -> LoRA starts an adapter on the current weights; LoRA -> full, or to another rank, merges it."""
+    pytest.importorskip("peft", reason="LoRA needs `peft`")
+    more = stage("thin", "first", LORA) + stage("thick", "thin", ADAPT) + stage("whole", "thick", "")
+    more += stage("beside", "pretrained", LORA)
+    more += '[[compare]]\nof = "beside"\nagainst = "first"\ntuned = ["adapt"]\n'
+
+    def make(name: str) -> TrainOptions:
+        request = dual("train.learning_rate=0.03", "train.dropout=0.0", name=name, updates=2)
+        request.file.write_text(request.file.read_text(encoding="utf-8") + more, encoding="utf-8")
+        return request
+
+    run, cut = make("run"), make("cut")
+    assert train(run, Silent()) and run.run
+    while not train(replace(cut, stop_after=0.0, until="thick"), Silent()):
+        pass
+    for name in ("thin", "thick"):
+        one, other = (stack_in(request, name).named() for request in (run, cut))
+        assert all(torch.equal(one[key], other[key]) for key in one), name
+    text = experiment_of(run)
+    merged = {name: whole_weights(Run(run.run), text, text.stage(name)) for name in ("first", "thin", "thick")}
+    key = next(key for key in merged["first"] if key.endswith("q_proj.weight"))
+    assert not torch.equal(merged["first"][key], merged["thin"][key])
+    assert not torch.equal(merged["thin"][key], merged["thick"][key])
+    thin, thick = (stack_in(run, name) for name in ("thin", "thick"))
+    base = thick.of(EN_FR).model.get_parameter(key.partition("/")[2].replace("q_proj.", "q_proj.base_layer."))
+    assert torch.equal(base, merged["thin"][key]), "the new adapter lies on the merged weights"
+    assert translated(thin, EN_FR, TEXTS) == translated(stack_of(run, merged["thin"]), EN_FR, TEXTS)
+    start = starting_point(TrainingContext.open(Run(run.run), CPU, Processes()), text.stage("whole")).named()
+    assert all(torch.equal(tensor, merged["thick"][key]) for key, tensor in start.items())
+    with pytest.raises(ConfigError, match="--merge"):
+        export(run.run, ExportOptions("hf", tmp_path / "alone", "thin", sentences=2), Silent())
+    export(run.run, ExportOptions("hf", tmp_path / "out", "thin", sentences=4, merge=True), Silent())
+    assert plainly(tmp_path / "out" / "en-fr", TEXTS) == translated(thin, EN_FR, TEXTS)
+    assert setting_differences(text, text.compare[0]) == []
+
+
+def experiment_of(request: TrainOptions) -> Experiment:
+    return Run(request.run or Path()).experiment()
+
+
+def stack_of(request: TrainOptions, weights: Mapping[str, torch.Tensor]) -> ModuleStack:
+    stack = stack_in(request)
+    stack.load(weights)
+    return stack
 
 
 def test_lora_needs_a_pretrained_checkpoint(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ _NEVER_TUNED = (
     "select_by",
 )
 """Keys of [train] that set the budget or the validation: a stage must not have more of either than its control."""
+_RATES = ("learning_rate", "warmup")  # full training and LoRA each have their own
 _NOT_LISTED = "it is not in the comparison's `directions`"
 _FIX_SETTINGS = (
     "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned` "
@@ -204,8 +205,8 @@ def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
     if (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
-    if experiment.lora(of) != experiment.lora(against):
-        unlike.append("adapt or lora")
+    if experiment.lora(of) != experiment.lora(against) and "adapt" not in compare.tuned:
+        unlike.append('adapt or lora (if that is the question, set tuned = ["adapt"])')
     one, other = experiment.training(of).model_dump(), experiment.training(against).model_dump()
     may_differ = set(tuned(experiment, compare)) - set(_NEVER_TUNED)
     differing = [key for key in one if one[key] != other[key] and key not in may_differ]
@@ -214,11 +215,12 @@ def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
 
 
 def tuned(experiment: Experiment, compare: Compare) -> list[str]:
-    """Keys of [train] in which the two may differ: those that it names, and dropout where each has its usual one."""
+    """Keys in which the two may differ: those that it names, and what each has its usual value of."""
     stages = experiment.stage(compare.of), experiment.stage(compare.against)
     usual = [experiment.usual_dropout(stage) for stage in stages]
     unwritten = [experiment.training(stage).dropout for stage in stages] == usual and usual[0] != usual[1]
-    return [*compare.tuned, *(["dropout"] if unwritten and "dropout" not in compare.tuned else [])]
+    free = [*(["dropout"] if unwritten else []), *(_RATES if "adapt" in compare.tuned else [])]
+    return list(dict.fromkeys([*compare.tuned, *free]))
 
 
 def _unlike_shares(experiment: Experiment, of: Stage, against: Stage, hops: Sequence[Hop]) -> list[str]:

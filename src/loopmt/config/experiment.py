@@ -70,8 +70,8 @@ class Experiment(Section):
         if until and only:
             raise ConfigError("--until and --only: give one of them; --only trains a stage and those it comes from.")
         if until:
-            names = [stage.name for stage in self.all_stages]
-            return self.all_stages[: names.index(self.stage(until).name) + 1]
+            last = self.all_stages.index(self.stage(until))
+            return [stage for stage in self.all_stages[: last + 1] if stage in self.stages]
         needed = {name for stage in only for name in (stage, *self.ancestors(stage))}
         return [stage for stage in self.stages if stage.name in needed or not only]
 
@@ -115,6 +115,12 @@ class Experiment(Section):
         if self.model.pretrained is None or stage.name == PRETRAINED or (stage.adapt or self.model.adapt) == "full":
             return None
         return stage.lora or self.model.lora or Lora()
+
+    def adapter_base(self, stage: Stage) -> Stage:
+        """The stage whose weights a stage's adapter lies on: the nearest ancestor that was trained in another way."""
+        while stage.from_ is not None and self.lora(parent := self.stage(stage.from_)) == self.lora(stage):
+            stage = parent
+        return self.stage(stage.from_ or PRETRAINED)
 
     def usual_dropout(self, stage: Stage) -> float | None:
         """What a stage has where nothing is written; None: the model's. Loops bring text, and want less than bitext."""

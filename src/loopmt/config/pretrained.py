@@ -109,21 +109,6 @@ def check_pretrained(experiment: Experiment) -> None:
         _check_stage(experiment, stage)
 
 
-def _check_adapted(experiment: Experiment, stage: Stage) -> None:
-    """A result of LoRA is the adapter alone, so a stage that goes on from it has the same."""
-    known = [one.name for one in experiment.stages]
-    if stage.from_ not in known:
-        return
-    parent = experiment.stage(stage.from_ or "")
-    own, before = experiment.lora(stage), experiment.lora(parent)
-    if own != before:
-        said = [f'adapt = "lora" ({one.model_dump_json()})' if one else 'adapt = "full"' for one in (own, before)]
-        raise ConfigError(
-            f'stage "{stage.name}" has {said[0]}, and "{parent.name}", which it starts from, has {said[1]}. Give both '
-            f'the same, or start it from "{PRETRAINED}".'
-        )
-
-
 def _check_none(experiment: Experiment) -> None:
     if experiment.model.adapt != "full" or any(one.adapt or one.lora for one in experiment.stages):
         raise ConfigError("adapt and lora say how a checkpoint is trained: set model.pretrained, too.")
@@ -138,7 +123,6 @@ def _check_stage(experiment: Experiment, stage: Stage) -> None:
             f'a stage cannot be called "{PRETRAINED}" beside model.pretrained: this is the checkpoint as it came. '
             "Choose another name."
         )
-    _check_adapted(experiment, stage)
     train = experiment.training(stage)
     if train.subword_dropout:
         raise ConfigError(

@@ -544,7 +544,9 @@ class Compare(Section):
     of: str = Field(description="the stage")
     against: str = Field(description="its control")
     tuned: list[str] = Field(
-        [], description="keys of [train] that may differ because each stage has its own best value"
+        [],
+        description='keys of [train] that may differ because each stage has its own best value; "adapt": full and LoRA '
+        "are compared, each at its own rate",
     )
     directions: list[str] = Field(
         [], description='compare these directions only, as in ["en>fr"]; default: all that both stages train'
@@ -562,8 +564,8 @@ class Compare(Section):
     @classmethod
     def _keys_of_train(cls, keys: list[str]) -> list[str]:
         for key in keys:
-            if key not in Train.model_fields:
-                raise ValueError(f"{key!r} is no key of [train]; there are {', '.join(Train.model_fields)}")
+            if key not in (known := ["adapt", *Train.model_fields]):
+                raise ValueError(f"{key!r} cannot be tuned; there are {', '.join(known)}")
         return keys
 
 

@@ -18,6 +18,7 @@ from loopmt.config import Generate
 from loopmt.errors import PathError, RunError
 from loopmt.model.out_of_memory import in_halves
 from loopmt.path import Hop
+from loopmt.pretrained.lora import merged
 from loopmt.pretrained.network import PretrainedNetwork, lengths_of
 from loopmt.rng import keyed_seed
 from loopmt.text.ragged import Ints, Ragged
@@ -97,6 +98,14 @@ class ModuleStack:
             if key in tensors:
                 place.copy_(tensors[key])
         return missing
+
+    def whole_weights(self) -> dict[str, Tensor]:
+        """All weights under the names `network/tensor` of the checkpoints without adapters."""
+        found: dict[str, Tensor] = {}
+        for name, network in self.networks.items():
+            with merged(network.model) as tensors:
+                found |= {f"{name}/{key}": tensor.detach().clone() for key, tensor in tensors.items()}
+        return found
 
     def copy(self, by: By) -> None:
         self.copies[by] = {name: tensor.clone() for name, tensor in self.named().items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from loopmt.config.pretrained import PRETRAINED
 from loopmt.errors import ConfigError, DataError, RunError
 from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.export.ct2 import CTranslate2Model, Type, check_installed, write_ct2
@@ -77,6 +78,8 @@ def _export_pretrained(
             f'{run.folder}: stage "{stage}" is a pretrained checkpoint, which has its own architecture: export it with '
             "--to hf, and convert that folder with ct2-transformers-converter."
         )
+    if not options.merge and any(network.adapted for network in model.networks.values()):
+        _check_base(run, stage)
     store = Store.open(run.folder / "store")
     with appearing(options.out) as draft:
         places = {name: draft / name.replace(">", "-") for name in model.networks}
@@ -93,6 +96,17 @@ def _export_pretrained(
         progress.say(f"{', '.join(place.name for place in places.values())}: written and checked")
         write_json(draft / "parity.json", {"to": "hf", "stage": stage, "found": list(map(asdict, parities))})
     return parities
+
+
+def _check_base(run: Run, stage: str) -> None:
+    """Refuse to write an adapter alone if its base is not the checkpoint that a user can load."""
+    experiment = run.experiment()
+    base = experiment.adapter_base(experiment.stage(stage))
+    if base.name != PRETRAINED:
+        raise ConfigError(
+            f'{run.folder}: the adapter of stage "{stage}" lies on the weights of stage "{base.name}", not on those of '
+            "the checkpoint. Add --merge to write the whole checkpoint."
+        )
 
 
 def _check_possible(found: Sequence[ExportedNetwork], options: ExportOptions) -> None:

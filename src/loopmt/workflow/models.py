@@ -33,11 +33,11 @@ def build_networks(
 
     Pretrained checkpoints have the weights that they came with.
     """
-    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     train = experiment.training(stage)
     dtype = precision(train, device) if dtype is None else dtype
     if experiment.model.pretrained is not None:
-        return open_stack(run, experiment, hops, vocab, device, dtype, train, experiment.lora(stage))
+        return open_stack(run, experiment, stage, vocab, device, dtype)
+    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
     return NetworkStack(experiment.model, vocab, hops, device, train.fuse, size, dtype)
 
 

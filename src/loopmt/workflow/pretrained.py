@@ -10,12 +10,13 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from loopmt.config import Experiment, Lora, Train
+from loopmt.config import Experiment, Stage, spoken_hops
 from loopmt.config.pretrained import PRETRAINED, pretrained_hops
 from loopmt.errors import DataError, MissingExtraError, RunError
 from loopmt.files.documents import file_digest
@@ -51,27 +52,53 @@ def install(experiment: Experiment, run: Run, beside: Path, progress: Progress) 
 
 
 def open_stack(
+    run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
+) -> ModuleStack:
+    """The checkpoints of a run as a stage trains them: the original weights, or an adapter on those of its base."""
+    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
+    stack = _unmodified(run, experiment, stage, hops, vocab, device, dtype)
+    if (lora := experiment.lora(stage)) is None:
+        return stack
+    stack.load(whole_weights(run, experiment, experiment.adapter_base(stage)), strict=False)
+    for name, network in stack.networks.items():
+        with drawing(torch.device("cpu"), experiment.seed, "lora", name):
+            add_adapter(network.model, lora, Path(_named(experiment)[name]))
+        network.model.to(device)
+    return replace(stack, networks={name: replace(network) for name, network in stack.networks.items()})
+
+
+def whole_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
+    """The result of a stage by the names of the checkpoint's own tensors: an adapter is merged into its base."""
+    weights = run.stage(stage.name).result().tensors["weights"]
+    if experiment.lora(stage) is None:
+        return weights
+    vocab = Vocab.load(run.folder / "vocab")
+    stack = open_stack(run, experiment, stage, vocab, torch.device("cpu"), torch.float32)
+    stack.load(weights)
+    return stack.whole_weights()
+
+
+def inherited_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
+    """What a stage loads from the one that it starts from. A new adapter is drawn, on the weights of its base."""
+    parent = experiment.stage(stage.from_ or PRETRAINED)
+    if experiment.lora(stage) == experiment.lora(parent):
+        return run.stage(parent.name).result().tensors["weights"]
+    return whole_weights(run, experiment, parent) if experiment.lora(stage) is None else {}
+
+
+def _unmodified(
     run: Run,
     experiment: Experiment,
+    stage: Stage,
     hops: tuple[Hop, ...],
     vocab: Vocab,
     device: torch.device,
     dtype: torch.dtype,
-    train: Train,
-    lora: Lora | None = None,
 ) -> ModuleStack:
-    """The checkpoints of a run as they came, as a stage with these settings trains them."""
-    folders = _folders(run, experiment)
+    folders, dropout = _folders(run, experiment), experiment.training(stage).dropout
     names = ["all"] if experiment.shared else [str(hop) for hop in hops]
-    place = run.folder / PRETRAINED
-    networks = {}
-    for name in names:
-        network = _network(experiment, subfolder(place, folders[name]), device, dtype, train.dropout)
-        if lora is not None:
-            with drawing(torch.device("cpu"), experiment.seed, "lora", name):
-                add_adapter(network.model, lora, Path(_named(experiment)[name]))
-            network.model.to(device)
-        networks[name] = network
+    places = {name: subfolder(run.folder, PRETRAINED, folders[name]) for name in names}
+    networks = {name: _network(experiment, place, device, dtype, dropout) for name, place in places.items()}
     stack = ModuleStack(vocab, hops, device, networks, _digest(run))
     for hop in hops:
         stack.of(hop).tokens.check(hop)

@@ -42,6 +42,7 @@ from loopmt.translate.walker import Translators
 from loopmt.workflow.generators import check_generators, other_generators
 from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_networks
+from loopmt.workflow.pretrained import inherited_weights
 from loopmt.workflow.settings import fingerprint_of, notice_of_draws, stage_settings
 from loopmt.workflow.signals import StopSignal
 
@@ -234,6 +235,9 @@ def chooser(
 def starting_point(context: TrainingContext, stage: Stage) -> TrainableModel:
     """Fresh or imported weights, or the parent's result where the parent has the direction."""
     networks = context.networks(stage)
+    if isinstance(networks, ModuleStack):
+        networks.load(inherited_weights(context.run, context.experiment, stage), strict=False)
+        return networks
     if isinstance(networks, NetworkStack):
         networks.start_fresh(context.experiment.seed)
         start_imported(context.experiment, context.run, networks)
