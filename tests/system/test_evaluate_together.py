@@ -12,22 +12,24 @@ from pathlib import Path
 import pytest
 
 from helpers.kept import kept_files
+from loopmt.progress import Silent
+from loopmt.workflow.evaluate import EvaluateOptions, RunEvaluation, evaluate
 
 BEAMS = (4, 1, 4, 1)
 Scores = dict[str, float]
 
 
-def begun(run: Path, beam: int) -> subprocess.Popen[str]:
-    words = ["evaluate", str(run), "--stage", "dual", "--beam", str(beam), "--samples", "10", "--json"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
+def begun(run: Path, beam: int, stage: str = "dual", **environment: str) -> subprocess.Popen[str]:
+    words = ["evaluate", str(run), "--stage", stage, "--beam", str(beam), "--samples", "10", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error", **environment}
     command = [sys.executable, "-m", "loopmt", *words]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(process: subprocess.Popen[str]) -> Scores:
+def ended(process: subprocess.Popen[str], stage: str = "dual") -> Scores:
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
-    directions = json.loads(out)["stages"]["dual"]["sets"]["test"]["directions"]
+    directions = json.loads(out)["stages"][stage]["sets"]["test"]["directions"]
     return {hop: scores["chrf"] for hop, scores in directions.items()}
 
 
@@ -53,3 +55,34 @@ def test_evaluations_at_the_same_time(rounds: int, alone: dict[int, Scores], tin
         assert [len(kept_files(run, "dual", beam=beam)) for beam in alone] == [6, 6]
         assert not list((run / "stages/dual/translations").rglob(".*")), "no drafts stay"
         assert json.loads((run / "scorecard.json").read_text())["beam"] in BEAMS
+
+
+STAGES = ("vanilla", "vanilla-longer", "dual")
+
+
+def test_stages_evaluated_at_the_same_time_are_all_in_the_scorecard(tiny_run: Path, tmp_path: Path) -> None:
+    """Each knows only its own stage before it writes; the last one must not lose those of the others."""
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    asked = [EvaluateOptions(stages=[stage], beam=1, samples=10) for stage in STAGES]
+    evaluations = [RunEvaluation.open(run, options) for options in asked]
+    measured = [one.measures(options, Silent()) for one, options in zip(evaluations, asked, strict=True)]
+    for evaluation, found, options in zip(evaluations, measured, asked, strict=True):
+        evaluation.record(found, options, Silent())
+    card = json.loads((run / "scorecard.json").read_text())
+    assert tuple(card["stages"]) == STAGES and not card["waiting"] and card["comparisons"]
+    assert card == evaluate([run], EvaluateOptions(beam=1, samples=10), Silent())
+
+
+def test_stages_evaluated_without_locks(tiny_run: Path, tmp_path: Path) -> None:
+    """On a shared folder of another machine, locks may do nothing."""
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    (tmp_path / "nolocks").mkdir()
+    (tmp_path / "nolocks" / "sitecustomize.py").write_text("import fcntl\nfcntl.flock = lambda *arguments: None\n")
+    path = os.pathsep.join([str(tmp_path / "nolocks"), os.environ.get("PYTHONPATH", "")])
+    together = [(stage, begun(run, 1, stage, PYTHONPATH=path)) for stage in STAGES]
+    scores = {stage: ended(process, stage) for stage, process in together}
+    card = json.loads((run / "scorecard.json").read_text())
+    assert tuple(card["stages"]) == STAGES
+    for stage, found in scores.items():
+        directions = card["stages"][stage]["sets"]["test"]["directions"]
+        assert {hop: one["chrf"] for hop, one in directions.items()} == found

@@ -8,7 +8,7 @@ RUN/scorecard.json               all stages so far, and the experiment's compari
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -62,14 +62,10 @@ def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progre
     for evaluation in evaluations:
         evaluation.run.check_writable()
     scorer = evaluations[0].scorer
-    measured = [replace(evaluation, scorer=scorer).measures(options, progress) for evaluation in evaluations]
-    cards = []
-    for evaluation, run_measures in zip(evaluations, measured, strict=True):
-        card = scorecard(evaluation.experiment, run_measures, options.beam, options.samples, scorer.metrics)
-        for name, stage in card["stages"].items():
-            write_json(evaluation.run.stage(name).folder / "scores.json", {"beam": options.beam, **stage})
-        write_json(evaluation.run.folder / "scorecard.json", card)
-        cards.append(card)
+    evaluations = [replace(evaluation, scorer=scorer) for evaluation in evaluations]
+    asked = [evaluation.measures(options, progress) for evaluation in evaluations]
+    recorded = [one.record(found, options, progress) for one, found in zip(evaluations, asked, strict=True)]
+    measured, cards = [found for found, _ in recorded], [card for _, card in recorded]
     if options.stages:
         measured = [run.only(options.stages) for run in measured]
     card = cards[0] if len(cards) == 1 else over_seeds(evaluations[0].experiment, measured, cards, options.samples)
@@ -126,14 +122,45 @@ class RunEvaluation:
         """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
         for name in options.stages:
             choose_stage(self.run, self.experiment, name)
-        found = {}
-        for name in self.run.finished():
-            pairs, asked = self.pairs_of(name), not options.stages or name in options.stages
-            if not asked:
-                pairs = KeptTranslations.of(self.run, name, options.beam).complete(pairs)
-            if asked or pairs:
-                found[name] = self._stage(name, pairs, options, progress)
-        return RunMeasures(self.experiment.seed, found)
+        asked = {name: self.pairs_of(name) for name in self.run.finished() if name in (options.stages or (name,))}
+        return self._with_kept(
+            self._with(RunMeasures(self.experiment.seed, {}), asked, options, progress), options, progress
+        )
+
+    def record(self, measures: RunMeasures, options: EvaluateOptions, progress: Progress) -> tuple[RunMeasures, Json]:
+        """Write the scorecard, and again while other evaluations finish: the last that is written has all stages."""
+        while True:
+            card = scorecard(self.experiment, measures, options.beam, options.samples, self.scorer.metrics)
+            for name, stage in card["stages"].items():
+                write_json(self.run.stage(name).folder / "scores.json", {"beam": options.beam, **stage})
+            write_json(self.run.folder / "scorecard.json", card)
+            found = self._with_kept(measures, options, progress)
+            if found.stages.keys() == measures.stages.keys():
+                return measures, card
+            measures = found
+
+    def _with_kept(self, measures: RunMeasures, options: EvaluateOptions, progress: Progress) -> RunMeasures:
+        """Also the other stages whose translations are complete."""
+        others = [name for name in self.run.finished() if name not in measures.stages]
+        kept = {
+            name: KeptTranslations.of(self.run, name, options.beam).complete(self.pairs_of(name)) for name in others
+        }
+        return self._with(measures, {name: pairs for name, pairs in kept.items() if pairs}, options, progress)
+
+    def _with(
+        self,
+        measures: RunMeasures,
+        stages: Mapping[str, Sequence[TestPairs]],
+        options: EvaluateOptions,
+        progress: Progress,
+    ) -> RunMeasures:
+        """Also these stages, in the experiment's order."""
+        found = {
+            **measures.stages,
+            **{name: self._stage(name, pairs, options, progress) for name, pairs in stages.items()},
+        }
+        order = [stage.name for stage in self.experiment.all_stages]
+        return RunMeasures(measures.seed, {name: found[name] for name in order if name in found})
 
     def pairs_of(self, name: str) -> list[TestPairs]:
         """The test text that a stage can translate."""
