@@ -23,3 +23,9 @@ def meant_language(code: str, known: Iterable[str]) -> str | None:
             return languages[one]
     backward = [language for language in languages if _OTHER_CODES.get(language) == low]
     return languages[backward[0]] if backward else None
+
+
+def did_you_mean(code: str, known: Iterable[str]) -> str:
+    """A hint that follows the sentence of an error; empty if no language is near."""
+    near = meant_language(code, known)
+    return f" Did you mean {near}?" if near else ""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
 from loopmt.errors import PathError
+from loopmt.languages import did_you_mean
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[A-Z]")
@@ -142,6 +143,7 @@ class Pattern:
             if language not in languages:
                 raise PathError(
                     f"path {self}: language '{language}' is not in the experiment, which has {', '.join(languages)}."
+                    + did_you_mean(language, languages)
                 )
         free = [language for language in languages if language not in self.named]
         if (count := math.perm(len(free), len(self.variables))) > _MOST_PATHS:

@@ -128,7 +128,7 @@ def test_tensorboard(ask_for: ASK, tmp_path: Path) -> None:
     assert [point.step for point in events.Scalars("valid/mean_bleu")] == [8]
 
 
-@pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb (extra track), which `make test` does not install")
+@pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb: make test EXTRAS=dev,export,lora,track")
 def test_weights_and_biases_offline(ask_for: ASK, tmp_path: Path) -> None:
     """The real package, without a server, in a process of its own; a resumed stage has the same id."""
     request = ask(ask_for, ["wandb"], updates=16)

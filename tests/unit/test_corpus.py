@@ -205,6 +205,9 @@ def test_missing_files_say_what_exists(tmp_path: Path) -> None:
     assert f"In {tmp_path} there is: train.en.gz. {root}" in refusal(tmp_path, "trian", "en")
     assert f"The folder {tmp_path}/nowhere does not exist either. {root}" in refusal(tmp_path, "nowhere/x", "en")
     assert "bi.tsv does not exist" in refusal(tmp_path, "bi.tsv", "en", "fr")
+    (tmp_path / "train.cs.gz").write_bytes(gzip.compress(b"x\n"))
+    assert {"cs", "cz", "`languages`."} <= set(refusal(tmp_path, "train", "en", "cz").split())
+    assert "`languages`" not in refusal(tmp_path, "train", "en", "it")
 
 
 SENTENCES: list[tuple[str, dict[str, bytes], str]] = [

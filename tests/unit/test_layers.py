@@ -14,8 +14,8 @@ import loopmt.errors
 
 ROOT = Path(loopmt.errors.__file__).parent
 LAYERS = [  # a package may import those of the layers before its own; helpers are for everyone
-    {"errors", "rng"},
-    {"path", "languages", "files", "external"},
+    {"errors", "rng", "languages"},
+    {"path", "files", "external"},
     {"config", "registry"},
     {"synthetic", "theory"},
     {"text", "run"},

@@ -215,6 +215,12 @@ def test_paths_without_text_are_refused(texts: list[str], known: list[str], supp
     assert not missing(caught.value, *facts)
 
 
+def test_a_language_of_another_code_is_suggested() -> None:
+    with pytest.raises(PathError) as caught:
+        Pattern.parse("en>cz").expand(["en", "cs"])
+    assert not missing(caught.value, "cz", "en, cs", "Did you mean cs?")
+
+
 def test_many_languages_share_their_hops() -> None:
     """A star of thirty languages: pairs with English teach 58 directions, loops of three hops all the others."""
     codes = ["en", *(f"l{number}" for number in range(29))]

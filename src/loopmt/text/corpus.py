@@ -17,6 +17,7 @@ from pathlib import Path
 from loopmt.config import Data
 from loopmt.errors import DataError, listed
 from loopmt.files.regular import has_given_file
+from loopmt.languages import meant_language
 from loopmt.text.compressed import ENDINGS
 from loopmt.text.files import HashedFile
 from loopmt.text.format import FORMATS, CorpusFile, Row
@@ -111,7 +112,8 @@ def _find_or_raise(root: Path, name: str, language: str, languages: Sequence[str
     if file is None and (root / name).is_file():
         raise DataError(f"{root / name} is a file, and no format has its ending. {_way_out(name, languages, data)}")
     if file is None:
-        raise DataError(f"there is no {root / name}.{language} (nor .gz, .xz, .zst). {_present(root, name)}")
+        where = f"there is no {root / name}.{language} (nor .gz, .xz, .zst). {_present(root, name)}"
+        raise DataError(where + _other_code(root, name, language))
     return file
 
 
@@ -135,6 +137,14 @@ def _present(root: Path, name: str) -> str:
     if similar:
         return f"With that prefix there is: {names}."
     return f"In {folder} there is: {names}. {_beginning(root)}"
+
+
+def _other_code(root: Path, name: str, language: str) -> str:
+    """Where the file of the language is there under another code of it."""
+    start = f"{Path(name).name}."
+    files = [without_compression(file.name) for file in (root / name).parent.glob("*.*")]
+    near = meant_language(language, (file.removeprefix(start) for file in files if file.startswith(start)))
+    return f" If {near} is the language, write {near} instead of {language} in `languages`." if near else ""
 
 
 def _beginning(root: Path) -> str:

@@ -17,7 +17,7 @@ from loopmt import config
 from loopmt.config import validated
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import ConfigError, DataError, PathError
-from loopmt.languages import meant_language
+from loopmt.languages import did_you_mean
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
@@ -197,9 +197,8 @@ def checked_path(translator: Translator, path: str) -> LanguagePath:
     walk = LanguagePath.parse(path)
     for language in walk.languages:
         if language not in languages:
-            near = meant_language(language, languages)
             raise PathError(
-                f"path {path}: the run has no language '{language}'.{f' Did you mean {near}?' if near else ''} "
+                f"path {path}: the run has no language '{language}'.{did_you_mean(language, languages)} "
                 f"It has {', '.join(languages)} ({known})."
             )
     for hop in walk.hops:
