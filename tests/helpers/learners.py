@@ -6,16 +6,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer
+from loopmt.model.weights import Weights
 from loopmt.path import Hop
 from loopmt.text.batch import Batch, BatchShape, Rows
 from loopmt.text.packing import pack
-from loopmt.text.ragged import Ragged
+from loopmt.text.ragged import PAD, Ragged
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.scoring import decoder_states
 
 CPU = torch.device("cpu")
+ALL = slice(None)
+Losses = tuple[Tensor, Tensor]
 HOPS = (Hop("en", "fr"), Hop("fr", "en"))
 
 
@@ -36,3 +42,17 @@ def rows(seed: int, count: int = 12, group: int = 0) -> Rows:
 def batch(*networks: Rows) -> Batch:
     (found,) = pack(networks, [BatchShape(24, 8)], 1, "key").batches
     return found
+
+
+def losses_with(
+    weights: Weights, transformer: Transformer, source: Tensor, target: Tensor, smoothing: float, dropout: Dropout
+) -> tuple[Tensor, Tensor]:
+    """The training loss of every row, summed over its tokens, and its number of target tokens."""
+    states = decoder_states(weights, transformer, source, target, dropout)
+    return transformer.losses(weights, states, target, smoothing).sum(-1), (target != PAD).sum(-1)
+
+
+def row_losses(found: NetworkStack, flat: Tensor, given: Batch, row: slice = ALL, smoothing: float = 0.1) -> Losses:
+    """The same of a batch, or of some of its networks, without dropout."""
+    source, target = torch.from_numpy(given.source_NBL[row]), torch.from_numpy(given.target_NBL[row])
+    return losses_with(found.layout.unpack(flat), found.transformer, source, target, smoothing, NO_DROPOUT)

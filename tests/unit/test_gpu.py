@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.learners import losses_with
 from loopmt.config import Generate, Model, Train
 from loopmt.distributed import Processes
 from loopmt.learn.captured import CapturedLearner
@@ -24,7 +25,6 @@ from loopmt.translate import beam_search
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_each
 from loopmt.translate.protocol import DecodeLimits
-from loopmt.translate.scoring import losses_with
 from loopmt.workflow.train import TrainOptions, train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from helpers.learners import losses_with
 from loopmt.config import Model
 from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
 from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Layout
 from loopmt.text.ragged import PAD
-from loopmt.translate.scoring import losses_with
 
 SIZE = 50
 

@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from helpers.facts import missing
-from helpers.learners import CPU, HOPS, batch, rows, translators
+from helpers.learners import CPU, HOPS, batch, row_losses, rows, translators
 from loopmt.config import Train
 from loopmt.distributed import Processes
 from loopmt.errors import DivergedError
 from loopmt.learn.learner import Learner, LossTally
 from loopmt.learn.logmeanexp import LogMeanExp, logmeanexp_factors
 from loopmt.model.backend import precision
-from loopmt.model.transformer import NO_DROPOUT
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Run
@@ -69,10 +68,9 @@ def test_an_update_is_adam_on_the_mean_over_target_tokens(vocab: Vocab) -> None:
     one = learner(found, weight_decay=0.1, label_smoothing=0.1)
     expected = [start[row : row + 1].clone().requires_grad_() for row in range(2)]
     for row, weights in enumerate(expected):
-        source, target = (torch.from_numpy(ids[row : row + 1]) for ids in (given.source_NBL, given.target_NBL))
         optimizer = torch.optim.AdamW([weights], 0.01, (0.9, 0.98), 1e-3, weight_decay=0.1)
         for _ in range(3):
-            losses, tokens = found.row_losses(weights, source, target, 0.1, NO_DROPOUT)
+            losses, tokens = row_losses(found, weights, given, slice(row, row + 1))
             (weights.grad,) = torch.autograd.grad(losses.sum() / tokens.sum(), weights)
             optimizer.step()
     for number in range(3):
@@ -133,8 +131,7 @@ def test_a_network_without_rows_stays_as_it_is(vocab: Vocab) -> None:
 def test_the_tally_counts_losses_by_path(vocab: Vocab) -> None:
     found = translators(vocab)
     given = batch(rows(1), rows(2))
-    source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)
-    losses, tokens = found.row_losses(found.live, source, target, 0.1, NO_DROPOUT)
+    losses, tokens = row_losses(found, found.live, given)
     one = learner(found)
     one.update(given, 1, 0.01)
     for path in range(3):
@@ -257,8 +254,7 @@ def test_a_group_learns_most_from_its_most_likely_member(vocab: Vocab) -> None:
     one = learner(found, 3, label_smoothing=0.0)
     one.add(given)
     weights = found.live.clone().requires_grad_()
-    source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)
-    losses, _ = found.row_losses(weights, source, target, 0.0, NO_DROPOUT)
+    losses, _ = row_losses(found, weights, given, smoothing=0.0)
     groups = torch.from_numpy(given.groups_NB)[0]
     members = [losses[0][groups == group] for group in range(4)]
     truth = sum((-3 * (torch.logsumexp(-mine, 0) - math.log(3)) for mine in members), torch.zeros(()))

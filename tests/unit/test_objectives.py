@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from data.objectives.confidence import Confidence
-from helpers.learners import HOPS, batch, rows, translators
+from helpers.learners import HOPS, batch, row_losses, rows, translators
 from helpers.recorded import recorder
 from loopmt.config import MixEntry, Train
 from loopmt.distributed import Processes
@@ -24,13 +24,13 @@ from loopmt.learn.learner import Learner
 from loopmt.learn.logmeanexp import LogMeanExp
 from loopmt.learn.objectives import OBJECTIVES, Objective, StageSettings, objectives_of
 from loopmt.learn.rdrop import RDrop
-from loopmt.model.transformer import NO_DROPOUT, Dropout
+from loopmt.model.transformer import Dropout
 from loopmt.path import Hop
 from loopmt.text.batch import Batch, Rows
 from loopmt.text.ragged import PAD
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
-from loopmt.translate.scoring import decoder_states, losses_with
+from loopmt.translate.scoring import decoder_states
 
 HALF = Train(dropout=0.3, learning_rate=0.01, warmup=1, adam=(0.9, 0.98, 1e-3))
 
@@ -55,8 +55,7 @@ def learners(
 
 
 def losses_of(found: NetworkStack, weights: Tensor, given: Batch) -> Tensor:
-    source, target = torch.from_numpy(given.source_NBL), torch.from_numpy(given.target_NBL)
-    return losses_with(found.layout.unpack(weights), found.transformer, source, target, 0.1, NO_DROPOUT)[0]
+    return row_losses(found, weights, given)[0]
 
 
 # -- factors -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from loopmt.config.schema import Stage
+from loopmt.config.schema import Stage, is_function
 from loopmt.errors import ConfigError, PathError
 from loopmt.path import Hop, LanguagePath
 
@@ -20,6 +20,7 @@ RATES = {"full": (5e-5, 100), "lora": (3e-4, 100)}
 
 _OWN = "the checkpoint has its own architecture"
 _REASONS = {
+    "translator": "each is the model that is trained",
     "sharing": "a folder serves all directions, and a table of folders has one for each",
     "dropout": "set train.dropout",
 }
@@ -53,8 +54,8 @@ def check_document(document: Mapping[str, Any], where: str) -> None:
     model = document.get("model")
     if not isinstance(model, dict) or model.get("pretrained") is None:
         return
-    for key in ("preset", "sharing", "norm", "activation", "layers", "decoder_layers", "width", "feed_forward",
-                "heads", "dropout", "attention_dropout", "activation_dropout"):  # fmt: skip
+    for key in ("translator", "preset", "sharing", "norm", "activation", "layers", "decoder_layers", "width",
+                "feed_forward", "heads", "dropout", "attention_dropout", "activation_dropout"):  # fmt: skip
         if key in model:
             why = _REASONS.get(key, _OWN)
             raise ConfigError(f"{where}: model.{key} cannot be set beside model.pretrained: {why}. Remove it.")
@@ -88,8 +89,10 @@ def _hop(direction: str, languages: list[str]) -> Hop:
 
 
 def check_pretrained(experiment: Experiment) -> None:
-    """What must agree where a checkpoint learns."""
+    """What must agree where a checkpoint, or a translator of another module, learns."""
     model = experiment.model
+    if model.translator is not None:
+        _check_translator(experiment)
     if model.pretrained is None:
         _check_none(experiment)
         return
@@ -107,6 +110,17 @@ def check_pretrained(experiment: Experiment) -> None:
                           'own. Remove one of them, or set use = "generator".')  # fmt: skip
     for stage in experiment.stages:
         _check_stage(experiment, stage)
+
+
+def _check_translator(experiment: Experiment) -> None:
+    model = experiment.model
+    name = f'model.translator = "{model.translator}"'
+    if not is_function(model.translator or ""):
+        raise ConfigError(f'{name}: write "module:function", a function that makes a trainable translator.')
+    if experiment.imports("start"):
+        raise ConfigError(f'{name} has its own weights: remove `use = "start"` from [[import]], or model.translator.')
+    if any(experiment.training(stage).shard for stage in experiment.stages):
+        raise ConfigError(f"{name}: train.shard spreads networks of loopmt only. Set train.shard = false.")
 
 
 def _check_none(experiment: Experiment) -> None:

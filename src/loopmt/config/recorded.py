@@ -42,6 +42,7 @@ ADDED: dict[str, Any] = {
     "train.rdrop": None,
     "train.objectives": [],
     "train.track": [],
+    "model.translator": None,
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

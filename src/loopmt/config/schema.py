@@ -182,6 +182,11 @@ class Model(Section):
         description="instead of all keys above: a Hugging Face checkpoint that learns as it is, with its own "
         'tokenizer; a folder for all directions, or one for each: {"en>fr" = "FOLDER"}',
     )
+    translator: str | None = Field(
+        None,
+        description="instead of the network: a trainable translator of another module, "
+        '`"module:function"`; the function reads what it needs of the keys above',
+    )
     codes: dict[str, str] | None = Field(
         None,
         description='language names of its tokenizer, as in {en = "eng_Latn"}; default: the codes of `languages`',

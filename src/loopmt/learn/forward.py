@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from loopmt.model.transformer import Dropout, Transformer
 from loopmt.model.weights import Weights
 from loopmt.text.batch import Batch
 from loopmt.text.ragged import PAD
+from loopmt.translate.protocol import Computation
 from loopmt.translate.scoring import decoder_states
 
 
@@ -39,19 +39,6 @@ class BatchTensors:
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.source_NBL, self.target_NBL, self.paths_NB, self.groups_NB, self.factors_NB))
-
-
-class Computation(Protocol):
-    """The networks of a stage with weights, dropout and label smoothing of an update."""
-
-    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
-        """Decoder states (N, B, T, D) with teacher forcing. Every call draws new dropout masks."""
-
-    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
-        """The label-smoothed loss of every token (N, B, T); 0 at padding."""
-
-    def logits(self, states_NBTD: Tensor) -> Tensor:
-        """Logits of the vocabulary (N, B, T, V)."""
 
 
 @dataclass(frozen=True)

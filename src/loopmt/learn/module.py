@@ -1,16 +1,15 @@
-"""Updates of pretrained checkpoints (Hugging Face modules) by torch's AdamW.
+"""Updates of torch modules, such as pretrained checkpoints, by torch's AdamW.
 
 The rules are those of `learner`: gradients are sums over the target tokens of all processes and parts of a batch,
 divided by the number of tokens; each network is clipped separately; a network without tokens or with a gradient that is
 not finite does not change. Networks are computed one after another.
 
-Shapes: N networks, B rows, L length, V vocabulary.
+Shapes: N networks, B rows, L length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -21,38 +20,20 @@ from loopmt.distributed import Processes
 from loopmt.learn.forward import BatchTensors
 from loopmt.learn.learner import BatchSplitter, LossTally
 from loopmt.learn.objectives import Objective, total_loss
-from loopmt.pretrained.module_stack import ModuleStack
-from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.rng import keyed_seed
 from loopmt.text.batch import Batch
 from loopmt.text.ragged import PAD, Ints
+from loopmt.translate.torch_stack import TorchStack
 
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
-@dataclass(frozen=True)
-class ModuleComputation:
-    """The computation of a checkpoint for objectives; its states are its logits (1, B, T, V)."""
-
-    network: PretrainedNetwork
-    label_smoothing: float
-
-    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
-        return self.network.learning_logits(source_NBL[0], target_NBL[0])[None]
-
-    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
-        return self.network.token_losses(states_NBTD[0], target_NBL[0], self.label_smoothing)[None]
-
-    def logits(self, states_NBTD: Tensor) -> Tensor:
-        return states_NBTD
-
-
 class ModuleLearner:
-    """The optimizers of a stage's checkpoints."""
+    """The optimizers of a stage's modules."""
 
     def __init__(
         self,
-        translators: ModuleStack,
+        translators: TorchStack,
         train: Train,
         paths: int,
         processes: Processes,
@@ -65,7 +46,7 @@ class ModuleLearner:
         self.largest_group = largest_group
         self.objectives = objectives
         self.device = translators.device
-        self.places = [list(network.trainable.values()) for network in translators.networks.values()]
+        self.places = [list(tensors.values()) for tensors in translators.trainable.values()]
         self.gradients = [[torch.zeros_like(place) for place in places] for places in self.places]
         self.tokens = torch.zeros(translators.num_networks, device=self.device)
         self.tally = LossTally.new(translators.num_networks, paths, self.device)
@@ -99,8 +80,8 @@ class ModuleLearner:
         if not batch.target_tokens.any():
             return
         tensors = BatchTensors.of(_trimmed(batch), self.device)
-        module = list(self.translators.networks.values())[network]
-        computation = ModuleComputation(module, self.train.label_smoothing)
+        name = self.translators.names()[network]
+        computation = self.translators.computation(name, self.train.label_smoothing)
         loss, losses_NB, tokens_NB = total_loss(computation, tensors, self.objectives)
         found = torch.autograd.grad(loss, self.places[network], allow_unused=True)
         for gradient, own in zip(self.gradients[network], found, strict=True):

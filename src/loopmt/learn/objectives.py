@@ -31,12 +31,12 @@ from torch import Tensor
 from loopmt.config import MixEntry, Train
 from loopmt.errors import ExternalError, LoopmtError
 from loopmt.external import cause, explained, imported
-from loopmt.learn.forward import BatchTensors, Computation, ForwardPass
+from loopmt.learn.forward import BatchTensors, ForwardPass
 from loopmt.model.out_of_memory import is_out_of_memory
 from loopmt.path import LanguagePath
 from loopmt.text.batch import Factors
 from loopmt.text.ragged import Ints, Ragged
-from loopmt.translate.protocol import Floats, TrainableModel
+from loopmt.translate.protocol import Computation, Floats, TrainableModel
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,14 @@ from torch.distributed.tensor import DTensor, Shard
 
 from loopmt.config import Train
 from loopmt.distributed import Processes
-from loopmt.learn.forward import BatchTensors, Computation
+from loopmt.learn.forward import BatchTensors
 from loopmt.learn.learner import Learner
 from loopmt.learn.objectives import Objective, total_loss
 from loopmt.model.backend import precision
 from loopmt.model.transformer import Dropout, Transformer, source_mask
 from loopmt.model.weights import Weights
 from loopmt.translate.networks import NetworkStack
+from loopmt.translate.protocol import Computation
 from loopmt.translate.scoring import shifted
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from loopmt.config import Generate
-from loopmt.errors import PathError, RunError
+from loopmt.errors import RunError
 from loopmt.model.out_of_memory import in_halves
 from loopmt.path import Hop
 from loopmt.pretrained.lora import merged
@@ -23,9 +23,9 @@ from loopmt.pretrained.network import PretrainedNetwork, lengths_of
 from loopmt.rng import keyed_seed
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
-from loopmt.text.vocab import Vocab
 from loopmt.translate.decoder import batches
-from loopmt.translate.protocol import By, DecodeLimits, Floats, HopInput, Key, Sentences, Translations, own_weights
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations, own_weights
+from loopmt.translate.torch_stack import TorchStack
 
 UNMODIFIED = "checkpoint/digest"
 """The only tensor of the stage `pretrained`: the digest of the checkpoint."""
@@ -33,71 +33,47 @@ _SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)
 _MEASURED = 2000  # rows of a corpus whose lengths are measured
 
 
+@dataclass(frozen=True)
+class CheckpointComputation:
+    """The losses of a checkpoint in training; its states are its logits (1, B, T, V)."""
+
+    network: PretrainedNetwork
+    label_smoothing: float
+
+    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.network.learning_logits(source_NBL[0], target_NBL[0])[None]
+
+    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
+        return self.network.token_losses(states_NBTD[0], target_NBL[0], self.label_smoothing)[None]
+
+    def logits(self, states_NBTD: Tensor) -> Tensor:
+        return states_NBTD
+
+
 @dataclass
-class ModuleStack:
+class ModuleStack(TorchStack):
     """The checkpoints of an experiment, by direction."""
 
-    vocab: Vocab  # of the store
-    hops: tuple[Hop, ...]
-    device: torch.device
-    networks: Mapping[str, PretrainedNetwork]  # by name: "all", or the direction
+    networks: Mapping[str, PretrainedNetwork]
     digest: str  # of the original checkpoints
-    copies: dict[By, dict[str, Tensor]] = field(default_factory=dict)
-    own_tokens: bool = True
-
-    # -- which network ---------------------------------------------------------------------------------------
 
     @property
-    def shared(self) -> bool:
-        return "all" in self.networks
-
-    @property
-    def num_networks(self) -> int:
-        return len(self.networks)
-
-    def names(self) -> list[str]:
-        return list(self.networks)
-
-    def network(self, hop: Hop) -> int:
-        return self.names().index(self._name(hop))
+    def trainable(self) -> Mapping[str, Mapping[str, Tensor]]:
+        return {name: network.trainable for name, network in self.networks.items()}
 
     def of(self, hop: Hop) -> PretrainedNetwork:
-        return self.networks[self._name(hop)]
+        return self.networks[self.name(hop)]
 
-    def _name(self, hop: Hop) -> str:
-        name = "all" if self.shared else str(hop)
-        if hop not in self.hops or name not in self.networks:
-            raise PathError(f"there is no translator {hop}. The translators are {', '.join(map(str, self.hops))}.")
-        return name
+    def computation(self, network: str, label_smoothing: float) -> CheckpointComputation:
+        return CheckpointComputation(self.networks[network], label_smoothing)
 
-    # -- weights ---------------------------------------------------------------------------------------------
-
-    def places(self) -> dict[str, Tensor]:
-        """Every trainable tensor under the name `network/tensor`."""
-        return {
-            f"{name}/{key}": tensor
-            for name, network in self.networks.items()
-            for key, tensor in network.trainable.items()
-        }
-
-    def named(self) -> dict[str, Tensor]:
-        return {name: tensor.detach() for name, tensor in self.places().items()}
-
-    @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
         """Load weights by name. The stage `pretrained` has none; only its checkpoint must be the same."""
-        if UNMODIFIED in tensors:
-            if bytes(tensors[UNMODIFIED].tolist()).hex() != self.digest:
-                raise RunError("the checkpoint differs from the one of the stage `pretrained`. Restore its files.")
-            return []
-        places = self.named()
-        missing = sorted({key.partition("/")[0] for key in places if key not in tensors})
-        if strict and missing:
-            raise PathError(f"the checkpoint has no weights for {', '.join(missing)}.")
-        for key, place in places.items():
-            if key in tensors:
-                place.copy_(tensors[key])
-        return missing
+        if UNMODIFIED not in tensors:
+            return super().load(tensors, strict)
+        if bytes(tensors[UNMODIFIED].tolist()).hex() != self.digest:
+            raise RunError("the checkpoint differs from the one of the stage `pretrained`. Restore its files.")
+        return []
 
     def whole_weights(self) -> dict[str, Tensor]:
         """All weights under the names `network/tensor` of the checkpoints without adapters."""
@@ -107,34 +83,14 @@ class ModuleStack:
                 found |= {f"{name}/{key}": tensor.detach().clone() for key, tensor in tensors.items()}
         return found
 
-    def copy(self, by: By) -> None:
-        self.copies[by] = {name: tensor.clone() for name, tensor in self.named().items()}
-
-    @torch.no_grad()
-    def follow(self, decay: float) -> None:
-        """Move the averaged copy, if there is one, towards the live weights."""
-        for name, tensor in self.named().items() if "ema" in self.copies else ():
-            self.copies["ema"][name].lerp_(tensor, 1 - decay)
-
-    def _weights(self, hop: Hop, by: By) -> dict[str, Tensor] | None:
-        start = f"{self._name(hop)}/"
-        copy = self.copies[by] if by != "live" else None
-        return copy and {name.removeprefix(start): value for name, value in copy.items() if name.startswith(start)}
-
     # -- size ------------------------------------------------------------------------------------------------
 
     def parameter_counts(self) -> tuple[int, int]:
-        """The numbers of trained and of all parameters."""
         every = [place for network in self.networks.values() for place in network.model.parameters()]
         return sum(place.numel() for place in self.places().values()), sum(place.numel() for place in every)
 
-    def training_bytes(self) -> int:
-        """Memory of the float32 weights, and of two gradients and two moments of the trained ones."""
-        trained, total = self.parameter_counts()
-        return 4 * total + 16 * trained
-
     def activation_bytes(self) -> float:
-        """Approximate memory of activations per token position, for one network at a time."""
+        """Networks are computed one at a time."""
         return max(network.activation_bytes() for network in self.networks.values())
 
     # -- translation -----------------------------------------------------------------------------------------
@@ -154,7 +110,7 @@ class ModuleStack:
             return [made[start : start + n] for start in range(0, len(made), n)]
 
         with (
-            network.using(self._weights(one.hop, own_weights(how))),
+            self.using(own_weights(how)),
             drawing(self.device, *key, str(one.hop), how.draw_key()),
         ):
             for rows in batches(lengths_of(sources), limits, max(how.beam if how.how == "beam" else 1, n)):
@@ -184,6 +140,10 @@ class ModuleStack:
         return losses, lengths_of(wanted)
 
     # -- rows ------------------------------------------------------------------------------------------------
+
+    @property
+    def own_tokens(self) -> bool:
+        return True
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
         tokens = self.of(hop).tokens

@@ -5,8 +5,8 @@ Shapes: B rows, S source length, T target length, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -45,18 +45,6 @@ class PretrainedNetwork:
     def adapted(self) -> bool:
         """Whether it has an adapter."""
         return any("lora_" in name for name in self.trainable)
-
-    @contextmanager
-    def using(self, tensors: Mapping[str, Tensor] | None) -> Iterator[None]:
-        """Compute with other values of the trainable tensors; None: with the current ones."""
-        before = {name: place.data for name, place in self.trainable.items()}
-        try:
-            for name, tensor in (tensors or {}).items():
-                self.trainable[name].data = tensor
-            yield
-        finally:
-            for name, tensor in before.items():
-                self.trainable[name].data = tensor
 
     def activation_bytes(self) -> float:
         """Memory per token position: the states of each block, and the logits."""

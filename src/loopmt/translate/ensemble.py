@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from loopmt.config import Generate
 from loopmt.path import Hop
 from loopmt.rng import torch_generator
 from loopmt.text.ragged import Ints, Ragged
+from loopmt.text.vocab import Vocab
 from loopmt.translate.decoder import Decoder, generate_up_to
-from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import By, DecodeLimits, Floats, HopInput, Key, Sentences, TranslationModel, Translations
 
 Combine = Literal["mean", "max"]
@@ -59,11 +59,28 @@ def _joined(parts: Sequence[Sentences]) -> Sentences:
 # -- tokens ------------------------------------------------------------------------------------------------------
 
 
+@runtime_checkable
+class TokenModel(TranslationModel, Protocol):
+    """A model whose decoder gives the distribution of every token."""
+
+    vocab: Vocab
+
+    def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged: ...
+
+    def decoder(self, hop: Hop, by: By = "live") -> Decoder: ...
+
+
+def token_model(model: TranslationModel) -> TokenModel:
+    """Cast a model that is known to choose by tokens."""
+    assert isinstance(model, TokenModel), f"{type(model).__name__} does not give the distribution of tokens"
+    return model
+
+
 @dataclass
 class EnsembleModel:
     """Networks of one vocabulary that choose every token together, by the mean or maximum of their probabilities."""
 
-    members: Sequence[tuple[NetworkStack, By]]
+    members: Sequence[tuple[TokenModel, By]]
     combine: Combine = "mean"
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from loopmt.config import Fuse, Generate, Model
 from loopmt.errors import PathError
 from loopmt.model.backend import transformer_kind
-from loopmt.model.transformer import Dropout, Transformer
+from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.path import Hop
 from loopmt.rng import torch_generator
@@ -34,7 +35,7 @@ from loopmt.translate.protocol import (
     Translations,
     own_weights,
 )
-from loopmt.translate.scoring import losses_with, negative_log_likelihood
+from loopmt.translate.scoring import negative_log_likelihood
 
 _DECODERS: dict[object, CapturedDecoder] = {}  # one per architecture in a process
 
@@ -51,6 +52,7 @@ class NetworkStack:
     size: int | None = None  # rows of each embedding table; by default the size of the largest vocabulary
     precision: torch.dtype = torch.float32  # of decoding and scoring; weights are float32
     live: Tensor = field(init=False)  # (N, P), float32
+    learner: ClassVar[str] = "networks"
     copies: dict[By, Tensor] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -132,6 +134,19 @@ class NetworkStack:
                 place[: len(tensors[key])] = tensors[key]
         return missing
 
+    # -- size ------------------------------------------------------------------------------------------------
+
+    def parameter_counts(self) -> tuple[int, int]:
+        return self.live.numel(), self.live.numel()
+
+    def activation_bytes(self) -> float:
+        """The states of each block, and the logits, of all networks."""
+        model = self.model
+        encoder = model.layers * (12 * model.width + 2 * model.feed_forward)
+        decoder = model.num_decoder_layers * (20 * model.width + 2 * model.feed_forward)
+        size = self.precision.itemsize
+        return self.num_networks * float((encoder + decoder) * size + self.layout.target_size * (size + 8))
+
     # -- translation -----------------------------------------------------------------------------------------
 
     def generate(
@@ -183,13 +198,6 @@ class NetworkStack:
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
         return negative_log_likelihood(self.decoder(hop), self.source_rows(sources, hop), targets.ids, as_generated)
-
-    def row_losses(
-        self, flat_NP: Tensor, source_NBL: Tensor, target_NBL: Tensor, smoothing: float, dropout: Dropout
-    ) -> tuple[Tensor, Tensor]:
-        """The training loss of every row, summed over its tokens, and its number of target tokens."""
-        weights = self.layout.unpack(flat_NP)
-        return losses_with(weights, self.transformer, source_NBL, target_NBL, smoothing, dropout)
 
     def decoder(self, hop: Hop, by: By = "live") -> Decoder:
         flat = self.live if by == "live" else self.copies[by]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, SupportsInt, cast
+from typing import Literal, Protocol, SupportsInt, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -177,12 +177,32 @@ class TranslationModel(Protocol):
         """
 
 
+class Computation(Protocol):
+    """The networks of an update with their weights, dropout and label smoothing.
+
+    Shapes: N networks, B rows, L length, T target length, D width, V vocabulary.
+    """
+
+    def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
+        """Decoder states (N, B, T, D) with teacher forcing. Every call draws new dropout masks."""
+
+    def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
+        """The label-smoothed loss of every token (N, B, T); 0 at padding."""
+
+    def logits(self, states_NBTD: Tensor) -> Tensor:
+        """Logits of the vocabulary (N, B, T, V)."""
+
+
+@runtime_checkable
 class TrainableModel(TranslationModel, Protocol):
     """A model that is trained: one or more networks, each of which serves one or more directions."""
 
+    vocab: Vocab
+    """The subwords of its training text."""
+
     @property
-    def vocab(self) -> Vocab:
-        """The subwords of its training text."""
+    def learner(self) -> str:
+        """What trains it: a name of `learn.learners`, or `module:function`."""
 
     @property
     def shared(self) -> bool:
@@ -210,6 +230,9 @@ class TrainableModel(TranslationModel, Protocol):
     def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
         """Tokens of the longer side of the real rows at the ends of a path; of a sample of at most `most` rows."""
 
+    def start_fresh(self, seed: int) -> None:
+        """Initialize the weights that come from no file; they depend only on the seed and the network's name."""
+
     def named(self) -> dict[str, Tensor]:
         """Every weight under the name `network/weight`, for files."""
 
@@ -218,3 +241,9 @@ class TrainableModel(TranslationModel, Protocol):
 
     def copy(self, by: By) -> None:
         """Copy the live weights, as the frozen copy or as the start of the average."""
+
+    def parameter_counts(self) -> tuple[int, int]:
+        """The numbers of trained and of all parameters."""
+
+    def activation_bytes(self) -> float:
+        """Approximate memory of activations per token position of a batch."""

@@ -19,19 +19,6 @@ from loopmt.translate.decoder import Decoder, batches
 from loopmt.translate.protocol import DecodeLimits, Floats, Sentences, TranslationModel
 
 
-def losses_with(
-    weights: Weights,
-    transformer: Transformer,
-    source_NBL: Tensor,
-    target_NBL: Tensor,
-    label_smoothing: float,
-    dropout: Dropout,
-) -> tuple[Tensor, Tensor]:
-    states = decoder_states(weights, transformer, source_NBL, target_NBL, dropout)
-    losses = transformer.losses(weights, states, target_NBL, label_smoothing)
-    return losses.sum(-1), (target_NBL != PAD).sum(-1)
-
-
 def decoder_states(
     weights: Weights, transformer: Transformer, source_NBL: Tensor, target_NBL: Tensor, dropout: Dropout
 ) -> Tensor:

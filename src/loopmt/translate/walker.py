@@ -15,9 +15,8 @@ import numpy as np
 from loopmt.config import Generate
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.ragged import Ragged
-from loopmt.translate.ensemble import EnsembleModel, by_turns
+from loopmt.translate.ensemble import EnsembleModel, by_turns, token_model
 from loopmt.translate.filters import NOTHING_FOUND, SyntheticTextFilter
-from loopmt.translate.networks import stack_of
 from loopmt.translate.protocol import (
     DecodeLimits,
     Floats,
@@ -170,7 +169,7 @@ def _by_several(
     how = request.how
     if how.ensemble == "rows":
         return by_turns(members, request.input, limits, key, request.n)
-    stacks = [(stack_of(model), own_weights(one)) for model, one in members]
+    stacks = [(token_model(model), own_weights(one)) for model, one in members]
     return EnsembleModel(stacks, how.ensemble).generate([request.input], how, limits, key, request.n)[0]
 
 

@@ -1,27 +1,18 @@
-"""Functions that an experiment chooses by name: are the names known, and may what they refer to be run?
-
-Code that a run's own experiment.json names is run only if the user agrees: a run may come from somebody else.
-"""
+"""Functions that an experiment chooses by name: are the names known, and can they be imported?"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-
 from loopmt.config import Experiment, is_translator
-from loopmt.errors import RunError
 from loopmt.evaluation.metrics import METRICS
 from loopmt.evaluation.validation import LOSS
-from loopmt.external import imported, is_external
+from loopmt.external import imported
 from loopmt.learn.alarms import ALARMS
-from loopmt.run import Run
 from loopmt.text.format import FORMATS
 from loopmt.translate.filters import FILTERS
 from loopmt.translate.function import find_translator
 from loopmt.translate.utility import UTILITIES
+from loopmt.workflow.models import find_trainable
 from loopmt.workflow.trackers import TRACKERS
-
-ALLOW = "LOOPMT_ALLOW_CODE"
 
 
 def check_names(experiment: Experiment) -> None:
@@ -56,6 +47,8 @@ def import_for_training(experiment: Experiment) -> None:
         imported(name, "objective")
     for name in _translators(experiment):
         find_translator(name)
+    for name in _trainable(experiment):
+        find_trainable(name)
     for name in _trackers(experiment):
         TRACKERS.find(name).check()
 
@@ -64,7 +57,13 @@ def training_code(experiment: Experiment) -> list[str]:
     """What training imports or runs."""
     guards, formats = experiment.guards, experiment.data.formats.values()
     chosen = [*guards.filters, *guards.alarms, *formats, *_utilities(experiment), *_objectives(experiment)]
-    return [*chosen, *_translators(experiment), *_trackers(experiment), *_selecting(experiment)]
+    return [
+        *chosen,
+        *_trainable(experiment),
+        *_translators(experiment),
+        *_trackers(experiment),
+        *_selecting(experiment),
+    ]
 
 
 def _objectives(experiment: Experiment) -> list[str]:
@@ -73,6 +72,10 @@ def _objectives(experiment: Experiment) -> list[str]:
 
 def _trackers(experiment: Experiment) -> list[str]:
     return [name for stage in experiment.stages for name in experiment.training(stage).track]
+
+
+def _trainable(experiment: Experiment) -> list[str]:
+    return [] if experiment.model.translator is None else [experiment.model.translator]
 
 
 def _translators(experiment: Experiment) -> list[str]:
@@ -94,14 +97,3 @@ def _selecting(experiment: Experiment) -> list[str]:
     """The metrics that choose checkpoints."""
     names = dict.fromkeys(experiment.training(stage).select_by for stage in experiment.stages)
     return [experiment.evaluate.entry(name).use for name in names if name != LOSS]
-
-
-def require_permission(run: Run, names: Iterable[str]) -> None:
-    """Refuse to import or to run what the run's own experiment.json names. `train` is given a file, and may."""
-    external = [name for name in dict.fromkeys(names) if is_external(name)]
-    if external and os.environ.get(ALLOW) != "1":
-        quoted = " and ".join(f'"{name}"' for name in external)
-        raise RunError(
-            f"{run.folder / 'experiment.json'} names code outside of loopmt: {quoted}. It is not run unasked, because "
-            f"a run may come from somebody else. If you trust it, set {ALLOW}=1 in the environment."
-        )

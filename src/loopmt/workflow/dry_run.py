@@ -24,13 +24,13 @@ from loopmt.distributed import Processes, device_of_this_process, synchronize
 from loopmt.errors import listed
 from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import StageLearner
+from loopmt.learn.learners import learner_of
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.learn.threads import threads_restored, use_fastest
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
-from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Progress, visible
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape
@@ -40,7 +40,6 @@ from loopmt.text.packing import pack
 from loopmt.text.prepare import prepared, settings_of
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
-from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow import stages
 from loopmt.workflow.chosen_code import import_for_training
@@ -164,7 +163,9 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
 def _networks(experiment: Experiment, context: stages.TrainingContext | None) -> str:
     hops = {hop for stage in experiment.stages for hop in spoken_hops(experiment, stage.name)}
     if experiment.model.pretrained is not None:
-        return _checkpoints(experiment, context)
+        return _modules(_checkpoints(experiment), experiment, context)
+    if experiment.model.translator is not None:
+        return _modules(f"translator: {experiment.model.translator}", experiment, context)
     shared = experiment.shared
     each = _layout(experiment, context).num_parameters
     total = each if shared else each * len(hops)
@@ -173,17 +174,19 @@ def _networks(experiment: Experiment, context: stages.TrainingContext | None) ->
     return f"{what}: {each:,} parameters each, {total:,} in total; with gradients and moments about {memory}"
 
 
-def _checkpoints(experiment: Experiment, context: stages.TrainingContext | None) -> str:
-    named = experiment.model.pretrained
-    folders = [named] if isinstance(named, str) else [f"{hop} {folder}" for hop, folder in (named or {}).items()]
-    what = f"pretrained: {', '.join(folders)}"
+def _modules(what: str, experiment: Experiment, context: stages.TrainingContext | None) -> str:
+    """Checkpoints and translators of other modules, whose size is known once they are built."""
     if context is None:
         return what
-    stack = context.networks(experiment.stages[0])
-    assert isinstance(stack, ModuleStack)
-    trained, total = stack.parameter_counts()
-    memory = _bytes(stack.training_bytes())
+    trained, total = context.networks(experiment.stages[0]).parameter_counts()
+    memory = _bytes(4 * total + 16 * trained)  # float32: weights, and two gradients and two moments
     return f"{what}; {trained:,} of {total:,} parameters are trained; with gradients and moments about {memory}"
+
+
+def _checkpoints(experiment: Experiment) -> str:
+    named = experiment.model.pretrained
+    folders = [named] if isinstance(named, str) else [f"{hop} {folder}" for hop, folder in (named or {}).items()]
+    return f"pretrained: {', '.join(folders)}"
 
 
 def _layout(experiment: Experiment, context: stages.TrainingContext | None) -> Layout:
@@ -296,7 +299,7 @@ class StagePlan:
         batches = pack(gathered.networks, setup.shapes, _TIMED_UPDATES, *setup.key).batches
         if not batches:
             return None
-        learner = stages.learner_of(context, self.stage, networks, setup)
+        learner = learner_of(setup)
         with threads_restored():
             if use_fastest(learner, batches):  # generation is faster, too
                 _, gathering = self._gather(context, networks, setup)
@@ -382,21 +385,9 @@ def _how(setting: Generate) -> str:
 
 
 def _activations(networks: TrainableModel, shapes: Sequence[BatchShape], train: Train) -> float:
-    """Bytes that a forward pass keeps for the backward one, roughly: states of each block, and the logits."""
+    """Bytes that a forward pass keeps for the backward one, roughly."""
     places = max(shape.rows * shape.length for shape in shapes) / train.accumulate
-    if isinstance(networks, ModuleStack):
-        return places * networks.activation_bytes()
-    return places * _activation_bytes(stack_of(networks), train)
-
-
-def _activation_bytes(networks: NetworkStack, train: Train) -> float:
-    """Of one place of a batch."""
-    model = networks.model
-    encoder = model.layers * (12 * model.width + 2 * model.feed_forward)
-    decoder = model.num_decoder_layers * (20 * model.width + 2 * model.feed_forward)
-    size = 2 if precision(train, networks.device) == torch.bfloat16 else 4
-    place = (encoder + decoder) * size + networks.layout.target_size * (size + 8)
-    return networks.num_networks * place
+    return places * networks.activation_bytes()
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -22,9 +22,9 @@ from loopmt.run import Json, Run, write_json
 from loopmt.text.manifest import Manifest
 from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
-from loopmt.workflow.chosen_code import require_permission
 from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
 from loopmt.workflow.measures import RunMeasures, StageMeasures, TestPath
+from loopmt.workflow.permission import require_permission
 from loopmt.workflow.routes import pivots_without_bitext
 from loopmt.workflow.scorecard import over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -52,9 +53,14 @@ def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Par
     run = Run.open(folder)
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
+    if experiment.model.translator is not None:
+        raise ConfigError(
+            f'{run.folder}: stage "{stage.name}" trains model.translator = "{experiment.model.translator}", which '
+            "loopmt cannot export. Its weights are in RUN/stages/STAGE/result/weights.safetensors."
+        )
     model = result_of(run, experiment, stage, torch.device("cpu"), torch.float32)
-    if isinstance(model, ModuleStack):
-        return _export_pretrained(run, stage.name, model, options, progress)
+    if experiment.model.pretrained is not None:
+        return _export_pretrained(run, stage.name, cast(ModuleStack, model), options, progress)
     translators = stack_of(model)
     found = networks(translators, experiment.vocab.kind, experiment.training(stage).max_length)
     _check_possible(found, options)

@@ -28,8 +28,8 @@ from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.long_text import one_line
 from loopmt.translate.protocol import DecodeLimits, Sentences, TrainableModel
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
-from loopmt.workflow.chosen_code import require_permission
 from loopmt.workflow.models import result_of
+from loopmt.workflow.permission import require_permission
 from loopmt.workflow.settings import FILTERING
 from loopmt.workflow.stage_choice import choose_stage
 from loopmt.workflow.stages import TrainingContext, text_filter_of

@@ -13,8 +13,8 @@ from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, Run
 from loopmt.text.ragged import Ints
 from loopmt.text.vocab import Vocab
+from loopmt.translate.ensemble import TokenModel
 from loopmt.translate.function import FunctionTranslator
-from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import (
     DecodeLimits,
     Floats,
@@ -83,7 +83,7 @@ def check_generators(path: LanguagePath, settings: Sequence[Generate], translato
             if name in translators.others and hop not in model.hops:
                 known = ", ".join(map(str, model.hops))
                 raise ConfigError(f'path {path}: by = "{name}" does not translate {hop}. It translates {known}.')
-            if how.ensemble != "rows" and not isinstance(model, NetworkStack):
+            if how.ensemble != "rows" and not isinstance(model, TokenModel):
                 raise ConfigError(
                     f'path {path}: ensemble = "{how.ensemble}" needs networks trained by loopmt that have one '
                     f'vocabulary, and "{name}" is none. Set ensemble = "rows".'
@@ -99,7 +99,7 @@ def _others(names: Iterable[str]) -> set[str]:
 
 
 def _with_vocab(model: TrainableModel, vocab: Vocab) -> TranslationModel:
-    if isinstance(model, NetworkStack) and model.vocab.sha256 == vocab.sha256:
+    if not model.own_tokens and model.vocab.sha256 == vocab.sha256:
         model.vocab = vocab
         return model
     return ThroughText(model, vocab)

@@ -15,8 +15,8 @@ from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.importing import import_hugging_face
 from loopmt.pretrained.start import check_fits, starting_weights
 from loopmt.run import Json, Run
-from loopmt.translate.networks import NetworkStack
-from loopmt.translate.protocol import Codec, TranslationModel
+from loopmt.translate.networks import stack_of
+from loopmt.translate.protocol import Codec, TrainableModel, TranslationModel
 
 
 def direction(text: str) -> Hop:
@@ -57,10 +57,10 @@ def _check_no_prefix(found: ImportedCheckpoint) -> None:
         )
 
 
-def start_imported(experiment: Experiment, run: Run, translators: NetworkStack) -> None:
+def start_imported(experiment: Experiment, run: Run, model: TrainableModel) -> None:
     """Put imported weights where the experiment says so."""
     for hop in sorted(experiment.imports("start")):
-        translators.load(starting_weights(_open(run, hop), translators, hop), strict=False)
+        model.load(starting_weights(_open(run, hop), stack_of(model), hop), strict=False)
 
 
 def import_digests(experiment: Experiment, run: Run) -> Json:

@@ -1,47 +1,105 @@
-"""Where translators are built: fresh for training, or with the weights of a stage's result or of a checkpoint."""
+"""Where trainable models are built: for a stage, or with the weights of its result or of one of its checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from loopmt.config import Experiment, Stage, spoken_hops
-from loopmt.errors import RunError
+from loopmt.config import Experiment, Stage, Train, spoken_hops
+from loopmt.errors import ExternalError, RunError
+from loopmt.external import explained, imported
 from loopmt.model.backend import precision
+from loopmt.path import Hop
+from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
 from loopmt.translate.long_text import LongTextModel
 from loopmt.translate.networks import NetworkStack, all_hops, stored_size
 from loopmt.translate.protocol import DecodeLimits, TrainableModel, TranslationModel
-from loopmt.workflow.pretrained import open_stack
+from loopmt.workflow.permission import require_permission
+from loopmt.workflow.pretrained import inherited_weights, open_stack
 
 _SPARE = 3  # places of a row that text does not get: the end and two tags
 
 
-def build_networks(
+@dataclass(frozen=True)
+class ModelRequest:
+    """What the trainable model of a stage is built from."""
+
+    run: Run
+    experiment: Experiment
+    stage: Stage
+    hops: tuple[Hop, ...]
+    vocab: Vocab
+    device: torch.device
+    precision: torch.dtype  # of generating and scoring
+    stored: Mapping[str, Tensor] | None = None  # weights that are loaded next
+
+    @property
+    def train(self) -> Train:
+        return self.experiment.training(self.stage)
+
+
+def build_model(
     run: Run,
     experiment: Experiment,
     stage: Stage,
     vocab: Vocab,
     device: torch.device,
-    size: int | None = None,
+    stored: Mapping[str, Tensor] | None = None,
     dtype: torch.dtype | None = None,
 ) -> TrainableModel:
-    """The networks of a stage, all weights 0. `size` is how many places tables have, `dtype` what they compute in.
-
-    Pretrained checkpoints have the weights that they came with.
-    """
-    train = experiment.training(stage)
-    dtype = precision(train, device) if dtype is None else dtype
-    if experiment.model.pretrained is not None:
-        return open_stack(run, experiment, stage, vocab, device, dtype)
+    """The trainable model of a stage, without the weights of any stage."""
     hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
-    return NetworkStack(experiment.model, vocab, hops, device, train.fuse, size, dtype)
+    dtype = precision(experiment.training(stage), device) if dtype is None else dtype
+    return _builder(experiment)(ModelRequest(run, experiment, stage, hops, vocab, device, dtype, stored))
 
 
-def networks_with(
+def _builder(experiment: Experiment) -> Callable[[ModelRequest], TrainableModel]:
+    if experiment.model.translator is not None:
+        return find_trainable(experiment.model.translator)
+    return _networks if experiment.model.pretrained is None else _checkpoints
+
+
+def _networks(request: ModelRequest) -> NetworkStack:
+    size = stored_size(request.stored) if request.stored else None
+    model, fuse = request.experiment.model, request.train.fuse
+    return NetworkStack(model, request.vocab, request.hops, request.device, fuse, size, request.precision)
+
+
+def _checkpoints(request: ModelRequest) -> ModuleStack:
+    run, experiment, stage = request.run, request.experiment, request.stage
+    return open_stack(run, experiment, stage, request.vocab, request.device, request.precision)
+
+
+def find_trainable(reference: str) -> Callable[[ModelRequest], TrainableModel]:
+    """The function of `[model] translator`; its errors name it."""
+    what = f'model.translator = "{reference}"'
+    make = explained(imported(reference, "translator"), what)
+
+    def checked(request: ModelRequest) -> TrainableModel:
+        made = make(request)
+        if not isinstance(made, TrainableModel):
+            raise ExternalError(
+                f"{what}: the function returned {f'{made!r}'[:80]}. Return a model that can be trained, such as a "
+                "loopmt.translate.torch_stack.TorchStack."
+            )
+        return made
+
+    return checked
+
+
+def parent_weights(run: Run, experiment: Experiment, stage: Stage, parent: str) -> Mapping[str, Tensor]:
+    """What a stage loads from the result of the stage that it starts from."""
+    if experiment.model.pretrained is not None:
+        return inherited_weights(run, experiment, stage)
+    return run.stage(parent).result().tensors["weights"]
+
+
+def model_with(
     run: Run,
     experiment: Experiment,
     stage: Stage,
@@ -49,20 +107,20 @@ def networks_with(
     device: torch.device,
     dtype: torch.dtype | None = None,
 ) -> TrainableModel:
-    """The networks of a stage with these weights."""
+    """The model of a stage with these weights."""
+    require_permission(run, [experiment.model.translator or ""])
     vocab = Vocab.load(run.folder / "vocab")
-    size = stored_size(weights) if experiment.model.pretrained is None else None
-    networks = build_networks(run, experiment, stage, vocab, device, size, dtype)
-    networks.load(weights)
-    return networks
+    model = build_model(run, experiment, stage, vocab, device, weights, dtype)
+    model.load(weights)
+    return model
 
 
 def result_of(
     run: Run, experiment: Experiment, stage: Stage, device: torch.device, dtype: torch.dtype | None = None
 ) -> TrainableModel:
-    """The networks of a finished stage."""
+    """The model of a finished stage."""
     weights = run.stage(stage.name).result().tensors["weights"]
-    return networks_with(run, experiment, stage, weights, device, dtype)
+    return model_with(run, experiment, stage, weights, device, dtype)
 
 
 def check_unchanged(run: Run, stage: str, digest: str) -> None:

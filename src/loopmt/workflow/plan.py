@@ -47,8 +47,9 @@ from loopmt.theory.cases import jsonable
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.analyze import GRID
 from loopmt.workflow.cached_translator import CachedTranslator
-from loopmt.workflow.chosen_code import require_permission, training_code
+from loopmt.workflow.chosen_code import training_code
 from loopmt.workflow.observers import Display
+from loopmt.workflow.permission import require_permission
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stage_choice import choose_stage, known_scorecard
 from loopmt.workflow.stages import TrainingContext, judge_of, train_stage

@@ -11,7 +11,7 @@ from loopmt.errors import DamagedError
 from loopmt.path import Hop
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.store import Store
-from loopmt.workflow.models import networks_with
+from loopmt.workflow.models import model_with
 from loopmt.workflow.translate import Translator, text_translator
 
 _MOST = 12  # directions shown
@@ -42,7 +42,7 @@ class Samples:
         experiment, store = self._run.experiment(), Store.open(self._run.folder / "store")
         update, weights = _weights(folder, newest)
         chosen, cpu = experiment.stage(stage), torch.device("cpu")  # an accelerator is for training
-        networks = networks_with(self._run, experiment, chosen, weights, cpu, torch.float32)
+        networks = model_with(self._run, experiment, chosen, weights, cpu, torch.float32)
         translator = text_translator(networks, experiment.training(chosen).max_length)
         hops = networks.hops
         rows = [row for hop in hops[:_MOST] if (row := _sample(translator, store, hop))]

@@ -1,4 +1,4 @@
-"""One stage of an experiment, assembled from the rooms and trained."""
+"""One stage of an experiment, assembled from its parts and trained."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.metric import Agree, MetricInput
 from loopmt.evaluation.validation import ValidationScores, Validator, held_out, selecting_metric
-from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.gather import Gatherer
-from loopmt.learn.learner import Learner, StageLearner
-from loopmt.learn.module import ModuleLearner
+from loopmt.learn.learners import learner_of
 from loopmt.learn.objectives import StageSettings, objectives_of
 from loopmt.learn.routes import Route, StageSetup, largest_group, one_by_entry
 from loopmt.learn.threads import choose_threads, threads_restored
@@ -28,7 +26,6 @@ from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
 from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
-from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
@@ -36,13 +33,11 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import FilterContext, LanguageFrequencies, RepetitionLimits, SyntheticTextFilter
-from loopmt.translate.networks import NetworkStack, stored_size
 from loopmt.translate.protocol import By, TrainableModel
 from loopmt.translate.walker import Translators
 from loopmt.workflow.generators import check_generators, other_generators
 from loopmt.workflow.importing import generators, start_imported
-from loopmt.workflow.models import build_networks
-from loopmt.workflow.pretrained import inherited_weights
+from loopmt.workflow.models import build_model, parent_weights
 from loopmt.workflow.settings import fingerprint_of, notice_of_draws, stage_settings
 from loopmt.workflow.signals import StopSignal
 
@@ -73,7 +68,7 @@ class TrainingContext:
 
     def networks(self, stage: Stage) -> TrainableModel:
         """The networks of a stage without any weights yet."""
-        return build_networks(self.run, self.experiment, stage, self.vocab, self.device, self._begun_size(stage))
+        return build_model(self.run, self.experiment, stage, self.vocab, self.device, self._begun_with(stage))
 
     def translators(self, networks: TrainableModel, routes: Sequence[Route] = ()) -> Translators:
         """Networks in training, and the models that generate beside them: imported ones, other stages, other runs."""
@@ -85,10 +80,10 @@ class TrainingContext:
             check_generators(route.path, route.settings, translators)
         return translators
 
-    def _begun_size(self, stage: Stage) -> int | None:
-        """The tables of a stage keep the size that it was begun with; one vocabulary for all has but one."""
+    def _begun_with(self, stage: Stage) -> Mapping[str, torch.Tensor] | None:
+        """The weights of a stage that was begun, whose tables keep their size; one vocabulary has but one size."""
         newest = None if self.vocab.joint else self.run.stage(stage.name).newest()
-        return stored_size(newest.tensors["weights"]) if newest else None
+        return newest.tensors["weights"] if newest else None
 
 
 def judge_of(experiment: Experiment) -> Agree | None:
@@ -146,7 +141,8 @@ def assemble(
     translators = context.translators(networks, setup.routes)
     text_filter = text_filter_of(context, setup.train)
     gatherer = Gatherer(setup, context.store, translators, text_filter)
-    learner = learner_of(context, stage, networks, setup)
+    _check_shard(context, stage, setup.train)
+    learner = learner_of(setup)
     choose = chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
     validate = validator(context, stage, networks, setup.train)
     hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
@@ -160,6 +156,14 @@ def keep_copies(networks: TrainableModel, routes: Sequence[Route]) -> None:
     for by in copies:
         if by in used:
             networks.copy(by)
+
+
+def _check_shard(context: TrainingContext, stage: Stage, train: Train) -> None:
+    if train.shard and not context.processes.in_group:
+        raise ConfigError(
+            f'stage "{stage.name}": train.shard spreads the network over processes, and this is a single one. '
+            "Start them with `torchrun --nproc-per-node N -m -- loopmt train ...`, or set train.shard = false."
+        )
 
 
 def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -> StageSetup:
@@ -178,38 +182,6 @@ def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -
         stage.auto.measure_every,
         context.experiment.guards,
     )
-
-
-def learner_of(context: TrainingContext, stage: Stage, networks: TrainableModel, setup: StageSetup) -> StageLearner:
-    """Which kind it is depends on the kind of networks."""
-    kind = LEARNERS[type(networks)](context, stage, setup.train)
-    paths, group = len(setup.routes), setup.largest_group
-    return kind(networks, setup.train, paths, setup.processes, group, setup.objectives)
-
-
-def learner_kind(context: TrainingContext, stage: Stage, train: Train) -> type[Learner]:
-    """Of networks of our own."""
-    if train.shard:
-        if not context.processes.in_group:
-            raise ConfigError(
-                f'stage "{stage.name}": train.shard spreads the network over processes, and this is a single one. '
-                "Start them with `torchrun --nproc-per-node N -m -- loopmt train ...`, or set train.shard = false."
-            )
-        from loopmt.learn.sharded import ShardedLearner
-
-        return ShardedLearner
-    return CapturedLearner if context.device.type == "cuda" and train.compile else Learner
-
-
-def _module_learner(context: TrainingContext, stage: Stage, train: Train) -> type[ModuleLearner]:
-    return ModuleLearner
-
-
-LEARNERS: Mapping[type, Callable[[TrainingContext, Stage, Train], Callable[..., StageLearner]]] = {
-    NetworkStack: learner_kind,
-    ModuleStack: _module_learner,
-}
-"""By the kind of networks: which learner trains them in a stage."""
 
 
 def chooser(
@@ -235,14 +207,10 @@ def chooser(
 def starting_point(context: TrainingContext, stage: Stage) -> TrainableModel:
     """Fresh or imported weights, or the parent's result where the parent has the direction."""
     networks = context.networks(stage)
-    if isinstance(networks, ModuleStack):
-        networks.load(inherited_weights(context.run, context.experiment, stage), strict=False)
-        return networks
-    if isinstance(networks, NetworkStack):
-        networks.start_fresh(context.experiment.seed)
-        start_imported(context.experiment, context.run, networks)
+    networks.start_fresh(context.experiment.seed)
+    start_imported(context.experiment, context.run, networks)
     if stage.from_ is not None:
-        networks.load(context.run.stage(stage.from_).result().tensors["weights"], strict=False)
+        networks.load(parent_weights(context.run, context.experiment, stage, stage.from_), strict=False)
     return networks
 
 

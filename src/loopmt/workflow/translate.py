@@ -21,9 +21,8 @@ from loopmt.languages import did_you_mean
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
-from loopmt.translate.ensemble import EnsembleModel
+from loopmt.translate.ensemble import EnsembleModel, TokenModel
 from loopmt.translate.long_text import LongTextModel
-from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import DecodeLimits, Sentences, TrainableModel, TranslationModel
 from loopmt.translate.utility import UTILITIES, Candidates, best_of
 from loopmt.translate.walker import Rollout, Translators, generate_along
@@ -284,9 +283,10 @@ def load_ensemble(folder: Path, stages: Sequence[str], device: str | None = None
     experiment = run.experiment()
     chosen = [choose_stage(run, experiment, stage) for stage in stages]
     networks = [result_of(run, experiment, stage, _device(device)) for stage in chosen]
-    if not all(isinstance(one, NetworkStack) for one in networks):
+    members = [one for one in networks if isinstance(one, TokenModel)]
+    if len(members) < len(networks):
         raise ConfigError("an ensemble needs networks trained by loopmt; this run trains pretrained checkpoints.")
-    ensemble = EnsembleModel([(stack_of(one), "live") for one in networks])
+    ensemble = EnsembleModel([(one, "live") for one in members])
     longest = max(experiment.training(stage).max_length for stage in chosen)
     return _over_text(ensemble, networks[0].vocab, longest)
 
