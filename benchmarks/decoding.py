@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from loopmt.config import spoken_hops
+from loopmt.config import available_hops
 from loopmt.path import LanguagePath
 from loopmt.planning.round_trips import held_out_text, loops_of
 from loopmt.progress import Progress, standard
@@ -42,7 +42,7 @@ def round_trips(folder: Path, beam: int, sentences: int, progress: Progress) -> 
     """The loops of every finished stage on every test set, for analyze and report."""
     evaluation, store = RunEvaluation.open(folder), Store.open(folder / "store")
     for stage in evaluation.run.finished():
-        hops = all_hops(evaluation.experiment.languages, spoken_hops(evaluation.experiment, stage))
+        hops = all_hops(evaluation.experiment.languages, available_hops(evaluation.experiment, stage))
         translator = CachedTranslator.of(evaluation.run, stage, beam)
         for name in store.tests:
             starts = held_out_text(store, name, hops, sentences, evaluation.experiment.data.lowercase)

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from benchmarks.timing import Plan
 
-from loopmt.config import Fuse, Generate, Model, Train
-from loopmt.config import Vocab as VocabConfig
+from loopmt.config import Fuse, Generate, Model, Train, VocabConfig
 from loopmt.distributed import Processes
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from loopmt.config import Data, Vocab
+from loopmt.config import Data, VocabConfig
 from loopmt.progress import Lines
 from loopmt.rng import numpy_generator
 from loopmt.text.prepare import prepare
@@ -67,7 +67,7 @@ def write_corpora(folder: Path, lines: int) -> None:
 def measure(folder: Path, jobs: int) -> dict[str, Any]:
     """Run `prepare` once; call it in a new process."""
     data = Data(bitext={"en-fr": ["bi"]}, mono={"en": ["mono"], "fr": ["mono"]}, valid="valid")
-    vocab = Vocab(size=VOCABULARY, sample=SAMPLE)
+    vocab = VocabConfig(size=VOCABULARY, sample=SAMPLE)
     began = time.perf_counter()
     manifest = prepare(data, vocab, LANGUAGES, 1, folder, folder / f"run{jobs}", Lines(), jobs)
     seconds = time.perf_counter() - began

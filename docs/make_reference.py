@@ -22,7 +22,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("[data]", schema.Data),
     ("[data.clean]", schema.Clean),
     ("[data.world]", schema.WorldData),
-    ("[vocab]", schema.Vocab),
+    ("[vocab]", schema.VocabConfig),
     ("[model]", schema.Model),
     ("`lora`", schema.Lora),
     ("[train]", schema.Train),

@@ -74,10 +74,10 @@ def test_scorecard_has_every_stage_and_direction(judged: tuple[Path, Json]) -> N
 def test_validation_is_of_the_weights_that_were_chosen(copied: Path, average: float | None, bleu: float) -> None:
     """The average of the last checkpoints is the result where validation says that it is better than the best."""
     file = copied / "stages/dual/result/state.json"
-    sealed = read_checked(file, "")
+    content = read_checked(file, "")
     chosen = "average" if bleu == average else "best"
-    state = sealed["state"] | {"best_bleu": 30.0, "average_bleu": average, "chosen": chosen}
-    write_json(file, sealed | {"state": state})
+    state = content["state"] | {"best_bleu": 30.0, "average_bleu": average, "chosen": chosen}
+    write_json(file, content | {"state": state})
     shown = {stage["name"]: stage["best_valid_bleu"] for stage in overview(copied)["stages"]}
     card = evaluate([copied], QUICK, Silent())
     assert card["stages"]["dual"]["valid_bleu"] == shown["dual"] == bleu

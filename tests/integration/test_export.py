@@ -227,9 +227,9 @@ def test_generate_never_returns_special_tokens(run_of: Make, tmp_path: Path) -> 
     said = model.generate(**batch, do_sample=True, num_beams=1, num_return_sequences=20, temperature=5.0, max_length=60)
     ours = Vocab.load(run_of("shared") / "vocab")
     rows = [row[1:] for row in said.tolist()]
-    spoken = {one for row in rows for one in (row[: row.index(1)] if 1 in row else row)}
-    assert len(spoken) > 100
-    assert not spoken & {0, 2, ours.synthetic, *map(ours.tag, ours.languages)}
+    generated = {one for row in rows for one in (row[: row.index(1)] if 1 in row else row)}
+    assert len(generated) > 100
+    assert not generated & {0, 2, ours.synthetic, *map(ours.tag, ours.languages)}
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------

@@ -38,8 +38,7 @@ from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 from loopmt.translate.walker import Rollout, generate_along
 from loopmt.workflow.dry_run import describe
-from loopmt.workflow.export import ExportOptions as ExportWish
-from loopmt.workflow.export import export
+from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.importing import direction, import_translator
 from loopmt.workflow.plan import PlanOptions, plan
 from loopmt.workflow.stages import TrainingContext
@@ -183,7 +182,7 @@ def test_a_multilingual_model_gets_language_codes(m2m: Path, tmp_path: Path) -> 
 @pytest.fixture(scope="module")
 def exported(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
-    export(tiny_run, ExportWish("hf", folder / "hf", "vanilla", sentences=2), Silent())
+    export(tiny_run, ExportOptions("hf", folder / "hf", "vanilla", sentences=2), Silent())
     return folder / "hf"
 
 
@@ -262,7 +261,7 @@ def damage(weights: Path) -> None:
 def test_a_pegasus_checkpoint_is_a_start(text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:
     request = write(experiment_text(text, model='norm = "pre"'))
     assert train(request, Silent())
-    export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    export(tmp_path / "run", ExportOptions("hf", tmp_path / "out", sentences=2), Silent())
     imported = import_translator(tmp_path / "out" / "en-fr", tmp_path / "other", ImportOptions(EN_FR))
     assert imported.model == {"norm": "pre", "activation": "relu", **SHAPE}
     translators = fresh(site_of(request))
@@ -615,7 +614,7 @@ def test_the_verb_prints_the_lines_for_the_experiment(opus: Path, m2m: Path, tmp
 def test_a_shared_export_needs_a_prefix(text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:
     request = write(experiment_text(text, model='sharing = "all"'))
     assert train(request, Silent())
-    export(tmp_path / "run", ExportWish("hf", tmp_path / "out", sentences=2), Silent())
+    export(tmp_path / "run", ExportOptions("hf", tmp_path / "out", sentences=2), Silent())
     with pytest.raises(DataError, match=r'is one network for several directions.* Give --prefix "<2fr>"\.'):
         import_translator(tmp_path / "out" / "all", tmp_path / "other", ImportOptions(EN_FR))
     with pytest.raises(DataError, match=r"Give --prefix and one of its tags: <2en>, <2fr>\."):

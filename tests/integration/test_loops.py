@@ -14,7 +14,7 @@ import torch
 
 import loopmt
 from helpers.stages import ASK, assembled, folder_of, records, stage
-from loopmt.config import expansions, spoken_hops, taught_hops
+from loopmt.config import available_hops, expansions, taught_hops
 from loopmt.errors import CollapseError, ConfigError
 from loopmt.evaluation.validation import ValidationScores
 from loopmt.progress import Silent
@@ -140,8 +140,8 @@ def test_a_shared_network_translates_untaught_directions(ask_for: ASK) -> None:
     shared, apart = (ask_for(stages, star, f"model.sharing={sharing}", parent=False) for sharing in ("all", "none"))
     for request, directions in ((shared, 6), (apart, 4)):
         experiment, _ = request.load()
-        assert len(spoken_hops(experiment, "loops")) == len(taught_hops(experiment, "loops")) == directions
-        assert len(spoken_hops(experiment, "before")) == directions and len(taught_hops(experiment, "before")) == 4
+        assert len(available_hops(experiment, "loops")) == len(taught_hops(experiment, "loops")) == directions
+        assert len(available_hops(experiment, "before")) == directions and len(taught_hops(experiment, "before")) == 4
         (_, _), (_, loops) = expansions(experiment, experiment.stage("loops"))
         assert len(loops.paths) == directions
     assert train(shared, Silent()) and shared.run is not None

@@ -29,10 +29,10 @@ from loopmt.planning.forecast import (
     decide,
     forecast_directions,
     forecast_loop,
-    judge_pilot,
     loop_of,
     rank_pivots,
     route_quality,
+    score_pilot,
     too_weak,
     training_path,
 )
@@ -197,7 +197,7 @@ def test_a_pilot_predicts_its_other_half() -> None:
     lost = ~before.home
     mended = before.right | (lost & (generator.random(len(lost)) < 0.3))  # lost ones become right in 30% of cases
     after = Verdicts(DUAL, mended, before.home | mended, None)
-    pilot = judge_pilot(before, after, before)
+    pilot = score_pilot(before, after, before)
     truth = 0.3 * 0.3
     value, low, high = pilot.predicted
     assert value is not None and low is not None and high is not None
@@ -206,13 +206,13 @@ def test_a_pilot_predicts_its_other_half() -> None:
     assert pilot.trained["alpha"][0] == pytest.approx(1 / 3 + 0.3 * 2 / 3, abs=0.05)
     assert pilot.control["kappa"][0] == pytest.approx(1 / 3, abs=0.05), "do nothing: kappa is the break-even point"
     assert forecast_loop(before, pilot).verdict == "helps"
-    assert forecast_loop(before, judge_pilot(before, before, after)).verdict == "likely harmful"
+    assert forecast_loop(before, score_pilot(before, before, after)).verdict == "likely harmful"
 
 
 def test_a_pilot_that_does_what_its_control_does_decides_nothing() -> None:
     before = verdicts(GOOD)
     after = verdicts((600, 0, 400, 0))
-    pilot = judge_pilot(before, after, after)
+    pilot = score_pilot(before, after, after)
     assert pilot.predicted == [0.0, 0.0, 0.0]
     assert forecast_loop(before, pilot).verdict == "may help"
 

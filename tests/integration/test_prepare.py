@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from helpers.facts import lacks
-from loopmt.config import Clean, Data
-from loopmt.config import Vocab as VocabConfig
+from loopmt.config import Clean, Data, VocabConfig
 from loopmt.errors import DamagedError, DataError, RunError
 from loopmt.progress import Silent
 from loopmt.text.inputs import Inputs
@@ -88,7 +87,7 @@ def content(folder: Path) -> dict[str, bytes]:
 # -- what is written -----------------------------------------------------------------------------------------
 
 
-class Said(Silent):
+class RecordedLines(Silent):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -101,7 +100,7 @@ def test_a_set_that_lacks_a_language_says_so_every_time(tiny_experiment_file: Pa
     for name in ("valid", "test"):
         (folder / "text" / f"{name}.es").unlink()
     for _ in range(2):
-        said = Said()
+        said = RecordedLines()
         prepare_run(TrainOptions(folder / tiny_experiment_file.name, tmp_path / "run"), said)
         unheard = "has no es: en>es, fr>es, es>en, es>fr are not"
         assert [line for line in said.lines if "has no" in line] == [
@@ -370,7 +369,7 @@ def test_odd_text_goes_through(corpora: Path) -> None:
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from loopmt.config import Data, Vocab
+from loopmt.config import Data, VocabConfig
 from loopmt.errors import LoopmtError
 from loopmt.text.prepare import prepare
 
@@ -379,7 +378,7 @@ if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 data = Data(bitext={"en-fr": ["bi"]}, valid="valid")
 try:
-    prepare(data, Vocab(size=340, sample=500), ["en", "fr"], 1, folder, folder / "run", jobs=1)
+    prepare(data, VocabConfig(size=340, sample=500), ["en", "fr"], 1, folder, folder / "run", jobs=1)
 except LoopmtError as error:
     print(json.dumps({"error": str(error)}))
 else:

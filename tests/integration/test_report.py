@@ -19,10 +19,8 @@ from loopmt.path import Pattern
 from loopmt.progress import Silent
 from loopmt.report.page import page
 from loopmt.run import Run, read_json, write_json
-from loopmt.workflow.analyze import AnalyzeOptions as AnalyzeWish
-from loopmt.workflow.analyze import analyze
-from loopmt.workflow.evaluate import EvaluateOptions as EvaluateWish
-from loopmt.workflow.evaluate import evaluate
+from loopmt.workflow.analyze import AnalyzeOptions, analyze
+from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.plan import PlanOptions, plan
 from loopmt.workflow.report import ReportOptions, collect, report, steps_to_show, write_report
 from loopmt.workflow.show import overview
@@ -86,10 +84,10 @@ def judged(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with all that a report can show."""
     folder = tmp_path_factory.mktemp("reported") / "run"
     shutil.copytree(tiny_run, folder)
-    evaluate([folder], EvaluateWish(beam=1, samples=20), Silent())
+    evaluate([folder], EvaluateOptions(beam=1, samples=20), Silent())
     plan(folder, PlanOptions(sentences=12, beam=1), Silent())
     planned = read_json(folder / "plan.json")["threshold"]
-    analyze(folder, AnalyzeWish(thresholds=(10.0, 20.0, planned), beam=1, sentences=12), Silent())
+    analyze(folder, AnalyzeOptions(thresholds=(10.0, 20.0, planned), beam=1, sentences=12), Silent())
     report([folder], QUICK, Silent())
     return folder
 
@@ -366,7 +364,7 @@ def test_a_run_that_cannot_be_written_is_refused_before_work(
     with pytest.raises(RunError, match=r"is not writable, .* Copy the run to a writable folder"):
         plan(judged, PlanOptions(), Silent())
     with pytest.raises(RunError, match=r"is not writable, .* Copy the run to a writable folder"):
-        analyze(judged, AnalyzeWish(), Silent())
+        analyze(judged, AnalyzeOptions(), Silent())
 
 
 def test_command_line(judged: Path, tmp_path: Path) -> None:

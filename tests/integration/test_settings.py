@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel
 
 from helpers.commands import AskFor, Cli
-from loopmt.config import Clean, Data, Vocab, WorldData, loads
+from loopmt.config import Clean, Data, VocabConfig, WorldData, loads
 from loopmt.config import recorded as records
 from loopmt.errors import RunError
 from loopmt.files.documents import read_checked, with_checksum
@@ -231,7 +231,7 @@ DEFAULTS_OF_TEXT: dict[type[BaseModel], dict[str, Any]] = {
         "ratio": 4.0,
     },
     Data: {"pretokenize": False, "lowercase": False},
-    Vocab: {"size": 8000, "kind": "bpe", "sharing": "joint", "sample": 1_000_000, "byte_fallback": True},
+    VocabConfig: {"size": 8000, "kind": "bpe", "sharing": "joint", "sample": 1_000_000, "byte_fallback": True},
     WorldData: {"size": "tiny", "valid": 300, "test": 500, "seed": None},
 }
 

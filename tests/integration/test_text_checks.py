@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers.commands import Cli
-from loopmt.config import Data
-from loopmt.config import Vocab as VocabConfig
+from loopmt.config import Data, VocabConfig
 from loopmt.errors import DataError
 from loopmt.synthetic import World, write_corpora
 from loopmt.text.manifest import Finding, Manifest

@@ -36,8 +36,8 @@ def test_what_is_missing_and_what_leads_there() -> None:
     assert ways(POOR, STAR) == [THERE] and ways(POOR.reverse, STAR) == [BACK]
     assert missing(LANGUAGES, [*STAR, POOR, POOR.reverse]) == []
     assert missing(("en", "fr", "es", "de"), STAR) == [POOR, POOR.reverse], "nothing leads to German or from it"
-    spoken = [*STAR, POOR, POOR.reverse]
-    assert missing(LANGUAGES, STAR, spoken) == [POOR, POOR.reverse], "a shared network speaks them, untaught"
+    available = [*STAR, POOR, POOR.reverse]
+    assert missing(LANGUAGES, STAR, available) == [POOR, POOR.reverse], "a shared network speaks them, untaught"
     one_way = [Hop("en", "fr")]
     assert missing(LANGUAGES, one_way) == [Hop("fr", "en")]
     found = zero_resource(Hop("fr", "en"), one_way, {LanguagePath.parse("en>fr"): [0.5, 0.4, 0.6]})
@@ -79,11 +79,11 @@ def test_of_several_ways_the_best_known_one_counts() -> None:
 
 
 def test_what_a_shared_network_says_untaught_is_measured_and_no_lesson() -> None:
-    spoken = [*STAR, POOR, POOR.reverse]
+    available = [*STAR, POOR, POOR.reverse]
     direct, dual = LanguagePath.parse("fr>es"), LanguagePath.parse("es>fr>es")
     arrived: dict[LanguagePath, Estimate] = {THERE: [0.5, 0.4, 0.6], BACK: [0.5, 0.4, 0.6]}
     arrived |= {direct: [0.1, 0.05, 0.2], LanguagePath.parse("es>fr"): [0.2, 0.1, 0.3]}
-    found = zero_resource(POOR, spoken, arrived)
+    found = zero_resource(POOR, available, arrived)
     assert list(found.sources) == [dual, ROAD] and found.why.startswith("50% of the text that es>en>fr>es")
     assert all(way in found.why for way in ("fr>es untrained (10% right)", "fr>en>es (50% right)"))
     assert suggest_weights({}, {}, lambda path: True, [found]) == {ROAD: LOOPS}, "its own loop has far poorer sources"

@@ -73,7 +73,7 @@ def test_dry_run_before_anything_is_there(cli: Cli, tiny_experiment_file: Path, 
 def test_dry_run_of_loops_alone_before_their_start_is_trained(
     cli: Cli, tiny_experiment_file: Path, copied: Path
 ) -> None:
-    """The sieve drops all that untrained translators say here: there is no batch to time."""
+    """The filters drop everything that untrained translators generate here: there is no batch to time."""
     shutil.rmtree(copied / "stages")
     words = ("--only", "dual", "--set", 'stage.dual.mix=["X>Y>X"]')
     done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words)

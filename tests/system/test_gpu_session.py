@@ -19,12 +19,10 @@ from helpers.paths import ROOT
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
 from loopmt.run import Run, read_json
-from loopmt.workflow.analyze import AnalyzeOptions as AnalysisWish
-from loopmt.workflow.analyze import analyze
+from loopmt.workflow.analyze import AnalyzeOptions, analyze
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.plan import PlanOptions, plan
-from loopmt.workflow.report import ReportOptions as ReportWish
-from loopmt.workflow.report import report
+from loopmt.workflow.report import ReportOptions, report
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
@@ -66,7 +64,7 @@ def judged_at_home(folder: Path) -> None:
     assert card["seeds"] == [7]
     assert evaluate([home], EvaluateOptions(beam=1), Silent()) == card
     assert plan(home, PlanOptions(beam=1), Silent())["stage"] == "vanilla"
-    analyze(home, AnalysisWish(beam=1, sentences=4, against_plan=True), Silent())
+    analyze(home, AnalyzeOptions(beam=1, sentences=4, against_plan=True), Silent())
     assert keep([home], folder / "kept", EvaluateOptions(beam=1)) == card
     assert not (folder / "kept/scores.json").exists(), "one seed: its own file has its scores"
     kept = read_json(folder / "kept/seed-7.json")
@@ -74,7 +72,7 @@ def judged_at_home(folder: Path) -> None:
     assert kept["stages"]["dual"]["seconds"] > 0 and kept["stages"]["dual"]["validation"][-1]["update"] == 2
     assert read_json(folder / "kept/plan-7.json") == condense.plan(read_json(home / "plan.json"))
     assert read_json(folder / "kept/experiment-7.json") == read_json(home / "experiment.json")
-    page, _ = report([home], ReportWish(sentences=4, beam=1), Silent())
+    page, _ = report([home], ReportOptions(sentences=4, beam=1), Silent())
     assert page == home / "report.html"
 
 

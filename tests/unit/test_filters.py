@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loopmt.config import Generate, Guards, MixEntry
-from loopmt.config import Vocab as VocabConfig
+from loopmt.config import Generate, Guards, MixEntry, VocabConfig
 from loopmt.errors import ConfigError, ExternalError
 from loopmt.learn.alarms import AlarmMonitor
 from loopmt.learn.routes import Route

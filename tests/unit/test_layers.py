@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -99,6 +100,12 @@ def _is_private(name: str) -> bool:
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_what_is_private_stays_in_its_module(file: Path) -> None:
     assert not set(private_names_seen(file))
+
+
+def test_a_class_name_leads_to_one_class() -> None:
+    """`Generate` is the settings of a hop; `loopmt.Generate` adds checks for Python callers."""
+    classes = [node.name for file in MODULES for node in ast.walk(tree(file)) if isinstance(node, ast.ClassDef)]
+    assert {name for name, count in Counter(classes).items() if count > 1} == {"Generate"}
 
 
 def test_no_module_is_a_drawer_for_everything() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loopmt.config import Noise
-from loopmt.config import Vocab as Config
+from loopmt.config import Noise, VocabConfig
 from loopmt.text.clean import Form
 from loopmt.text.noise import WordNoise
 from loopmt.text.ragged import UNK, Ragged
@@ -17,7 +16,7 @@ LINES = [" ".join(f"w{number}x{place}" for place in range(10)) for number in ran
 
 @pytest.fixture(scope="module")
 def vocab(tmp_path_factory: pytest.TempPathFactory) -> Vocab:
-    config = Config.model_validate({"size": 330})
+    config = VocabConfig.model_validate({"size": 330})
     return Vocab.learn(tmp_path_factory.mktemp("vocab"), {"en": LINES[:-1]}, config, ["en"], 1, Form())
 
 

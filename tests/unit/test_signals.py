@@ -17,7 +17,7 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
     with stop_signal.listening():
         assert stop_signal.asked()
         os.kill(os.getpid(), signal.SIGTERM)  # the process that started the stages side by side has a clock too
-        stop_signal.heard = (stop_signal.heard or 0.0) - 60
+        stop_signal.first_signal = (stop_signal.first_signal or 0.0) - 60
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
     assert stop_signal.reason == "the time given by --stop-after is over"
@@ -33,7 +33,7 @@ def awaited(said: list[str]) -> list[str]:
 
 def test_a_signal_is_answered_at_once_and_once() -> None:
     stop_signal, said = StopSignal(), list[str]()
-    with stop_signal.listening(), stop_signal.told_by(said.append):
+    with stop_signal.listening(), stop_signal.acknowledged_by(said.append):
         for _ in range(2):  # as a terminal and torchrun both pass it on
             os.kill(os.getpid(), signal.SIGINT)
             assert awaited(said) == ["SIGINT was received"]
@@ -44,7 +44,7 @@ def test_a_signal_before_the_stage_begins_is_answered_when_it_does() -> None:
     with stop_signal.listening():
         os.kill(os.getpid(), signal.SIGINT)
     for _ in range(2):  # stages
-        with stop_signal.told_by(said.append):
+        with stop_signal.acknowledged_by(said.append):
             assert awaited(said) == ["SIGINT was received"]
 
 
@@ -52,21 +52,21 @@ def test_a_signal_between_two_stages_is_answered_by_the_second() -> None:
     """The first has no round left to end."""
     stop_signal, first, second = StopSignal(), list[str](), list[str]()
     with stop_signal.listening():
-        with stop_signal.told_by(first.append):
+        with stop_signal.acknowledged_by(first.append):
             pass
         os.kill(os.getpid(), signal.SIGINT)
-        with stop_signal.told_by(second.append):
+        with stop_signal.acknowledged_by(second.append):
             assert awaited(second) == ["SIGINT was received"] and not first
 
 
 def test_a_signal_in_the_middle_of_a_line_waits_for_its_end_and_holds_nobody_up() -> None:
     line, said = threading.Lock(), list[str]()
 
-    def tell(reason: str) -> None:
+    def acknowledge(reason: str) -> None:
         if line.acquire(timeout=5):
             said.append(reason)
 
-    stop_signal = StopSignal(tell=tell)
+    stop_signal = StopSignal(acknowledge=acknowledge)
     with stop_signal.listening(), line:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop_signal.asked() and not said

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from loopmt.config import Vocab as Config
+from loopmt.config import VocabConfig
 from loopmt.errors import DamagedError, DataError
 from loopmt.files.documents import read_checked, with_checksum
 from loopmt.text.clean import Form
@@ -33,7 +33,7 @@ TEXTS = {language: sentences(language) for language in LANGUAGES}
 
 
 def learn(folder: Path, form: Form = Form(), **settings: object) -> Vocab:  # noqa: B008
-    return Vocab.learn(folder, TEXTS, Config.model_validate({"size": 400, **settings}), LANGUAGES, 1, form)
+    return Vocab.learn(folder, TEXTS, VocabConfig.model_validate({"size": 400, **settings}), LANGUAGES, 1, form)
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
@@ -129,7 +129,7 @@ def test_languages_weigh_the_same(tmp_path: Path) -> None:
     lengths = []
     for counts in ((4000, 40), (40, 4000)):
         texts = {language: sentences(language, count) for language, count in zip(LANGUAGES, counts, strict=True)}
-        vocab = Vocab.learn(tmp_path / str(counts[0]), texts, Config(size=310), LANGUAGES, 1, Form())
+        vocab = Vocab.learn(tmp_path / str(counts[0]), texts, VocabConfig(size=310), LANGUAGES, 1, Form())
         lengths.append([sum(map(len, vocab.encode(TEXTS[language], language))) for language in LANGUAGES])
     assert np.allclose(lengths[0], lengths[1], rtol=0.1)
 
@@ -152,7 +152,7 @@ class Counted:
 
 def test_a_sample_is_drawn_from_the_whole_text(tmp_path: Path) -> None:
     texts = {"en": Counted(["aaaa"] * 500 + ["bbbb"] * 500), "fr": Counted(["cccc"] * 1000)}
-    vocab = Vocab.learn(tmp_path, texts, Config(size=280, sample=100), LANGUAGES, 1, Form())
+    vocab = Vocab.learn(tmp_path, texts, VocabConfig(size=280, sample=100), LANGUAGES, 1, Form())
     assert [len(ids) for ids in vocab.encode(["aaaa", "bbbb", "cccc"], "en")] == [1, 1, 1]
     assert texts["en"].given <= 1000
 
@@ -179,15 +179,15 @@ def test_fewer_pieces_than_characters(tmp_path: Path) -> None:
 
 def test_no_text_to_learn_from(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="language fr has no text to learn a vocabulary from"):
-        Vocab.learn(tmp_path, {"en": ["a"], "fr": []}, Config(size=300), LANGUAGES, 1, Form())
+        Vocab.learn(tmp_path, {"en": ["a"], "fr": []}, VocabConfig(size=300), LANGUAGES, 1, Form())
     with pytest.raises(DataError, match="no joint vocabulary of 300 pieces can be learnt"):
-        Vocab.learn(tmp_path, {"en": [""], "fr": [""]}, Config(size=300), LANGUAGES, 1, Form())
+        Vocab.learn(tmp_path, {"en": [""], "fr": [""]}, VocabConfig(size=300), LANGUAGES, 1, Form())
 
 
 def test_megabyte_lines_and_reserved_characters_do_not_stop_learning(tmp_path: Path) -> None:
     odd = ["x" * 2**20, "a\tb\x00c", "▅▁", "日本" * 3000]
     texts = {"en": TEXTS["en"] + odd, "fr": odd}
-    vocab = Vocab.learn(tmp_path, texts, Config(size=400), LANGUAGES, 1, Form(control=False))
+    vocab = Vocab.learn(tmp_path, texts, VocabConfig(size=400), LANGUAGES, 1, Form(control=False))
     assert vocab.decode(vocab.encode(odd, "en"), "en") == odd
 
 

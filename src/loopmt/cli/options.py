@@ -20,7 +20,7 @@ class BackendOption(StrEnum):
     loopmt = "loopmt"
 
 
-class Route(StrEnum):
+class RouteChoice(StrEnum):
     given = "given"
     auto = "auto"
 
@@ -94,7 +94,7 @@ CometOption = Annotated[
     Path | None, typer.Option("--comet", metavar="CHECKPOINT", help="Also COMET, from a checkpoint file.")
 ]
 RouteOption = Annotated[
-    Route,
+    RouteChoice,
     typer.Option("--route", help="auto: direct or through another language, as `loopmt evaluate` found better."),
 ]
 NumbersOption = Annotated[Numbers, typer.Option("--type", help="How CTranslate2 stores numbers.")]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from loopmt.cli.options import BackendOption, Numbers, NumbersOption, Route, RouteOption, RunFolder, StageOption
+from loopmt.cli.options import BackendOption, Numbers, NumbersOption, RouteChoice, RouteOption, RunFolder, StageOption
 
 
 def serve(
@@ -63,7 +63,7 @@ def serve(
             "--trust-proxy", help="Address or network of a proxy whose X-Forwarded-For is believed; repeat for more."
         ),
     ] = None,
-    route: RouteOption = Route.given,
+    route: RouteOption = RouteChoice.given,
 ) -> None:
     """Serve a run's translators: a page to translate and to watch training, and POST /translate.
 

@@ -19,7 +19,7 @@ from loopmt.cli.options import (
     MetricOption,
     Numbers,
     NumbersOption,
-    Route,
+    RouteChoice,
     RouteOption,
     RunFolder,
     StageOption,
@@ -86,7 +86,7 @@ def translate(
         typer.Option("--backend", help="Decoder; ctranslate2 is faster on a CPU, after some seconds of export."),
     ] = BackendOption.loopmt,
     kind: NumbersOption = Numbers.int8,
-    route: RouteOption = Route.given,
+    route: RouteOption = RouteChoice.given,
     split: Annotated[
         bool, typer.Option("--split", help="Translate each sentence of a line by itself, and join them again.")
     ] = False,
@@ -112,7 +112,7 @@ def translate(
     _check_choice(nbest, mbr, rerank, sample)
     sample = sample or mbr is not None
     _check_decoding(context, sample, beam)
-    if route is Route.auto:
+    if route is RouteChoice.auto:
         path = str(choose_route(run, stage, path))
         typer.echo(visible_message(f"loopmt: route {path}"), err=True)
     beam = beam or 4

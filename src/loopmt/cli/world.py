@@ -50,8 +50,8 @@ def world(
     pairs = dict(map(_count, pair or [f"{names[0]}-{name}=500" for name in names[1:]]))
     if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):  # a killed draft is hidden
         raise DataError(f"{folder} exists already, and nothing in it is overwritten. Name a new folder.")
-    spoken = World(size.value, names)
-    write_corpora(folder, spoken, seed, pairs, dict.fromkeys(names, mono), valid, test, standard())
+    synthetic = World(size.value, names)
+    write_corpora(folder, synthetic, seed, pairs, dict.fromkeys(names, mono), valid, test, standard())
     typer.echo(_section(folder, names, pairs, mono))
 
 

@@ -3,7 +3,7 @@
 `comparison` says which comparisons of stages are fair.
 """
 
-from loopmt.config.check import expansions, spoken_hops, taught_hops
+from loopmt.config.check import available_hops, expansions, taught_hops
 from loopmt.config.comparison import (
     ComparedDirections,
     by_reason,
@@ -32,7 +32,7 @@ from loopmt.config.schema import (
     Noise,
     Stage,
     Train,
-    Vocab,
+    VocabConfig,
     WorldData,
     is_translator,
 )
@@ -56,8 +56,9 @@ __all__ = [
     "Noise",
     "Stage",
     "Train",
-    "Vocab",
+    "VocabConfig",
     "WorldData",
+    "available_hops",
     "by_reason",
     "compared_directions",
     "expansions",
@@ -66,7 +67,6 @@ __all__ = [
     "load",
     "loads",
     "setting_differences",
-    "spoken_hops",
     "supervised_shares",
     "taught_hops",
     "tuned",

@@ -119,7 +119,7 @@ def _check_imported(experiment: Experiment) -> None:
 
 def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
     """A stage's mix on the experiment's data: each entry with the paths it comes to."""
-    return _expanded(experiment, stage, spoken_hops(experiment, stage.from_))
+    return _expanded(experiment, stage, available_hops(experiment, stage.from_))
 
 
 def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
@@ -178,16 +178,16 @@ def taught_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
         return pretrained_hops(experiment)
     stage = experiment.stage(name)
     before = taught_hops(experiment, stage.from_)
-    expanded = _expanded(experiment, stage, _spoken(experiment, before))
+    expanded = _expanded(experiment, stage, _with_untaught(experiment, before))
     return before | {path.taught for _, expansion in expanded for path in expansion.paths}
 
 
-def spoken_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
+def available_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
     """Every direction that a stage has a translator for, taught or not."""
-    return _spoken(experiment, taught_hops(experiment, name))
+    return _with_untaught(experiment, taught_hops(experiment, name))
 
 
-def _spoken(experiment: Experiment, taught: frozenset[Hop]) -> frozenset[Hop]:
+def _with_untaught(experiment: Experiment, taught: frozenset[Hop]) -> frozenset[Hop]:
     """One network for all also speaks, untaught, from every language that it reads to every other that it writes."""
     if experiment.model.sharing == "none":
         return taught
@@ -258,7 +258,7 @@ def _check_stages(experiment: Experiment, stage: Stage, entry: MixEntry, expansi
                         f'stage "{stage.name}", path {entry.path}: by = "stage:{name}" names no stage before this one. '
                         f"Stages before it: {', '.join(before) or 'none'}."
                     )
-                if hop not in (known := spoken_hops(experiment, name)):
+                if hop not in (known := available_hops(experiment, name)):
                     raise ConfigError(
                         f'stage "{stage.name}": path {path} asks stage "{name}" for {hop}, which it does not '
                         f"translate. It translates {', '.join(map(str, sorted(known)))}."

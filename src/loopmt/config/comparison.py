@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopmt.config.check import expansions, spoken_hops
+from loopmt.config.check import available_hops, expansions
 from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import PRETRAINED
 from loopmt.config.schema import Compare, Stage
@@ -82,7 +82,7 @@ class _StagePair:
     """What a stage and its control translate and train."""
 
     names: tuple[str, str]
-    spoken: tuple[frozenset[Hop], frozenset[Hop]]
+    available: tuple[frozenset[Hop], frozenset[Hop]]
     shares: tuple[dict[Hop, float], dict[Hop, float]]
     """The share of bitext by direction that is trained."""
     separate: bool
@@ -96,7 +96,7 @@ class _StagePair:
         one, other = experiment.stage(compare.of), experiment.stage(compare.against)
         return cls(
             (one.name, other.name),
-            (spoken_hops(experiment, one.name), spoken_hops(experiment, other.name)),
+            (available_hops(experiment, one.name), available_hops(experiment, other.name)),
             (supervised_shares(experiment, one), supervised_shares(experiment, other)),
             not experiment.shared,
             one.generates or other.generates,
@@ -105,13 +105,13 @@ class _StagePair:
 
     def directions(self, languages: Sequence[str]) -> Iterator[Hop]:
         """Those that either stage translates, in the order of the languages."""
-        spoken = self.spoken[0] | self.spoken[1]
-        yield from (hop for one in languages for other in languages if (hop := Hop(one, other)) in spoken)
+        available = self.available[0] | self.available[1]
+        yield from (hop for one in languages for other in languages if (hop := Hop(one, other)) in available)
 
     def why_not(self, hop: Hop, listed: Sequence[str]) -> str | None:
         """Why the two are not compared on a direction; None if they are."""
-        for name, spoken in zip(self.names, self.spoken, strict=True):
-            if hop not in spoken:
+        for name, available in zip(self.names, self.available, strict=True):
+            if hop not in available:
                 return f"{name} does not translate it"
         if listed and str(hop) not in listed:
             return _NOT_LISTED
@@ -126,7 +126,7 @@ class _StagePair:
         if self.unmodified:
             return None
         trains = [name for name, shares in zip(self.names, self.shares, strict=True) if hop in shares]
-        return trains[0] if len(trains) == 1 and all(hop in spoken for spoken in self.spoken) else None
+        return trains[0] if len(trains) == 1 and all(hop in available for available in self.available) else None
 
     def _left_to_chance(self, hop: Hop) -> str | None:
         """Why nothing but chance can make a network of one direction differ between the two."""

@@ -22,7 +22,7 @@ from loopmt.config.schema import (
     Section,
     Stage,
     Train,
-    Vocab,
+    VocabConfig,
 )
 from loopmt.errors import ConfigError
 from loopmt.path import Hop
@@ -35,7 +35,7 @@ class Experiment(Section):
     languages: list[str] = Field(min_length=2, description="codes such as en, fr, zh_Hans")
     seed: int = Field(1, ge=0, description="every random number depends on it")
     data: Data = Field(description="text")
-    vocab: Vocab = Field(Vocab(), description="subwords")
+    vocab: VocabConfig = Field(VocabConfig(), description="subwords")
     model: Model = Field(default_factory=lambda: Model.model_validate({}), description="network")
     train: Train = Field(Train(), description="training")
     stages: list[Stage] = Field(alias="stage", min_length=1, description="the tree")

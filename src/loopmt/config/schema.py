@@ -118,7 +118,7 @@ class Data(Section):
         return Supply.of(self.pairs(), self.monolingual())
 
 
-class Vocab(Section):
+class VocabConfig(Section):
     """Subwords, learnt on training text only, balanced by language."""
 
     size: int = Field(8000, ge=64, le=65536, description="pieces, tags and bytes included")

@@ -56,7 +56,7 @@ class CTranslate2Model:
     """Exported networks as a translation model, loaded from their folders as a user would; it cannot sample."""
 
     def __init__(self, folders: Mapping[Hop, Path], vocab: Vocab, shared: bool, kind: Type) -> None:
-        networks = {folder: _Network(folder, kind) for folder in set(folders.values())}
+        networks = {folder: _ExportedNetwork(folder, kind) for folder in set(folders.values())}
         self._networks = {hop: networks[folder] for hop, folder in folders.items()}
         self._vocab, self._shared = vocab, shared
         self.device = torch.device("cpu")
@@ -95,7 +95,7 @@ class CTranslate2Model:
         return [row.tolist() for row in tagged(self._vocab, self._shared, sources.ids, hop).rows()]
 
 
-class _Network:
+class _ExportedNetwork:
     """One exported network; inputs and outputs are ids."""
 
     def __init__(self, folder: Path, kind: Type) -> None:

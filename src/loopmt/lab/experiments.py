@@ -28,7 +28,7 @@ DEPENDENCE = {"none": (0.0, 0.0), "some": (0.5, 0.5), "much": (0.8, 0.8)}
 
 
 @dataclass(frozen=True)
-class Finding:
+class LabResult:
     """The result of one experiment."""
 
     rows: list[Record]
@@ -81,7 +81,7 @@ def predict(cases: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def theorem1_finding(settings: LabSettings) -> Finding:
+def theorem1_finding(settings: LabSettings) -> LabResult:
     """The errors of each formula for dual learning, by accuracy and dependence."""
     records = []
     for name, (shared, twins) in DEPENDENCE.items():
@@ -92,7 +92,7 @@ def theorem1_finding(settings: LabSettings) -> Finding:
                 where = {"dependence": name, "forward": forward, "world": world}
                 half = numpy_generator(settings.seed, "halves", name, str(forward), world)
                 records.append(where | dual_record(before, after) | _halves(before, after, half))
-    return Finding(average(records, ("dependence", "forward")), records)
+    return LabResult(average(records, ("dependence", "forward")), records)
 
 
 def _dual_run(settings: LabSettings, start: LabStart, world: int) -> tuple[LabRoundTrip, LabRoundTrip]:
@@ -117,7 +117,7 @@ def _halves(before: LabRoundTrip, after: LabRoundTrip, rng: np.random.Generator)
     }
 
 
-def halves_finding(theorem1: Finding) -> Finding:
+def halves_finding(theorem1: LabResult) -> LabResult:
     """The errors of each formula in predicting the gain on one half of the sentences from the other."""
     names = {
         "exact": "exact formula",
@@ -136,10 +136,10 @@ def halves_finding(theorem1: Finding) -> Finding:
             "correlation": float(np.corrcoef(guess, truth)[0, 1]) if guess.std() and truth.std() else None,
             "right sign": float(np.mean(np.sign(guess) == np.sign(truth))),
         })  # fmt: skip
-    return Finding(rows, [])
+    return LabResult(rows, [])
 
 
-def theorem2_finding(settings: LabSettings) -> Finding:
+def theorem2_finding(settings: LabSettings) -> LabResult:
     """Algorithm 2 after dual learning: Theorem 2 as printed and corrected, against the true accuracy."""
     records = []
     for name, (shared, twins) in DEPENDENCE.items():
@@ -149,7 +149,7 @@ def theorem2_finding(settings: LabSettings) -> Finding:
             before = decode(dual, (1, 2, 3, 1), settings)
             after = decode(train(dual, TRIANGLE, settings), (1, 2, 3, 1), settings)
             records.append({"dependence": name, "world": world} | _triangle_record(before, after))
-    return Finding(average(records, ("dependence",)), records)
+    return LabResult(average(records, ("dependence",)), records)
 
 
 def _triangle_record(before: LabRoundTrip, after: LabRoundTrip) -> Record:
@@ -182,7 +182,7 @@ def _theorem2_errors(law: Mapping[str, Any], delta: float, alpha: float, truth: 
 # --- which loop --------------------------------------------------------------------------------------
 
 
-def triangle_finding(settings: LabSettings, pivots: Iterable[float] = (0.5, 0.65, 0.8, 0.9, 0.97)) -> Finding:
+def triangle_finding(settings: LabSettings, pivots: Iterable[float] = (0.5, 0.65, 0.8, 0.9, 0.97)) -> LabResult:
     """The triangle instead of, on top of and together with dual learning, by accuracy of the pivots."""
     records = []
     for name in ("none", "some"):
@@ -192,7 +192,7 @@ def triangle_finding(settings: LabSettings, pivots: Iterable[float] = (0.5, 0.65
             for world in range(settings.worlds):
                 where = {"dependence": name, "pivots": accuracy, "world": world}
                 records.append(where | _contest(settings, vanilla(settings, start, world)))
-    return Finding(average(records, ("dependence", "pivots")), records)
+    return LabResult(average(records, ("dependence", "pivots")), records)
 
 
 def _contest(settings: LabSettings, start: Translators) -> Record:
@@ -232,7 +232,7 @@ def _sign_on_top(settings: LabSettings, before: Translators, after: Translators)
     return {"M3_after_dual": truth["M"], "on_top_h": promised}
 
 
-def verdicts(triangle: Finding) -> list[Record]:
+def verdicts(triangle: LabResult) -> list[Record]:
     """How often each condition of the theory predicts the outcome, over all worlds."""
     questions: dict[str, tuple[Callable[[Record], bool | None], str]] = {
         "instead of dual: M3 < M2": (lambda c: _less(c["M3"], c["M2"]), "instead"),
@@ -260,27 +260,27 @@ def _less(left: float | None, right: float | None) -> bool | None:
 # --- curves ------------------------------------------------------------------------------------------
 
 
-def curve(settings: LabSettings, starts: Iterable[tuple[float, LabStart]]) -> Finding:
+def curve(settings: LabSettings, starts: Iterable[tuple[float, LabStart]]) -> LabResult:
     """Dual learning from a series of starts."""
     records = [
         {"value": value, "world": world} | dual_record(*_dual_run(settings, start, world))
         for value, start in starts
         for world in range(settings.worlds)
     ]
-    return Finding(average(records, ("value",)), records)
+    return LabResult(average(records, ("value",)), records)
 
 
-def delta_curve(settings: LabSettings) -> Finding:
+def delta_curve(settings: LabSettings) -> LabResult:
     base = LabStart(languages=2)
     return curve(settings, [(twins, replace(base, twins=twins)) for twins in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)])
 
 
-def back_curve(settings: LabSettings) -> Finding:
+def back_curve(settings: LabSettings) -> LabResult:
     base = LabStart(languages=2)
     return curve(settings, [(back, replace(base, back=back)) for back in (0.3, 0.45, 0.6, 0.75, 0.9, 1.0)])
 
 
-def length_curve(settings: LabSettings, lengths: Iterable[int] = (2, 3, 4, 5, 6)) -> Finding:
+def length_curve(settings: LabSettings, lengths: Iterable[int] = (2, 3, 4, 5, 6)) -> LabResult:
     """A single loop of K steps from the same start, at two accuracies of the helpers."""
     records = []
     for pivots in (0.85, 0.95):
@@ -289,7 +289,7 @@ def length_curve(settings: LabSettings, lengths: Iterable[int] = (2, 3, 4, 5, 6)
             for world in range(settings.worlds):
                 where = {"pivots": pivots, "length": length, "world": world}
                 records.append(where | _loop_record(settings, vanilla(settings, start, world), length))
-    return Finding(average(records, ("pivots", "length")), records)
+    return LabResult(average(records, ("pivots", "length")), records)
 
 
 def _loop_record(settings: LabSettings, start: Translators, length: int) -> Record:
@@ -300,7 +300,7 @@ def _loop_record(settings: LabSettings, start: Translators, length: int) -> Reco
     return {"M": truth["M"], "gain": truth["gain"], **promised}
 
 
-def gradient_finding(settings: LabSettings) -> Finding:
+def gradient_finding(settings: LabSettings) -> LabResult:
     """Training from one start with exact gradients, samples of several sizes, and learning on every hop."""
     records = []
     for world in range(settings.worlds):
@@ -317,10 +317,10 @@ def gradient_finding(settings: LabSettings) -> Finding:
             {"training": name, "world": world, "gain": _accuracy(trained, settings) - first}
             for name, trained in runs.items()
         ]
-    return Finding(average(records, ("training",)), records)
+    return LabResult(average(records, ("training",)), records)
 
 
-_EXPERIMENTS: dict[str, Callable[[LabSettings], Finding]] = {
+_EXPERIMENTS: dict[str, Callable[[LabSettings], LabResult]] = {
     "theorem1": theorem1_finding,
     "theorem2": theorem2_finding,
     "triangle": triangle_finding,
@@ -339,6 +339,6 @@ def run_lab(settings: LabSettings, progress: Progress | None = None) -> dict[str
             findings[name] = experiment(settings)
             advance(1)
     findings["halves"] = halves_finding(findings["theorem1"])
-    findings["verdicts"] = Finding(verdicts(findings["triangle"]), [])
+    findings["verdicts"] = LabResult(verdicts(findings["triangle"]), [])
     report = {"settings": asdict(settings)} | {name: asdict(finding) for name, finding in findings.items()}
     return cast(dict[str, Any], jsonable(report))

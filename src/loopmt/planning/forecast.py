@@ -371,7 +371,7 @@ class Pilot:
     control: Values
 
 
-def judge_pilot(before: Verdicts, trained: Verdicts, control: Verdicts) -> Pilot:
+def score_pilot(before: Verdicts, trained: Verdicts, control: Verdicts) -> Pilot:
     """Halves are the even and the odd rows."""
     first, second = slice(0, None, 2), slice(1, None, 2)
     return Pilot(

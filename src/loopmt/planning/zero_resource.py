@@ -42,9 +42,9 @@ class ZeroResource:
         return {"verdict": self.verdict, "why": self.why, **told}
 
 
-def missing(languages: Sequence[str], taught: Collection[Hop], spoken: Collection[Hop] | None = None) -> list[Hop]:
+def missing(languages: Sequence[str], taught: Collection[Hop], available: Collection[Hop] | None = None) -> list[Hop]:
     """Directions not taught that some walk over translators leads along, there or back."""
-    hops = taught if spoken is None else spoken
+    hops = taught if available is None else available
     pairs = [Hop(one, other) for one in languages for other in languages if one != other]
     return [hop for hop in pairs if hop not in taught and (ways(hop, hops) or ways(hop.reverse, hops))]
 

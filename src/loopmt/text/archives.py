@@ -45,7 +45,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
         raise DataError(f"{archive} has no member {', '.join(sorted(missing))}. Is it the archive that its name says?")
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedMember(io.RawIOBase):
     """A decompressed stream of an archive, refused when it gives more than text of the archive's size could."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, archive: Path) -> None:
@@ -87,14 +87,14 @@ def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
                 is_link = (info.external_attr >> 16) & 0o170000 == 0o120000
                 _check_plain(archive, info.filename, not info.is_dir() and not is_link)
                 _check_compression(archive, info)
-                yield info.filename, lambda info=info: _Bounded(file.open(info), archive)  # type: ignore[misc]
+                yield info.filename, lambda info=info: _BoundedMember(file.open(info), archive)  # type: ignore[misc]
 
 
 def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[Opened]:
     with (
         reading(archive) as packed,
         gzip.open(packed) as whole,
-        tarfile.open(fileobj=cast(IO[bytes], _Bounded(whole, archive)), mode="r|") as file,
+        tarfile.open(fileobj=cast(IO[bytes], _BoundedMember(whole, archive)), mode="r|") as file,
     ):
         for info in file:
             _check_name(archive, info.name)

@@ -113,7 +113,7 @@ def _swapped(sides: Sequence[_Side], one: Misnamed, other: Misnamed) -> Finding:
 def _figures(sides: Sequence[_Side], one: Misnamed) -> str:
     other = f"text of {one.language}" if one.language else "the nearest text of other languages"
     return (
-        f"{one.share:.0%} of {one.judged:,} sampled lines fit other text better; {one.bits:.2f} bits per "
+        f"{one.share:.0%} of {one.sampled:,} sampled lines fit other text better; {one.bits:.2f} bits per "
         f"character under {sides[one.compared].file}, {one.bits_other:.2f} under {other}"
     )
 

@@ -38,7 +38,7 @@ class CountedFile(Protocol):
 def unpacked(raw: Any) -> io.BufferedReader:
     """The content of a file that is plain, .gz, .xz or .zst, as its name says."""
     opener = {".gz": _gz, ".xz": _xz, ".zst": _zst}.get(raw.path.suffix)
-    return io.BufferedReader(_Bounded(opener(raw), raw) if opener else raw, _BUFFER)
+    return io.BufferedReader(_BoundedFile(opener(raw), raw) if opener else raw, _BUFFER)
 
 
 def _gz(raw: CountedFile) -> Any:
@@ -106,7 +106,7 @@ class _Frames(io.RawIOBase):
         return 0
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedFile(io.RawIOBase):
     """An unpacked stream, refused when it gives more than text of the file's size could."""
 
     def __init__(self, stream: Any, raw: CountedFile) -> None:

@@ -17,9 +17,9 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _SIZES = (2_000, 12_000)  # characters that models learn from
-_JUDGED, _JUDGED_IN_ALL = 4_000, 120_000  # characters of a text that are judged, and of all texts
+_HELD_OUT, _HELD_OUT_IN_ALL = 4_000, 120_000  # characters of a text held out from its models, and of all texts
 _FEWEST = 500
-_LINE = 80  # characters of a line that are judged
+_LINE = 80  # characters of a held-out line
 _ORDERS = 5
 _BITS = 16
 _CARRY = 4.0  # how strongly the shorter context counts
@@ -44,7 +44,7 @@ class Text:
     weight: float = 1.0  # where two texts contradict each other, that of less weight is believed
 
     def mixed(self) -> list[int]:
-        """Every seventh line, then the rest likewise: what is judged and what is learnt come from everywhere."""
+        """Every seventh line, then the rest likewise: held-out and learnt lines come from everywhere."""
         return [line for first in range(7) for line in range(first, len(self.lines), 7)]
 
 
@@ -56,7 +56,7 @@ class Misnamed:
     language: str
     bits: float  # per character, under the closest text of its own language
     bits_other: float  # under the closest text of the other language; of an unknown one, under its own model
-    judged: int  # lines
+    sampled: int  # lines
     share: float  # of those
     example: int  # line
     compared: int  # the closest text of its own language
@@ -116,7 +116,7 @@ def _bucket(numbers: Ints) -> Ints:
     return found
 
 
-class Model:
+class NgramModel:
     """Interpolated n-grams of characters."""
 
     def __init__(self, grams: Grams) -> None:
@@ -139,27 +139,27 @@ class Distances:
     """Bits per character of every text under the model of every other, for each size of the models."""
 
     def __init__(self, texts: Sequence[Text]) -> None:
-        longest = min(_JUDGED, _JUDGED_IN_ALL // max(len(texts), 1))
+        longest = min(_HELD_OUT, _HELD_OUT_IN_ALL // max(len(texts), 1))
         mixed = [[text.lines[line] for line in text.mixed()] for text in texts]
         grams = [Grams.of(lines, _SIZES[-1] + longest) for lines in mixed]
-        self._judged = [one.part(0, min(longest, len(one) // 2)) for one in grams]
-        self._ends = np.cumsum([0, *map(len, self._judged)])
-        together = Grams.joined(self._judged)
-        self._lines = [self._measured(one, judged, together) for one, judged in zip(grams, self._judged, strict=True)]
+        self._held_out = [one.part(0, min(longest, len(one) // 2)) for one in grams]
+        self._ends = np.cumsum([0, *map(len, self._held_out)])
+        together = Grams.joined(self._held_out)
+        self._lines = [self._measured(*pair, together) for pair in zip(grams, self._held_out, strict=True)]
 
-    def _measured(self, grams: Grams, judged: Grams, together: Grams) -> list[list[Array]]:
+    def _measured(self, grams: Grams, held_out: Grams, together: Grams) -> list[list[Array]]:
         """By size and text the bits of each line."""
-        rest = grams.part(len(judged), len(grams))
+        rest = grams.part(len(held_out), len(grams))
         found = []
         for size in _SIZES:
             if size == _SIZES[0] or len(rest) >= size:
-                bits = Model(rest.part(0, size)).bits(together)
+                bits = NgramModel(rest.part(0, size)).bits(together)
                 parts = [bits[first:last] for first, last in pairwise(self._ends.tolist())]
-                found.append([_by_line(part, one.line) for part, one in zip(parts, self._judged, strict=True)])
+                found.append([_by_line(part, one.line) for part, one in zip(parts, self._held_out, strict=True)])
         return found
 
     def known(self, text: int) -> bool:
-        return len(self._judged[text]) >= _FEWEST
+        return len(self._held_out[text]) >= _FEWEST
 
     def size(self, text: int) -> int:
         """The number of the largest size of which it has a model."""
@@ -170,7 +170,7 @@ class Distances:
         return self._lines[other][size][one]
 
     def bits(self, one: int, other: int, size: int) -> float:
-        counts = np.bincount(self._judged[one].line)
+        counts = np.bincount(self._held_out[one].line)
         return float((self.lines(one, other, size) * counts).sum() / counts.sum())
 
     def nearest(self, one: int, others: Sequence[int], size: int) -> int:
@@ -186,20 +186,20 @@ def _by_line(bits: Array, line: Ints) -> Array:
 
 
 def misnamed(texts: Sequence[Text]) -> list[Misnamed]:
-    """Every text that is not in its language. Those that are surest go first; the others are judged without them."""
-    judge = _Judge(texts, Distances(texts))
+    """Every text that is not in its language. Those that are surest go first; the others are compared without them."""
+    check = _LanguageCheck(texts, Distances(texts))
     found: list[Misnamed] = []
-    while wrong := judge.wrong():
+    while wrong := check.wrong():
         by_owner: dict[str, list[Misnamed]] = {}
         for one in wrong:
             by_owner.setdefault(texts[one.text].owner, []).append(one)
         worst = max(by_owner.values(), key=lambda group: sum(texts[one.text].weight * one.excess for one in group))
         found += worst
-        judge.relabel(worst)
+        check.relabel(worst)
     return sorted(found, key=lambda one: one.text)
 
 
-class _Judge:
+class _LanguageCheck:
     """Compares texts, by the languages that they are taken to be in; None where that is not known."""
 
     def __init__(self, texts: Sequence[Text], distances: Distances) -> None:
@@ -217,9 +217,9 @@ class _Judge:
                 del self._languages[one.text]  # of an unknown language, or of two
 
     def wrong(self) -> list[Misnamed]:
-        return [found for text in sorted(self._open) if (found := self._judged(text))]
+        return [found for text in sorted(self._open) if (found := self._wrong_language(text))]
 
-    def _judged(self, text: int) -> Misnamed | None:
+    def _wrong_language(self, text: int) -> Misnamed | None:
         by_language: dict[str, list[int]] = {}
         for other, language in self._languages.items():
             if self._texts[other].owner != self._texts[text].owner:

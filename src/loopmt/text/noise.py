@@ -26,7 +26,7 @@ class WordNoise:
     _starts: dict[str, Mask] = field(default_factory=dict, repr=False)  # by language, of every id
 
     def __call__(self, rows: Ragged, language: str, settings: Noise, *key: str | int) -> Ragged:
-        words = _Words.of(rows, self._starting(language))
+        words = _NumberedWords.of(rows, self._starting(language))
         generator = numpy_generator(*key, "noise")
         kept = words.not_emptied(generator.random(words.count) >= settings.drop)
         blanked = generator.random(words.count) < settings.blank
@@ -42,7 +42,7 @@ class WordNoise:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _NumberedWords:
     """The words of rows, numbered from the first row on."""
 
     of_token: Ints  # the word of each token
@@ -50,7 +50,7 @@ class _Words:
     place: Ints  # of each word in its row
 
     @classmethod
-    def of(cls, rows: Ragged, starting: Mask) -> _Words:
+    def of(cls, rows: Ragged, starting: Mask) -> _NumberedWords:
         starts = starting[rows.flat]
         firsts = rows.offsets[:-1][rows.lengths > 0]
         starts[firsts] = True

@@ -13,8 +13,7 @@ from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
-from loopmt.config import Data
-from loopmt.config import Vocab as VocabConfig
+from loopmt.config import Data, VocabConfig
 from loopmt.errors import DamagedError, DataError, RunError, listed
 from loopmt.progress import Progress, Silent
 from loopmt.text.checks import check_texts, refuse_findings

@@ -22,7 +22,7 @@ from typing import Any, Protocol, SupportsInt
 import numpy as np
 import sentencepiece
 
-from loopmt.config import Vocab as Config
+from loopmt.config import VocabConfig
 from loopmt.errors import DamagedError, DataError
 from loopmt.files.documents import read_checked, with_checksum
 from loopmt.files.regular import has_folder, member, read_bytes
@@ -70,7 +70,7 @@ class Vocab:
         self.models = {language: files["joint" if self.joint else language] for language in self.languages}
         loaded = {file: _load(file, self.sha256[name]) for name, file in files.items()}
         self._processors = {language: loaded[path] for language, path in self.models.items()}
-        words = {path: _Words(processor) for path, processor in loaded.items()}
+        words = {path: _WordIds(processor) for path, processor in loaded.items()}
         self._words = {language: words[path] for language, path in self.models.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ class Vocab:
         cls,
         folder: Path,
         texts: Mapping[str, TokenizerInput],
-        config: Config,
+        config: VocabConfig,
         languages: Sequence[str],
         seed: int,
         form: Form,
@@ -181,7 +181,7 @@ def _load(file: Path, sha256: str) -> Any:
     return sentencepiece.SentencePieceProcessor(model_proto=content)
 
 
-class _Words:
+class _WordIds:
     """Ids by word. No piece crosses a space, so a line is its words one after another, and most were met before."""
 
     def __init__(self, processor: Any) -> None:
@@ -244,7 +244,7 @@ def _draw(lines: Iterable[str], count: int, wanted: int, seed: int, language: st
             place = next(places, None)
 
 
-def _train(lines: Iterator[str], config: Config, languages: Sequence[str], name: str) -> bytes:
+def _train(lines: Iterator[str], config: VocabConfig, languages: Sequence[str], name: str) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from loopmt.config import Compare, Experiment, compared_directions, is_fair, spoken_hops, supervised_shares
+from loopmt.config import Compare, Experiment, available_hops, compared_directions, is_fair, supervised_shares
 from loopmt.errors import DataError, RunError
 from loopmt.files.documents import content_of
 from loopmt.files.regular import has_file
@@ -28,7 +28,7 @@ from loopmt.theory.cases import jsonable
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.stage_choice import choose_stage
-from loopmt.workflow.stages import judge_of
+from loopmt.workflow.stages import exact_agreement
 
 _VERSION = 1
 GRID = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
@@ -69,7 +69,7 @@ class RunAnalysis:
         if not store.tests:
             raise DataError(f"{folder} has no test set. Add data.test to the experiment and train a new run.")
         rules: list[CorrectnessRule] = [*map(ThresholdRule, options.thresholds), *PAPER_RULES]
-        agree = judge_of(experiment)
+        agree = exact_agreement(experiment)
         return cls(run, experiment, store, options, [ExactRule(agree), *rules] if agree else rules)
 
     @property
@@ -95,7 +95,7 @@ class RunAnalysis:
     def _round(
         self, stage: str, name: str, translator: CachedTranslator, progress: Progress
     ) -> Iterator[tuple[Verdicts, str]]:
-        hops = all_hops(self.experiment.languages, spoken_hops(self.experiment, stage))
+        hops = all_hops(self.experiment.languages, available_hops(self.experiment, stage))
         starts = held_out_text(self.store, name, hops, self.options.sentences, self.experiment.data.lowercase)
         loops = loops_of(hops, self.options.longest)
         round_trips = translator.round_trips(starts, loops, progress, f"translating loops, {stage} on {name}")

@@ -20,7 +20,7 @@ from loopmt.text.store import Store
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.report import write_report
 from loopmt.workflow.samples import Samples
-from loopmt.workflow.stages import judge_of
+from loopmt.workflow.stages import exact_agreement
 from loopmt.workflow.train import TrainOptions, train
 from loopmt.workflow.translate import load
 
@@ -101,7 +101,7 @@ def _lines(stage: str, told: Json) -> Iterator[str]:
 
 def find_examples(run: Run, most: int = 2) -> list[DemoExample]:
     """Test sentences of the pair without bitext that the control gets wrong and the loops right."""
-    agree, store = judge_of(run.experiment()), Store.open(run.folder / "store")
+    agree, store = exact_agreement(run.experiment()), Store.open(run.folder / "store")
     assert agree is not None, "the demo is drawn from the built-in languages"
     control, loops = (load(run.folder, stage) for stage in (CONTROL, LOOPS))
     found: list[DemoExample] = []

@@ -16,9 +16,9 @@ from loopmt.config import (
     MixEntry,
     Stage,
     Train,
+    available_hops,
     compared_directions,
     expansions,
-    spoken_hops,
 )
 from loopmt.distributed import Processes, device_of_this_process, synchronize
 from loopmt.errors import listed
@@ -161,7 +161,7 @@ def _data(experiment: Experiment, manifest: Manifest | None, root: Path) -> Iter
 
 
 def _networks(experiment: Experiment, context: stages.TrainingContext | None) -> str:
-    hops = {hop for stage in experiment.stages for hop in spoken_hops(experiment, stage.name)}
+    hops = {hop for stage in experiment.stages for hop in available_hops(experiment, stage.name)}
     if experiment.model.pretrained is not None:
         return _modules(_checkpoints(experiment), experiment, context)
     if experiment.model.translator is not None:
@@ -229,7 +229,7 @@ class StagePlan:
     def _start(self) -> str:
         if self.stage.from_:
             return f"from {self.stage.from_}"
-        own = spoken_hops(self.experiment, self.stage.name)
+        own = available_hops(self.experiment, self.stage.name)
         imported = self.experiment.imports("start") & own
         if not imported:
             return "from fresh weights"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from loopmt.config import Experiment, spoken_hops
+from loopmt.config import Experiment, available_hops
 from loopmt.errors import DataError, PathError, RunError
 from loopmt.evaluation.metric import MetricInput
 from loopmt.path import Hop, LanguagePath
@@ -164,7 +164,7 @@ class RunEvaluation:
 
     def pairs_of(self, name: str) -> list[TestPairs]:
         """The test text that a stage can translate."""
-        hops = spoken_hops(self.experiment, name)
+        hops = available_hops(self.experiment, name)
         return [one for one in self.pairs if hops.issuperset(one.test.path.hops)]
 
     def _stage(
@@ -189,7 +189,7 @@ class RunEvaluation:
 
 def _check_pivots(run: Run, experiment: Experiment, pivots: Sequence[LanguagePath]) -> None:
     """Every pivot must lead through a third language, and some finished stage must have all its translators."""
-    trained = [spoken_hops(experiment, name) for name in run.finished()]
+    trained = [available_hops(experiment, name) for name in run.finished()]
     for pivot in pivots:
         if pivot.closed or len(pivot.hops) == 1:
             raise PathError(

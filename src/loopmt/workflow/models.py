@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from loopmt.config import Experiment, Stage, Train, spoken_hops
+from loopmt.config import Experiment, Stage, Train, available_hops
 from loopmt.errors import ExternalError, RunError
 from loopmt.external import explained, imported
 from loopmt.model.backend import precision
@@ -53,7 +53,7 @@ def build_model(
     dtype: torch.dtype | None = None,
 ) -> TrainableModel:
     """The trainable model of a stage, without the weights of any stage."""
-    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
+    hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     dtype = precision(experiment.training(stage), device) if dtype is None else dtype
     return _builder(experiment)(ModelRequest(run, experiment, stage, hops, vocab, device, dtype, stored))
 

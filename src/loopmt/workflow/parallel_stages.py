@@ -26,7 +26,7 @@ from loopmt.workflow.stages import TrainingContext, train_stage
 
 _INTERVAL = 20.0  # seconds between two lines that say how far a stage is: several speak at once
 _PAUSED = 75  # exit code of a stage that stopped before its end
-_UNHEARD = (-signal.SIGINT, -signal.SIGTERM)  # of one that was asked to before it listened: it had nothing to save
+_UNSTARTED = (-signal.SIGINT, -signal.SIGTERM)  # of a process stopped before it handles signals: nothing to save
 
 
 def train_side_by_side(
@@ -51,7 +51,7 @@ def train_side_by_side(
             del working[name]
             if process.exitcode == 0:
                 done.add(name)
-            elif process.exitcode == _PAUSED or (stop_signal.asked() and process.exitcode in _UNHEARD):
+            elif process.exitcode == _PAUSED or (stop_signal.asked() and process.exitcode in _UNSTARTED):
                 waiting = []
                 if not stop_signal.asked():  # the signal came to that process alone
                     stop_signal.reason = f'stage "{name}" was asked to stop'

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from loopmt.config import Experiment, MixEntry, Stage, expansions, spoken_hops, supervised_shares, taught_hops
+from loopmt.config import Experiment, MixEntry, Stage, available_hops, expansions, supervised_shares, taught_hops
 from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DataError, RunError
 from loopmt.evaluation.choice import first_metric
@@ -23,8 +23,8 @@ from loopmt.planning.forecast import (
     WORTH,
     Pilot,
     forecast_directions,
-    judge_pilot,
     route_quality,
+    score_pilot,
     too_weak,
     training_path,
 )
@@ -52,7 +52,7 @@ from loopmt.workflow.observers import Display
 from loopmt.workflow.permission import require_permission
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stage_choice import choose_stage, known_scorecard
-from loopmt.workflow.stages import TrainingContext, judge_of, train_stage
+from loopmt.workflow.stages import TrainingContext, exact_agreement, train_stage
 
 _VERSION = 1
 _UPDATES = 10_000  # of the suggested stage, where the start had no fixed budget
@@ -91,7 +91,7 @@ def plan(folder: Path, options: PlanOptions, progress: Progress) -> Json:
     arrived = {
         round_trip.loop: share_of(rule.judge(round_trip).home) for round_trip in walked if not round_trip.loop.closed
     }
-    untrained = [zero_resource(hop, inputs.spoken, arrived, options.worth) for hop in inputs.missing]
+    untrained = [zero_resource(hop, inputs.available, arrived, options.worth) for hop in inputs.missing]
     pilots = train_pilots(inputs, rule, measured, options.pilot, progress) if options.pilot else PilotResults({}, {})
     made: Json = jsonable(_plan(inputs, rule, round_trips, measured, pilots, untrained))
     write_json(inputs.run.folder / "plan.json", made)
@@ -107,7 +107,7 @@ class PlanInputs:
     options: PlanOptions
     stage: Stage
     taught: tuple[Hop, ...]
-    spoken: tuple[Hop, ...]
+    available: tuple[Hop, ...]
     """The taught ones, and what a shared network says untaught."""
     starts: list[HeldOutText]
     loops: list[LanguagePath]
@@ -117,34 +117,35 @@ class PlanInputs:
         run = Run.open(folder)
         experiment = run.experiment()
         stage = _first_stage(run, experiment, options.stage)
-        taught, spoken = (
-            all_hops(experiment.languages, hops(experiment, stage.name)) for hops in (taught_hops, spoken_hops)
+        taught, available = (
+            all_hops(experiment.languages, hops(experiment, stage.name)) for hops in (taught_hops, available_hops)
         )
         store = Store.open(run.folder / "store")
-        starts = held_out_text(store, options.set, spoken, options.sentences, experiment.data.lowercase)
+        starts = held_out_text(store, options.set, available, options.sentences, experiment.data.lowercase)
         loops = [loop for loop in loops_of(taught) if loop.hops[0] in {start.hop for start in starts}]
         if not loops:
             raise DataError(
                 f'set "{options.set}" has no loop to try: stage "{stage.name}" trains '
                 f"{', '.join(map(str, taught))}, and a loop needs a way back. Train both directions of a pair."
             )
-        return cls(run, experiment, options, stage, taught, spoken, starts, loops)
+        return cls(run, experiment, options, stage, taught, available, starts, loops)
 
     def fed(self, path: LanguagePath) -> bool:
         """Whether the data has the path's ends, and the stage every translator that it generates with."""
-        return self.experiment.data.supply().lack(path) is None and all(hop in self.spoken for hop in path.generating)
+        has_ends = self.experiment.data.supply().lack(path) is None
+        return has_ends and all(hop in self.available for hop in path.generating)
 
     @property
     def missing(self) -> list[Hop]:
         """Directions that neither the stage nor one before it teaches."""
-        return missing(self.experiment.languages, self.taught, self.spoken)
+        return missing(self.experiment.languages, self.taught, self.available)
 
     @property
     def paths(self) -> list[LanguagePath]:
         """All there is to walk: the loops, and for directions not taught yet the ways between their languages."""
         known = {start.hop: start.references for start in self.starts}
         pairs = dict.fromkeys(direction for hop in self.missing for direction in (hop, hop.reverse))
-        walks = [way for direction in pairs for way in ways(direction, self.spoken)]
+        walks = [way for direction in pairs for way in ways(direction, self.available)]
         return [*self.loops, *(way for way in walks if way.languages[-1] in known.get(way.hops[0], {}))]
 
 
@@ -168,7 +169,7 @@ def _trained_on(run: Run, experiment: Experiment, name: str) -> str:
 
 def _rule(inputs: PlanInputs, round_trips: Sequence[RoundTrip]) -> CorrectnessRule:
     """The exact judge where there is one; else a threshold, chosen on all taught directions together."""
-    agree = judge_of(inputs.experiment)
+    agree = exact_agreement(inputs.experiment)
     if agree:
         return ExactRule(agree)
     if inputs.options.threshold is not None:
@@ -295,7 +296,7 @@ def train_pilots(
 
     def against(control: int) -> dict[LanguagePath, Pilot]:
         return {
-            before.loop: judge_pilot(before, after[length][before.loop], after[control][before.loop])
+            before.loop: score_pilot(before, after[length][before.loop], after[control][before.loop])
             for before in measured
             if (length := len(before.loop.hops)) in after
             and length > control in after

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.config import Experiment, Stage, available_hops
 from loopmt.config.pretrained import PRETRAINED, pretrained_hops
 from loopmt.errors import DataError, MissingExtraError, RunError
 from loopmt.files.documents import file_digest
@@ -55,7 +55,7 @@ def open_stack(
     run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
 ) -> ModuleStack:
     """The checkpoints of a run as a stage trains them: the original weights, or an adapter on those of its base."""
-    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
+    hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     stack = _unmodified(run, experiment, stage, hops, vocab, device, dtype)
     if (lora := experiment.lora(stage)) is None:
         return stack

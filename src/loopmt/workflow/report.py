@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopmt.config import Experiment, expansions, spoken_hops
+from loopmt.config import Experiment, available_hops, expansions
 from loopmt.errors import DamagedError, RunError
 from loopmt.files.documents import content_of
 from loopmt.files.regular import has_file, reading
@@ -27,7 +27,7 @@ from loopmt.text.store import Store
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.show import overview
-from loopmt.workflow.stages import judge_of
+from loopmt.workflow.stages import exact_agreement
 
 _VERSION = 1
 _READ_ONLY = "Decode nothing and write elsewhere: --sentences 0 --out FILE; or copy the run, and name the copy."
@@ -165,10 +165,10 @@ def _followed(
     name = next(iter(store.tests), "valid")
     last = experiment.stage(step[-1])
     paths = [path for _, expansion in expansions(experiment, last) for path in expansion.paths]
-    hops = all_hops(experiment.languages, spoken_hops(experiment, step[0]))
+    hops = all_hops(experiment.languages, available_hops(experiment, step[0]))
     loops = chosen_loops([path for path in paths if set(path.hops) <= set(hops)])
     starts = held_out_text(store, name, hops, options.sentences, experiment.data.lowercase)
-    agree = judge_of(experiment)
+    agree = exact_agreement(experiment)
     walked = []
     for stage in step:
         translator = CachedTranslator.of(run, stage, options.beam)

@@ -87,9 +87,9 @@ def told_routes(stages: Mapping[str, Json], first: MetricFacts) -> Iterator[str]
             yield f"{shown}. No stage translates it directly."
         elif best[2] == hop:
             through = _best([way for way in ways if way[2] != hop], first)
-            yield f"{shown}. {_beside('Through another language', through, first)}{_doubt(stages, best[1], hop)}"
+            yield f"{shown}. {_beside('Through another language', through, first)}{_tied(stages, best[1], hop)}"
         else:
-            yield f"{shown}. {_beside('The best direct translator', direct, first)}{_doubt(stages, best[1], hop)}"
+            yield f"{shown}. {_beside('The best direct translator', direct, first)}{_tied(stages, best[1], hop)}"
 
 
 Way = tuple[float, str, str]
@@ -109,6 +109,6 @@ def _beside(what: str, way: Way | None, first: MetricFacts) -> str:
     return f"{what} scores {first.number(way[0])} at best (stage {way[1]})." if way else ""
 
 
-def _doubt(stages: Mapping[str, Json], stage: str, hop: str) -> str:
+def _tied(stages: Mapping[str, Json], stage: str, hop: str) -> str:
     found = stages[stage][hop]
     return "" if found["decided"] else f" In stage {stage} the two differ within chance."

@@ -13,7 +13,7 @@ from loopmt.evaluation.bootstrap import Statistics
 from loopmt.evaluation.choice import chosen_metrics
 from loopmt.evaluation.metric import Agree, Metric, MetricInput
 from loopmt.text.parallel import default_jobs, ordered_map
-from loopmt.workflow.stages import judge_of
+from loopmt.workflow.stages import exact_agreement
 
 _WORTH_PROCESSES = 20_000  # sentences; fewer are scored before processes have started
 
@@ -30,7 +30,7 @@ class Scorer:
     @classmethod
     def of(cls, experiment: Experiment, more: Sequence[str] = (), checkpoint: Path | None = None) -> Scorer:
         """The metrics of an experiment and `more`; with a checkpoint, COMET too."""
-        settings, agree = experiment.evaluate, judge_of(experiment)
+        settings, agree = experiment.evaluate, exact_agreement(experiment)
         known = chosen_metrics(settings, [*more, *(["comet"] if checkpoint else [])])
         metrics = [metric for metric in known if agree or not metric.needs_judge]
         if not metrics:

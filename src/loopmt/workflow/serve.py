@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 
-from loopmt.config import Experiment, Stage, spoken_hops
+from loopmt.config import Experiment, Stage, available_hops
 from loopmt.distributed import device_of_this_process
 from loopmt.errors import LoopmtError, MissingExtraError
 from loopmt.export.ct2 import CTranslate2Model, Type, check_installed
@@ -152,7 +152,7 @@ class LoadedEngine:
 def exported_model(experiment: Experiment, stage: Stage, vocab: Vocab, exported: Path, kind: Type) -> LongTextModel:
     """The networks of a stage, decoded by CTranslate2 from the folder where they were exported to."""
     shared = experiment.shared
-    hops = all_hops(experiment.languages, spoken_hops(experiment, stage.name))
+    hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     folders = {hop: exported / ("all" if shared else f"{hop.source}-{hop.target}") for hop in hops}
     model = CTranslate2Model(folders, vocab, shared, kind)
     return for_text(model, vocab, experiment.training(stage).max_length)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from loopmt.commands import resume_command
-from loopmt.config import Experiment, Stage, spoken_hops, taught_hops
+from loopmt.config import Experiment, Stage, available_hops, taught_hops
 from loopmt.errors import DamagedError
 from loopmt.evaluation.choice import facts_of, first_metric
 from loopmt.evaluation.means import validated
@@ -156,5 +156,5 @@ def _next(run: Run, experiment: Experiment, left: bool, scored: bool, below: Col
     if not scored and (experiment.data.world or experiment.data.tests()):
         return f"loopmt evaluate {folder}"
     chosen = default_stage(experiment, run.finished(), below)
-    hop, *_ = all_hops(experiment.languages, spoken_hops(experiment, chosen))
+    hop, *_ = all_hops(experiment.languages, available_hops(experiment, chosen))
     return f'loopmt translate {folder} "{hop}"'

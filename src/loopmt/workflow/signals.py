@@ -20,11 +20,11 @@ class StopSignal:
 
     deadline: float | None = None
     reason: str | None = None
-    heard: float | None = None  # time of the first signal
+    first_signal: float | None = None  # its time
     signal: int | None = None  # its number
     orphaned: Callable[[], bool] = lambda: False
-    tell: Callable[[str], None] | None = None  # acknowledges the signal: the round may take minutes to finish
-    told: bool = False
+    acknowledge: Callable[[str], None] | None = None  # called once: the round may take minutes to finish
+    acknowledged: bool = False
 
     def asked(self) -> bool:
         if self.deadline is not None and time.monotonic() >= self.deadline and self.reason is None:
@@ -38,41 +38,41 @@ class StopSignal:
         """Handle signals in this block. Python delivers them to the main thread only; other threads handle none."""
         main = threading.current_thread() is threading.main_thread()
         numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
-        before = [signal.signal(number, self._heard) for number in numbers]
+        before = [signal.signal(number, self._handle) for number in numbers]
         try:
             yield
         finally:
             for number, handler in zip(numbers, before, strict=True):
                 signal.signal(number, handler)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         """Interrupt on the second signal only. With --jobs, the first may arrive after the deadline has passed."""
         now = time.monotonic()
         if self.reason is None:
             self.reason, self.signal = f"{signal.Signals(number).name} was received", number
-        self.heard = self.heard or now
-        if now - self.heard > _SAME_SIGNAL:  # a second request: stop at once
+        self.first_signal = self.first_signal or now
+        if now - self.first_signal > _SAME_SIGNAL:  # a second request: stop at once
             raise KeyboardInterrupt
-        self._say()
+        self._send_once()
 
     @contextmanager
-    def told_by(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Acknowledge signals with `tell` in this block, including one that arrived before it."""
-        self.tell = tell
-        self._say()
+    def acknowledged_by(self, acknowledge: Callable[[str], None]) -> Iterator[None]:
+        """Call `acknowledge` with the reason of a signal in this block, including one that arrived before it."""
+        self.acknowledge = acknowledge
+        self._send_once()
         try:
             yield
         finally:
-            self.tell = None
+            self.acknowledge = None
 
-    def _say(self) -> None:
+    def _send_once(self) -> None:
         """Use a thread: the interrupted code may hold the lock of the progress bar."""
-        if self.tell is None or self.heard is None or self.told or self.reason is None:
+        if self.acknowledge is None or self.first_signal is None or self.acknowledged or self.reason is None:
             return
-        self.told = True
-        start_new_thread(_tell, (self.tell, self.reason))  # `threading` takes a lock itself
+        self.acknowledged = True
+        start_new_thread(_send, (self.acknowledge, self.reason))  # `threading` takes a lock itself
 
 
-def _tell(tell: Callable[[str], None], reason: str) -> None:
+def _send(send: Callable[[str], None], reason: str) -> None:
     with suppress(OSError):  # the terminal is gone
-        tell(reason)
+        send(reason)

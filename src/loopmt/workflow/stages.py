@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, expansions, spoken_hops, taught_hops
+from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, available_hops, expansions, taught_hops
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.metric import Agree, MetricInput
@@ -64,7 +64,7 @@ class TrainingContext:
         fingerprint = fingerprint_of(Manifest.load(run.folder / "manifest.json"))
         vocab = Vocab.load(run.folder / "vocab")
         store = Store.open(run.folder / "store")
-        return cls(experiment, run, vocab, store, device, processes, fingerprint, judge_of(experiment))
+        return cls(experiment, run, vocab, store, device, processes, fingerprint, exact_agreement(experiment))
 
     def networks(self, stage: Stage) -> TrainableModel:
         """The networks of a stage without any weights yet."""
@@ -86,7 +86,7 @@ class TrainingContext:
         return newest.tensors["weights"] if newest else None
 
 
-def judge_of(experiment: Experiment) -> Agree | None:
+def exact_agreement(experiment: Experiment) -> Agree | None:
     """The exact judge, where the text is drawn from the built-in languages."""
     if experiment.data.world is None:
         return None
@@ -97,7 +97,7 @@ def judge_of(experiment: Experiment) -> Agree | None:
 
 def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
     """Every path of a stage's mix."""
-    trained = spoken_hops(experiment, stage.name)
+    trained = available_hops(experiment, stage.name)
     found = [
         (entry_number, _filtered(entry, path, trained), path)
         for entry_number, (entry, expansion) in enumerate(expansions(experiment, stage))
@@ -121,8 +121,10 @@ def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal,
     if folder.finished:
         return True
     train = context.experiment.training(stage)
-    told = stop_signal.told_by(lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round}))
-    with told, folder.locked() if context.processes.is_main else nullcontext(), explain_out_of_memory():
+    acknowledged = stop_signal.acknowledged_by(
+        lambda reason: show({"kind": "pausing", "reason": reason, "round": train.round})
+    )
+    with acknowledged, folder.locked() if context.processes.is_main else nullcontext(), explain_out_of_memory():
         trainer = assemble(context, stage, folder, stop_signal, show)
         if context.processes.is_main:  # not before it can start: settings that were refused may be mended
             folder.begin(settings)
