@@ -21,10 +21,12 @@ from loopmt.model.weights import Layout
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape
+from loopmt.text.ragged import Ragged
 from loopmt.translate import beam_search
 from loopmt.translate.captured_decoder import CapturedDecoder
 from loopmt.translate.decoder import Decoder, generate_each
 from loopmt.translate.protocol import DecodeLimits
+from loopmt.translate.scoring import negative_log_likelihood
 from loopmt.workflow.train import TrainOptions, train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -233,6 +235,24 @@ def test_kernels_decode_similarly(how: Generate, norm: str) -> None:
         )
         said.append([output.ids for output in generate_each(decoder, sources, how, DecodeLimits(longest=40))])
     assert np.mean([one == other for one, other in zip(*said, strict=True)]) > 0.95  # ties are broken by rounding
+
+
+@pytest.mark.parametrize("as_generated", [False, True])
+def test_kernels_score_as_the_reference_does(as_generated: bool) -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    networks = stack(1)
+    logit_mask = torch.zeros(SIZE, device=DEVICE)
+    logit_mask[0] = -torch.inf
+    draw = np.random.default_rng(1)
+    sources, targets = (
+        Ragged.of([draw.integers(3, SIZE, size=length) for length in draw.integers(1, 30, size=50)]) for _ in range(2)
+    )
+    found = []
+    for kind in (Transformer, accelerated):
+        transformer = kind(networks.model, True)
+        decoder = Decoder(transformer, networks.layout, networks.live, logit_mask, torch.float32)
+        found.append(negative_log_likelihood(decoder, sources, targets, as_generated)[0])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])

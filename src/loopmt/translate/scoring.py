@@ -54,10 +54,11 @@ def negative_log_likelihood(
     for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
         source, target = (_table(side, numbers, device) for side in (sources, targets))
         states = decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT)
-        # Masked logits are infinite; the kernels would average over them, so the reference loss is used.
-        compute = token_losses if as_generated else decoder.transformer.fuse(token_losses)
-        losses = compute(decoder.transformer.logits(weights, states), target, 0.0).sum(-1)
-        found[numbers] = losses[0].double().cpu().numpy()
+        if as_generated:  # masked logits are infinite; the kernels would average over them
+            losses = token_losses(decoder.transformer.logits(weights, states), target, 0.0)
+        else:
+            losses = decoder.transformer.losses(weights, states, target, 0.0)
+        found[numbers] = losses[0].sum(-1).double().cpu().numpy()
     return found, targets.lengths + 1
 
 

@@ -1,0 +1,248 @@
+"""What stages with loops cost beside their control: seconds, generated tokens, memory, and a profile of rounds.
+
+    python -m benchmarks.loop_stages corpora/europarl --run runs/loop-stages --out loop-stages.json [--profile dual]
+
+The folder holds `bi.en-fr`, `bi.en-es`, `bi.fr-es`, `mono` and `valid` for English, French and Spanish. A short
+vanilla stage is the parent of all others; every stage has as many updates as its control, and nothing else should run
+on the machine. `--profile` traces a few rounds of the dual stage afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import pstats
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.machine import describe
+from benchmarks.timing import Json, Plan
+
+from loopmt.progress import Silent
+from loopmt.workflow.train import TrainOptions, train
+
+PAIRS = ("en-fr", "en-es", "fr-es")
+LANGUAGES = ("en", "fr", "es")
+MIXES: dict[str, Any] = {
+    "control": ["X>Y"],
+    "dual": ["X>Y", {"path": "X>Y>X", "weight": 2}],
+    "chosen": "auto",
+}
+
+
+def experiment(corpora: Path, options: argparse.Namespace) -> Json:
+    """The experiment file as a table."""
+    rows = f"[:{options.pairs}]"
+    stages = [{"name": "vanilla", "mix": ["X>Y"], "updates": options.vanilla}]
+    stages += [
+        {"name": name, "from": "vanilla", "mix": MIXES[name], "updates": options.updates} for name in options.stages
+    ]
+    return {
+        "languages": list(LANGUAGES),
+        "seed": 1,
+        "data": {
+            "root": str(corpora.absolute()),
+            "bitext": {pair: f"bi.{pair}{rows}" for pair in PAIRS},
+            "mono": dict.fromkeys(LANGUAGES, f"mono[:{options.mono}]"),
+            "valid": "valid",
+        },
+        "vocab": {"size": options.vocabulary},
+        "model": {"preset": options.preset, "sharing": "all" if options.shared else "none"},
+        "train": {"tokens": options.tokens, "shapes": 12, "round": options.round, "validate_every": 100_000},
+        "stage": stages,
+    }
+
+
+def write_toml(table: Json, file: Path) -> None:
+    """Every value of JSON's is one of TOML's inline, but for keys and `null`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{key} = {_inline(value)}\n" for key, value in table.items()), encoding="utf-8")
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_inline(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)
+
+
+def measure(file: Path, run: Path, stage: str) -> Json:
+    """Train a stage, and sum its log."""
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    began = time.perf_counter()
+    train(TrainOptions(file, run, only=[stage]), Silent())
+    wall = time.perf_counter() - began
+    records = [json.loads(line) for line in (run / "stages" / stage / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "stage": stage,
+        "wall": wall,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if cuda else None,
+        **summed(records),
+    }
+
+
+def summed(records: Sequence[Json]) -> Json:
+    """Seconds after the first log record, which holds captures and compilation, and the rates of that time."""
+    rows = [record for record in records if record["kind"] == "train"]
+    end = next(record for record in records if record["kind"] == "end")
+    choices = [record for record in records if record["kind"] == "choice"]
+    steady = rows[1:] or rows
+    seconds = sum(row["seconds"] for row in steady)
+    generating = sum(row["seconds"] * row["generate_share"] for row in steady)
+    generated = sum(row["generated_tokens"] for row in steady)
+    learnt = sum(row["tokens_per_second"] * row["seconds"] for row in steady)
+    updates = steady[-1]["update"] - (rows[0]["update"] if rows[1:] else 0)
+    return {
+        "updates": updates,
+        "seconds": seconds,
+        "seconds_with_start": sum(row["seconds"] for row in rows),
+        "first_update": rows[0]["first_update"],
+        "ms_per_update": 1000 * seconds / max(updates, 1),
+        "generating": generating,
+        "generate_share": generating / max(seconds, 1e-9),
+        "generated_tokens": generated,
+        "generated_per_second": generated / max(generating, 1e-9),
+        "target_tokens": learnt,
+        "tokens_per_second": learnt / max(seconds, 1e-9),
+        "choices": len(choices),
+        "valid_bleu": end.get("best"),
+    }
+
+
+# -- profile -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _host_profile(found: Json) -> Any:
+    profile = cProfile.Profile()
+    profile.enable()
+    yield
+    profile.disable()
+    text = StringIO()
+    pstats.Stats(profile, stream=text).sort_stats("tottime").print_stats(45)
+    found["host_by_own_time"] = text.getvalue()
+    text = StringIO()
+    pstats.Stats(profile, stream=text).sort_stats("cumulative").print_stats(60)
+    found["host_by_cumulative_time"] = text.getvalue()
+
+
+def profile(file: Path, run: Path, stage: str, warm: int = 2, rounds: int = 3) -> Json:
+    """Rounds of a stage, traced on the host and, on CUDA, on the device."""
+    from loopmt.distributed import Processes, device_of_this_process, synchronize
+    from loopmt.run import Run
+    from loopmt.workflow.signals import StopSignal
+    from loopmt.workflow.stages import TrainingContext, assemble
+
+    device = device_of_this_process()
+    context = TrainingContext.open(Run(run), device, Processes())
+    chosen = next(one for one in context.experiment.stages if one.name == stage)
+    folder = context.run.stage(f"{stage}-profile")
+    trainer = assemble(context, chosen, folder, StopSignal(None), lambda record: None)
+
+    def one_round() -> float:
+        began = time.perf_counter()
+        for batch in trainer._batches():
+            trainer._learn(batch, trainer.progress.update + 1)
+        trainer.progress.round += 1
+        synchronize(device)
+        return time.perf_counter() - began
+
+    found: Json = {"stage": stage, "warm": [one_round() for _ in range(warm)]}
+    before = dict(trainer.progress.seconds)
+    found["rounds"] = [one_round() for _ in range(rounds)]
+    found["generating"] = trainer.progress.seconds["generate"] - before["generate"]
+    with _host_profile(found):
+        found["rounds_with_host_profile"] = [one_round() for _ in range(rounds)]
+    if device.type == "cuda":
+        found |= _device_profile(one_round)
+    return found
+
+
+def _device_profile(one_round: Any) -> Json:
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as trace
+
+    with trace(activities=[ProfilerActivity.CUDA]) as traced:
+        seconds = one_round()
+    times: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
+    for event in traced.events() or []:
+        if event.device_type.name == "CUDA":
+            times[event.name][0] += 1
+            times[event.name][1] += event.device_time
+    rows = sorted(times.items(), key=lambda item: -item[1][1])
+    return {
+        "device_round_seconds": seconds,
+        "device_busy_seconds": sum(row[1][1] for row in rows) / 1e6,
+        "launches": sum(row[1][0] for row in rows),
+        "kernels": [{"name": name[:110], "count": count, "ms": time / 1000} for name, (count, time) in rows[:60]],
+    }
+
+
+# -- command line ------------------------------------------------------------------------------------------------
+
+
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpora", type=Path)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--stages", nargs="+", choices=list(MIXES), default=list(MIXES))
+    parser.add_argument("--shared", action="store_true", help="one shared network")
+    parser.add_argument("--preset", default="small")
+    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--round", type=int, default=32)
+    parser.add_argument("--pairs", type=int, default=48_000)
+    parser.add_argument("--mono", type=int, default=239_049)
+    parser.add_argument("--vocabulary", type=int, default=8000)
+    parser.add_argument("--vanilla", type=int, default=1500, help="updates of the parent")
+    parser.add_argument("--updates", type=int, default=1500, help="updates of each stage")
+    parser.add_argument("--profile", choices=["control", "dual"], help="trace rounds of this stage afterwards")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    options = parse(words)
+    plan = Plan(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    file = options.run.with_suffix(".toml")
+    write_toml(experiment(options.corpora, options), file)
+    found: Json = {"machine": describe(plan, "benchmarks.loop_stages"), "stages": []}
+    for stage in ("vanilla", *options.stages):
+        found["stages"].append(row := measure(file, options.run, stage))
+        print(_line(row, found["stages"]), flush=True)
+        write(found, options.out)
+    if options.profile:
+        found["profile"] = profile(file, options.run, options.profile)
+        write(found, options.out)
+        shown = ("rounds", "generating", "device_round_seconds", "device_busy_seconds", "launches")
+        print({name: found["profile"].get(name) for name in shown})
+
+
+def _line(row: Json, rows: Sequence[Json]) -> str:
+    control = next((one for one in rows if one["stage"] == "control"), None)
+    times = f"{row['seconds'] / control['seconds']:5.2f}x control" if control else ""
+    memory = f"{row['peak_gib']:5.1f} GiB" if row["peak_gib"] is not None else ""
+    return (
+        f"{row['stage']:10} {row['seconds']:7.1f} s {times} {100 * row['generate_share']:5.1f}% generating "
+        f"{row['generated_per_second'] / 1e6:6.3f}M tokens/s generated {row['tokens_per_second'] / 1e6:6.3f}M learnt "
+        f"{memory} wall {row['wall']:.1f} BLEU {row['valid_bleu']}"
+    )
+
+
+def write(found: Json, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
