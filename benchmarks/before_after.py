@@ -3,7 +3,8 @@
     python -m benchmarks.before_after OLD NEW --device cuda --only training greedy dual six --out before-after.json
 
 OLD and NEW are checkouts. Each runs the measurements of its own `benchmarks.speed`, without the other systems, in a
-process that stays: both are set up first, then they run in turns. The result is the ratio of the median times.
+process that stays: both are set up first, then they run in turns. Of a measurement with several sizes, the first one
+counts. The result is the ratio of the median times.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _WARM_UPS = 2
 
 def serve(name: str, device: str, scratch: Path, tiny: bool) -> None:
     """Set up a measurement of `benchmarks.speed`; time one run for every line on standard input."""
-    replies, sys.stdout = sys.stdout, sys.stderr  # what the benchmark prints is no reply
+    replies, sys.stdout = sys.stdout, sys.stderr  # replies only; the benchmark prints, too
     import torch
     from benchmarks import timing
 
@@ -108,6 +109,14 @@ def compare(name: str, options: argparse.Namespace) -> Json:
     return {**about, "seconds": seconds, "new_over_old": medians["new"] / medians["old"]}
 
 
+def _machine(device: str) -> Json:
+    import torch
+    from benchmarks.machine import describe
+    from benchmarks.timing import Plan
+
+    return describe(Plan(torch.device(device)), "benchmarks.before_after")
+
+
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path)
@@ -124,8 +133,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     options.scratch = options.scratch.absolute()
-    command = " ".join(["python -m benchmarks.before_after", *(sys.argv[1:] if words is None else words)])
-    found: Json = {"command": command, "device": options.device, "measurements": []}
+    found: Json = {"machine": _machine(options.device), "measurements": []}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for name in options.only:
         found["measurements"].append(row := compare(name, options))

@@ -130,10 +130,10 @@ def _host_profile(found: Json) -> Any:
     yield
     profile.disable()
     text = StringIO()
-    pstats.Stats(profile, stream=text).sort_stats("tottime").print_stats(45)
+    pstats.Stats(profile, stream=text).strip_dirs().sort_stats("tottime").print_stats(45)
     found["host_by_own_time"] = text.getvalue()
     text = StringIO()
-    pstats.Stats(profile, stream=text).sort_stats("cumulative").print_stats(60)
+    pstats.Stats(profile, stream=text).strip_dirs().sort_stats("cumulative").print_stats(60)
     found["host_by_cumulative_time"] = text.getvalue()
 
 
