@@ -41,7 +41,7 @@ unit: install ## pytest without the tests that need CUDA or long
 	$(BIN)/python -m pytest -n 2 -m "not gpu and not slow" $(HANGING)
 
 test-gpu: ## the tests that need CUDA, with the Python and torch of the machine
-	python3 -m pytest -m gpu tests/unit/test_gpu.py
+	python3 -m pytest -m gpu $$(grep -rl --include='test_*.py' 'mark\.gpu' tests)
 
 # JOEY=PYTHON names an environment with JoeyNMT 2.3.
 bench: install ## speed on the CPU beside other toolkits

@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,6 +45,8 @@ def serve(name: str, device: str, scratch: Path, tiny: bool) -> None:
     timing.compare = answer  # before the benchmarks import it
     from benchmarks import speed
 
+    if name not in speed.MEASUREMENTS:
+        raise SystemExit(f"{name!r} is no measurement of {Path.cwd()}. There are: {', '.join(speed.MEASUREMENTS)}.")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     speed.MEASUREMENTS[name](timing.Plan(torch.device(device), tiny=tiny), scratch)
 
@@ -77,7 +80,8 @@ class Version:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"the benchmark ended with status {self.process.wait()}; its error is above.")
+            self.close()
+            raise SystemExit(f"the benchmark ended with status {self.process.returncode}; its error is above.")
         return json.loads(line)
 
     def seconds(self) -> float:
@@ -97,13 +101,16 @@ def _import_path(checkout: Path) -> str:
 
 def compare(name: str, options: argparse.Namespace) -> Json:
     """Time both versions in turns; which one begins alternates, too."""
-    versions = {"old": Version(options.old, name, options), "new": Version(options.new, name, options)}
-    seconds: dict[str, list[float]] = {"old": [], "new": []}
-    for number in range(options.repeats):
-        for which in sorted(versions, reverse=bool(number % 2)):
-            seconds[which].append(versions[which].seconds())
-    for version in versions.values():
-        version.close()
+    checkouts = {"old": options.old, "new": options.new}
+    seconds: dict[str, list[float]] = {which: [] for which in checkouts}
+    with ExitStack() as stack:
+        versions = {
+            which: stack.enter_context(closing(Version(checkout, name, options)))
+            for which, checkout in checkouts.items()
+        }
+        for number in range(options.repeats):
+            for which in sorted(versions, reverse=bool(number % 2)):
+                seconds[which].append(versions[which].seconds())
     medians = {which: statistics.median(times) for which, times in seconds.items()}
     about = {which: version.about for which, version in versions.items()}
     return {**about, "seconds": seconds, "new_over_old": medians["new"] / medians["old"]}
@@ -127,7 +134,11 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, to check that everything runs")
     parser.add_argument("--scratch", type=Path, default=Path("scratch/before-after"))
     parser.add_argument("--out", type=Path, required=True)
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    for checkout in (options.old, options.new):
+        if not (checkout / "benchmarks" / "speed.py").is_file():
+            parser.error(f"{checkout} is no checkout of loopmt: it has no benchmarks/speed.py.")
+    return options
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -4,7 +4,7 @@
 
 The folder holds `bi.en-fr`, `bi.en-es`, `bi.fr-es`, `mono` and `valid` for English, French and Spanish. A short
 vanilla stage is the parent of all others; every stage has as many updates as its control, and nothing else should run
-on the machine. `--profile` traces nine more rounds of a stage afterwards; its updates must suffice for them.
+on the machine. `--profile` traces nine more rounds of a stage afterwards, so a stage needs that many.
 """
 
 from __future__ import annotations
@@ -25,53 +25,59 @@ import torch
 from benchmarks.machine import describe
 from benchmarks.timing import Json, Plan
 
+from loopmt.errors import LoopmtError
 from loopmt.progress import Silent
+from loopmt.run import write_json, write_text
 from loopmt.workflow.train import TrainOptions, train
 
-PAIRS = ("en-fr", "en-es", "fr-es")
-LANGUAGES = ("en", "fr", "es")
-MIXES: dict[str, Any] = {
-    "control": ["X>Y"],
-    "dual": ["X>Y", {"path": "X>Y>X", "weight": 2}],
-    "chosen": "auto",
+EXPERIMENT = """
+languages = ["en", "fr", "es"]
+seed = 1
+
+[data]
+root = {root}
+bitext = {{ en-fr = "bi.en-fr[:{pairs}]", en-es = "bi.en-es[:{pairs}]", fr-es = "bi.fr-es[:{pairs}]" }}
+mono = {{ en = "mono[:{mono}]", fr = "mono[:{mono}]", es = "mono[:{mono}]" }}
+valid = "valid"
+
+[vocab]
+size = {vocabulary}
+
+[model]
+preset = "{preset}"
+sharing = "{sharing}"
+
+[train]
+tokens = {tokens}
+shapes = 12
+round = {round}
+validate_every = 100_000
+
+[[stage]]
+name = "vanilla"
+mix = ["X>Y"]
+updates = {vanilla}
+"""
+STAGE = """
+[[stage]]
+name = "{name}"
+from = "vanilla"
+mix = {mix}
+updates = {updates}
+"""
+MIXES = {
+    "control": '["X>Y"]',
+    "dual": '["X>Y", { path = "X>Y>X", weight = 2 }]',
+    "chosen": '"auto"',
 }
+WARM, ROUNDS = 2, 3
+PROFILED = WARM + 2 * ROUNDS + 1  # timed rounds, then as many with the host's profile, then one with the device's
 
 
-def experiment(corpora: Path, options: argparse.Namespace) -> Json:
-    """The experiment file as a table."""
-    rows = f"[:{options.pairs}]"
-    stages = [{"name": "vanilla", "mix": ["X>Y"], "updates": options.vanilla}]
-    stages += [
-        {"name": name, "from": "vanilla", "mix": MIXES[name], "updates": options.updates} for name in options.stages
-    ]
-    return {
-        "languages": list(LANGUAGES),
-        "seed": 1,
-        "data": {
-            "root": str(corpora.absolute()),
-            "bitext": {pair: f"bi.{pair}{rows}" for pair in PAIRS},
-            "mono": dict.fromkeys(LANGUAGES, f"mono[:{options.mono}]"),
-            "valid": "valid",
-        },
-        "vocab": {"size": options.vocabulary},
-        "model": {"preset": options.preset, "sharing": "all" if options.shared else "none"},
-        "train": {"tokens": options.tokens, "shapes": 12, "round": options.round, "validate_every": 100_000},
-        "stage": stages,
-    }
-
-
-def write_toml(table: Json, file: Path) -> None:
-    """Every value of JSON's is one of TOML's inline, but for keys and `null`."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(f"{key} = {_inline(value)}\n" for key, value in table.items()), encoding="utf-8")
-
-
-def _inline(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_inline(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_inline, value)) + "]"
-    return json.dumps(value)
+def experiment(options: argparse.Namespace) -> str:
+    root = json.dumps(str(options.corpora.absolute()))
+    head = EXPERIMENT.format(**vars(options), root=root, sharing="all" if options.shared else "none")
+    return head + "".join(STAGE.format(name=name, mix=MIXES[name], updates=options.updates) for name in options.stages)
 
 
 def measure(file: Path, run: Path, stage: str) -> Json:
@@ -137,7 +143,7 @@ def _host_profile(found: Json) -> Any:
     found["host_by_cumulative_time"] = text.getvalue()
 
 
-def profile(file: Path, run: Path, stage: str, warm: int = 2, rounds: int = 3) -> Json:
+def profile(run: Path, stage: str) -> Json:
     """Rounds of a stage, traced on the host and, on CUDA, on the device."""
     from loopmt.distributed import Processes, device_of_this_process, synchronize
     from loopmt.run import Run
@@ -158,12 +164,12 @@ def profile(file: Path, run: Path, stage: str, warm: int = 2, rounds: int = 3) -
         synchronize(device)
         return time.perf_counter() - began
 
-    found: Json = {"stage": stage, "warm": [one_round() for _ in range(warm)]}
+    found: Json = {"stage": stage, "warm": [one_round() for _ in range(WARM)]}
     before = dict(trainer.progress.seconds)
-    found["rounds"] = [one_round() for _ in range(rounds)]
+    found["rounds"] = [one_round() for _ in range(ROUNDS)]
     found["generating"] = trainer.progress.seconds["generate"] - before["generate"]
     with _host_profile(found):
-        found["rounds_with_host_profile"] = [one_round() for _ in range(rounds)]
+        found["rounds_with_host_profile"] = [one_round() for _ in range(ROUNDS)]
     if device.type == "cuda":
         found |= _device_profile(one_round)
     return found
@@ -200,30 +206,37 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--stages", nargs="+", choices=list(MIXES), default=list(MIXES))
     parser.add_argument("--shared", action="store_true", help="one shared network")
     parser.add_argument("--preset", default="small")
-    parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--round", type=int, default=32)
-    parser.add_argument("--pairs", type=int, default=48_000)
-    parser.add_argument("--mono", type=int, default=239_049)
-    parser.add_argument("--vocabulary", type=int, default=8000)
+    parser.add_argument("--tokens", type=int, default=4096, help="target tokens of an update, per direction")
+    parser.add_argument("--round", type=int, default=32, help="updates of a round")
+    parser.add_argument("--pairs", type=int, default=48_000, help="sentence pairs of each two languages")
+    parser.add_argument("--mono", type=int, default=239_049, help="sentences of each language")
+    parser.add_argument("--vocabulary", type=int, default=8000, help="subwords")
     parser.add_argument("--vanilla", type=int, default=1500, help="updates of the parent")
     parser.add_argument("--updates", type=int, default=1500, help="updates of each stage")
     parser.add_argument("--profile", choices=["control", "dual"], help="trace rounds of this stage afterwards")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.run.exists():
+        parser.error(f"{options.run} exists, and a stage that has ended is not trained again. Name another folder.")
+    if options.profile and options.profile not in options.stages:
+        parser.error(f"--profile {options.profile}: --stages names {', '.join(options.stages)} only.")
+    if options.profile and options.updates < PROFILED * options.round:
+        parser.error(f"--profile needs {PROFILED} rounds: raise --updates to {PROFILED * options.round}.")
+    return options
 
 
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     plan = Plan(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     file = options.run.with_suffix(".toml")
-    write_toml(experiment(options.corpora, options), file)
+    write_text(file, experiment(options))
     found: Json = {"machine": describe(plan, "benchmarks.loop_stages"), "stages": []}
     for stage in ("vanilla", *options.stages):
         found["stages"].append(row := measure(file, options.run, stage))
         print(_line(row, found["stages"]), flush=True)
-        write(found, options.out)
+        write_json(options.out, found)
     if options.profile:
-        found["profile"] = profile(file, options.run, options.profile)
-        write(found, options.out)
+        found["profile"] = profile(options.run, options.profile)
+        write_json(options.out, found)
         shown = ("rounds", "generating", "device_round_seconds", "device_busy_seconds", "launches")
         print({name: found["profile"].get(name) for name in shown})
 
@@ -239,10 +252,8 @@ def _line(row: Json, rows: Sequence[Json]) -> str:
     )
 
 
-def write(found: Json, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except LoopmtError as error:
+        raise SystemExit(str(error)) from None

@@ -33,3 +33,17 @@ def test_the_first_record_is_not_part_of_the_sums() -> None:
     assert (found["updates"], found["seconds"], found["seconds_with_start"]) == (20, 4, 13)
     assert (found["generating"], found["generated_per_second"], found["tokens_per_second"]) == (2, 100, 10)
     assert found["valid_bleu"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--profile dual --stages control", "--stages names control only"),
+        ("--profile dual --updates 100", "needs 9 rounds: raise --updates to 288"),
+        ("--run .", "exists, and a stage that has ended is not trained again"),
+    ],
+)
+def test_wrong_words(capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:
+    with pytest.raises(SystemExit):
+        loop_stages.parse(["corpora", "--out", "out.json", "--run", "no-such-run", *words.split()])
+    assert says in capsys.readouterr().err
