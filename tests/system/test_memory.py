@@ -31,7 +31,7 @@ import numpy as np, torch
 from loopmt.config import Generate, Model, Train
 from loopmt.errors import LoopmtError
 from loopmt.learn.learner import Learner
-from loopmt.translate.decoder import generate_each
+from loopmt.translate.decoder import EagerDecoder, generate_each
 from loopmt.translate.protocol import DecodeLimits
 from loopmt.translate.networks import NetworkStack
 from loopmt.path import Hop
@@ -59,6 +59,14 @@ def decode(rows):
     found = generate_each(translators.decoder(hop), sources, Generate(how="greedy"), DecodeLimits())
     return [output.ids for output in found]
 
+decode_batch, decoded = EagerDecoder.decode, []
+
+def counted(self, sources, *others):
+    decoded.append(len(sources))
+    return decode_batch(self, sources, *others)
+
+EagerDecoder.decode = counted
+
 def memory(which):
     return int(re.search(which + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
 
@@ -84,6 +92,7 @@ elif limited.isdigit():
     limit(int(limited))
 learner.gradient.zero_()
 learner.tokens.zero_()
+decoded.clear()
 Path("/proc/self/clear_refs").write_text("5")  # reset the peak
 resident = memory("VmRSS")
 outputs, refusal = None, None
@@ -95,6 +104,7 @@ resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
 print(json.dumps({
     "halved": len(learner.splitting.halved),
     "needed": memory("VmHWM") - resident,
+    "decoded": decoded,
     "outputs": outputs,
     "error": refusal,
     "weights": translators.live[0].tolist(),
@@ -136,10 +146,13 @@ def test_the_error_of_an_update_whose_halves_do_not_fit_names_the_settings(tiny_
 
 @linux
 def test_decoding_splits_batches(tiny_run: Path) -> None:
-    """The limit leaves memory for small arrays, since numpy crashes without it."""
+    """The limit is the largest that is not enough: numpy crashes where no small array fits."""
     free = limited(tiny_run / "vocab", "decode", "no")
-    tight = limited(tiny_run / "vocab", "decode", str(free["needed"] // 2))
-    assert free["needed"] > 2**24 and tight["needed"] < free["needed"]
+    assert free["needed"] > 2**24 and free["decoded"] == [512]
+    limits = (str(free["needed"] // share) for share in (2, 4, 8))
+    tight = next(
+        found for found in (limited(tiny_run / "vocab", "decode", how) for how in limits) if found["decoded"][1:]
+    )
     assert free["outputs"] == tight["outputs"]
 
 
