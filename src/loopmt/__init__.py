@@ -35,11 +35,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module, metadata
-
     if name == "__version__":
-        return metadata.version("loopmt")
+        from importlib.metadata import version
+
+        return version("loopmt")
     if name in __all__:
+        from importlib import import_module
+
         return getattr(import_module("loopmt.api"), name)
     raise AttributeError(f"module 'loopmt' has no attribute '{name}'. Its names are: {', '.join(__all__)}.")
 

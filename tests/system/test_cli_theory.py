@@ -124,7 +124,8 @@ def test_help_shows_an_example_and_needs_no_torch() -> None:
     assert "loopmt theory --p .65" in run("theory", "--help")
     assert "loopmt lab --out" in run("lab", "--help")
     code = (
-        "import sys, loopmt.cli.theory, loopmt.cli.lab; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+        "import sys, loopmt.cli.lab, loopmt.cli.theory_tables; "
+        "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -1,4 +1,4 @@
-"""The command line: parses, calls the workflow, prints. `--help` never imports torch."""
+"""The command line: parses, calls the workflow, prints. `--help` imports only what it prints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import sys
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from inspect import cleandoc
 from typing import Annotated, Any, TextIO
 
@@ -69,6 +68,8 @@ app = typer.Typer(
 
 def _say_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"loopmt {version('loopmt')}")
         raise typer.Exit
 

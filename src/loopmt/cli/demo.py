@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,6 +68,8 @@ def _print(outcome: DemoOutcome) -> None:
 
 def _sentences(card: dict[str, Any]) -> str:
     """What the demo shows: where loops help, and where they do not."""
+    from statistics import fmean
+
     from loopmt.workflow.demo import CONTROL, LOOPS, PAIR
 
     def share(stage: str, hops: Iterable[str]) -> str:

@@ -15,7 +15,6 @@ from loopmt.cli.options import JsonOption, RunFolder, StageOption, quoted
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.cli.text import TEMPERATURE, TOP_K, LengthPenalty, Temperature, TopK, TopP
 from loopmt.errors import ConfigError, listed
-from loopmt.evaluation.means import differ
 from loopmt.progress import visible_message
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def _now(found: dict[str, Any]) -> str:
 
 def _overview_table(found: dict[str, Any]) -> Table:
     from loopmt.evaluation.choice import facts_of
+    from loopmt.evaluation.means import differ
 
     stages = found["stages"]
     valid, test = (differ(stage[f"{kind}_hops"] for stage in stages) for kind in ("valid", "test"))
@@ -80,6 +80,8 @@ def _overview_table(found: dict[str, Any]) -> Table:
 
 def _directions_of_means(stages: list[dict[str, Any]]) -> Iterator[str]:
     """Where stages have means of different directions: which ones."""
+    from loopmt.evaluation.means import differ
+
     kinds = [key for key in ("valid_hops", "test_hops") if differ(stage[key] for stage in stages)]
     for number, key in enumerate(kinds):
         stages_of: dict[str, list[str]] = {}

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.errors import LoopmtError
-from loopmt.files.regular import replacing
 
 TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "theorem1": (
@@ -80,6 +79,7 @@ def lab(
 
     Example: loopmt lab --out loopmt-lab --seed 1
     """
+    from loopmt.files.regular import replacing
     from loopmt.lab import LabSettings, draw, require_matplotlib, run_lab
     from loopmt.progress import standard
 

@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from loopmt.errors import ConfigError, LoopmtError, PathError
-from loopmt.files.documents import parse_toml
-from loopmt.files.regular import read_given_text
 
 
 class BackendOption(StrEnum):
@@ -46,6 +44,9 @@ def complete_planned_stage(context: typer.Context, incomplete: str) -> list[str]
 
 def _planned_stages(file: Path) -> list[str]:
     """Read loosely: a shell that asks must not wait for the checks, nor hear what is wrong with the file."""
+    from loopmt.files.documents import parse_toml
+    from loopmt.files.regular import read_given_text
+
     try:
         stages = parse_toml(read_given_text(file)).get("stage", [])
         return [str(stage["name"]) for stage in stages if "name" in stage]

@@ -9,7 +9,6 @@ import typer
 
 from loopmt.cli.options import JsonOption, quoted
 from loopmt.errors import PathError
-from loopmt.path import Pattern, Supply, check_language, expand_fed
 
 
 def paths(
@@ -27,6 +26,8 @@ def paths(
 
     Example: loopmt paths "X>Y>Z>X" --languages en,fr,es
     """
+    from loopmt.path import Pattern, Supply, expand_fed
+
     names = _names(languages)
     pairs = [(one, other) for one in names for other in names if one != other]
     if bitext is not None:
@@ -45,6 +46,8 @@ def paths(
 
 
 def _names(languages: str) -> list[str]:
+    from loopmt.path import check_language
+
     names = [name.strip() for name in languages.split(",") if name.strip()]
     for name in names:
         check_language(name)

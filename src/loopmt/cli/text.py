@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -193,6 +192,8 @@ def _given(context: typer.Context, *names: str) -> str:
 def _translator(
     run: Path, stage: str | None, ensemble: list[str], backend: BackendOption, kind: Numbers
 ) -> Iterator[Translator]:
+    from tempfile import TemporaryDirectory
+
     from loopmt.workflow.serve import ServeOptions, load_engine
     from loopmt.workflow.translate import load, load_ensemble
 
