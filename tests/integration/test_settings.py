@@ -122,8 +122,8 @@ updates = 10
 """
 
 
-def keys(value: Any, place: str = "") -> Iterator[str]:
-    """Every key of a record, without positions in lists."""
+def keys(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a record with its value, without positions in lists."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from keys(inner, f"{place}.{name}".lstrip("."))
@@ -131,16 +131,26 @@ def keys(value: Any, place: str = "") -> Iterator[str]:
         for inner in value:
             yield from keys(inner, place)
     else:
-        yield place
+        yield place, value
 
 
-def test_every_key_is_of_the_first_version_or_in_the_table(legacy: Path, tmp_path: Path) -> None:
-    """Who adds a key that affects training says in `ADDED` how stages were trained before."""
-    first = set(keys(json.loads((legacy / "run/stages/more/stage.json").read_text(encoding="utf-8"))))
+def test_every_key_is_off_or_of_the_first_version_or_in_the_table(legacy: Path, tmp_path: Path) -> None:
+    """Who adds a key that affects training by default says in `ADDED` how stages were trained before."""
+    first = dict(keys(json.loads((legacy / "run/stages/more/stage.json").read_text(encoding="utf-8"))))
     experiment, run = loads(EVERYTHING), Run(tmp_path)
-    now = {key for stage in experiment.stages for key in keys(stage_settings(experiment, run, "text", stage))}
-    assert now - first - set(records.ADDED) == {"version", "draws", "stage.mix"}, "stage.mix: the word auto"
-    assert set(records.ADDED) <= now, "a key that does not exist"
+    found = [keys(stage_settings(experiment, run, "text", stage)) for stage in experiment.stages]
+    now = [one for pairs in found for one in pairs]
+    on = {key for key, value in now if value is not None}
+    assert on - set(first) - set(records.ADDED) == {"version", "draws", "stage.mix"}, "stage.mix: the word auto"
+    assert set(records.ADDED) <= {key for key, _ in now}, "a key that does not exist"
+
+
+def test_a_key_that_is_off_by_default_needs_no_entry_in_the_table(paused: TrainOptions) -> None:
+    """Until somebody turns it on."""
+    edit(paused, "more", "rdrop")
+    message = refusal(replace(paused, overrides=["train.rdrop=2.0"]))
+    assert all(fact in message for fact in ('"more"', "train.rdrop", "did not exist", "null", "2.0"))
+    assert train(paused, Silent())
 
 
 # -- values that changed ---------------------------------------------------------------------------------------

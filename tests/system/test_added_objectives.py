@@ -27,3 +27,8 @@ def test_an_objective_is_added_by_a_module_and_two_lines(ask_for: ASK, tmp_path:
     consistent = trained_with(package, ask_for, train_=" confidence = 0.5,")
     rewarded = trained_with(package, ask_for, entry=", length_reward = 0.5")
     assert len({plain, consistent, rewarded}) == 3
+
+
+def test_r_drop_is_a_module_a_key_and_a_line() -> None:
+    files = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
+    assert {name for name, text in files.items() if "rdrop" in text.lower()} == {"learn/rdrop.py", SCHEMA, REGISTRY}

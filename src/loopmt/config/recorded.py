@@ -1,7 +1,8 @@
 """Compare the settings that a stage was begun with (`stage.json`) with its settings now.
 
 A record holds the effective value of every key that affects the weights, so it stays complete when a default changes
-later. It lacks the keys that were added later: `ADDED` has the value that describes training without them.
+later. It lacks the keys that were added later: `ADDED` has the value that describes training without them, unless this
+is None (off).
 """
 
 from __future__ import annotations
@@ -39,14 +40,13 @@ ADDED: dict[str, Any] = {
     "stage.mix.noise": None,
     "stage.mix.generate.ensemble": "rows",
     "stage.auto.generate.ensemble": "rows",
-    "train.rdrop": None,
     "train.objectives": [],
     "train.track": [],
     "model.translator": None,
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 
-VERSION = 1 + len(ADDED)  # of the settings; a record without a version has version 1
+VERSION = 2 + len(ADDED)  # of the settings, growing with the table; a record without a version has version 1
 
 # Keys that do not affect the weights beyond rounding and the draws of dropout, and keys about the record itself.
 _NOT_COMPARED = {
@@ -55,6 +55,7 @@ _NOT_COMPARED = {
     *(f"train.{key}" for key in ("log_every", "track", "shard", "compile", "fuse", "accumulate")),
 }
 _BUDGET = {"stage.updates", "stage.until", "train.patience", "train.max_updates"}
+_ABSENT = object()  # the value of a key that a record lacks
 # Records of version 1 have these tables always. What the first and the last override is in `train`.
 _MAY_BE_LEFT_OUT = {"stage.train", "stage.auto", "train.continued"}
 
@@ -87,9 +88,11 @@ def changes(before: Any, now: Any, key: str = "") -> list[SettingChange]:
     place = re.sub(r"\[\d+\]", "", key)
     if place in _NOT_COMPARED or (now is None and place in _MAY_BE_LEFT_OUT):
         return []
+    if before is _ABSENT and isinstance(now, dict):
+        before = None
     if isinstance(before, dict | None) and isinstance(now, dict | None) and before != now:
         before, now = before or {}, now or {}
-        inner = [(before.get(name), now.get(name), f"{key}.{name}".lstrip(".")) for name in {**before, **now}]
+        inner = [(before.get(name, _ABSENT), now.get(name), f"{key}.{name}".lstrip(".")) for name in {**before, **now}]
     elif _are_tables(before) and _are_tables(now) and len(before) == len(now):
         inner = [(*pair, f"{key}[{number}]") for number, pair in enumerate(zip(before, now, strict=True), 1)]
     else:
@@ -139,8 +142,8 @@ def _advice(changed: Sequence[ChangedStage]) -> str:
 
 
 def _change(before: Any, now: Any, key: str, place: str) -> list[SettingChange]:
-    added = before is None and place in ADDED
-    change = SettingChange(key, ADDED[place] if added else before, now, added)
+    added = before is _ABSENT
+    change = SettingChange(key, ADDED.get(place) if added else before, now, added)
     return [] if change.before == now else [change]
 
 
