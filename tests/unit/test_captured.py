@@ -51,6 +51,31 @@ def test_fixed_shapes_generate_the_same(how: Generate, norm: str) -> None:
         assert [one.ids for one in best] == [row[0].ids for row in quickly], "the first of the best is the best"
 
 
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)])
+@pytest.mark.parametrize("batch_rows", [512, 24])
+def test_networks_decode_together(how: Generate, batch_rows: int) -> None:
+    """Each with its own weights, its own mask and its own number of sentences, in any order."""
+    slow, fast, fixed = speakers()
+    flat = slow.layout.initial((1, "x"), (2, "x"), (3, "x")).double() * 2
+    masks = torch.zeros(3, SIZE)
+    for network in range(3):
+        masks[network, [0, 2, 10 + network]] = -torch.inf
+    draw = np.random.default_rng(1)
+    lengths = draw.choice([0, 1, 2, 3, 13], size=40, p=[0.1, 0.2, 0.3, 0.3, 0.1])  # most end early
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in lengths]
+    networks = draw.permutation(np.repeat([0, 1, 2], [29, 10, 1]))
+    limits = DecodeLimits(growth=1.0, extra=2, batch_rows=batch_rows)
+    together = dataclasses.replace(fast, flat=flat, logit_mask=masks)
+    found = generate_nbest(together, sources, how, limits, nbest=3, networks=networks)
+    for network in range(3):
+        alone = dataclasses.replace(slow, flat=flat[network : network + 1], logit_mask=masks[network])
+        rows = np.flatnonzero(networks == network)
+        expected = generate_nbest(alone, [sources[row] for row in rows], how, limits, nbest=3)
+        assert [[one.ids for one in found[row]] for row in rows] == [[one.ids for one in row] for row in expected]
+    assert batch_rows == 24 or len(fixed.shapes) > 1, "the last sentences move to a smaller shape"
+    assert len({tuple(row[0].ids) for row in found}) > 10, "not all the same"
+
+
 def test_sources_of_like_length_share_a_shape() -> None:
     _, fast, fixed = speakers()
     for length in (17, 20, 25, 31):

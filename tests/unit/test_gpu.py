@@ -271,6 +271,28 @@ def test_captured_decoding_equals_eager_decoding(how: Generate) -> None:
     assert np.mean([one == other for one, other in zip(slowly, quickly, strict=True)]) > 0.98
 
 
+@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam")])
+def test_networks_decode_together(how: Generate) -> None:
+    accelerated = pytest.importorskip("loopmt.model.accelerated").Accelerated
+    networks = stack(3, accelerated)
+    masks = torch.zeros(3, SIZE, device=DEVICE)
+    masks[:, 0] = -torch.inf
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(1, 30, size=300)]
+    rows = draw.permutation(np.repeat([0, 1, 2], [180, 100, 20]))
+    captured = CapturedDecoder(networks.transformer, networks.layout, torch.float32, DEVICE)
+    together = Decoder(networks.transformer, networks.layout, networks.live * 2, masks, torch.float32, captured)
+    limits = DecodeLimits(longest=40)
+    found = generate_each(together, sources, how, limits, networks=rows)
+    for network in range(3):
+        flat = together.flat[network : network + 1]
+        alone = Decoder(networks.transformer, networks.layout, flat, masks[network], torch.float32)
+        own = np.flatnonzero(rows == network)
+        expected = generate_each(alone, [sources[row] for row in own], how, limits)
+        same = [found[row].ids == one.ids for row, one in zip(own, expected, strict=True)]
+        assert np.mean(same) > 0.95  # ties are broken by rounding
+
+
 def test_captured_updates_are_faster() -> None:
     times = {}
     for kind in (Learner, CapturedLearner):

@@ -176,6 +176,29 @@ def spread(weight: Tensor, like: Tensor) -> Tensor:
     return weight[:, :, None].transpose(1, 2).expand_as(like)
 
 
+@pytest.mark.parametrize("how", [Generate(how="greedy"), Generate(how="beam", beam=3)])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_networks_decode_together_with_kernels(how: Generate, norm: str) -> None:
+    model, layout = network(norm=norm)
+    flat = layout.initial((1, "x"), (2, "x"), (3, "x")) * 2
+    masks = torch.zeros(3, SIZE)
+    masks[:, [0, 2]] = -torch.inf
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in (12, 2, 1, 3, 2, 11, 2, 1, 2, 3)]
+    networks = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 2])
+    fixed = CapturedDecoder(Accelerated(model, True), layout, torch.float32, torch.device("cpu"), recorder)
+    together = Decoder(fixed.transformer, layout, flat, masks, torch.float32, fixed)
+    limits = DecodeLimits(growth=1.0, extra=2)
+    found = generate_nbest(together, sources, how, limits, nbest=3, networks=networks)
+    for number in range(3):
+        slow = Decoder(Transformer(model, True), layout, flat[number : number + 1], masks[number], torch.float32)
+        rows = np.flatnonzero(networks == number)
+        alone = generate_nbest(slow, [sources[row] for row in rows], how, limits, nbest=3)
+        for row, expected in zip(rows, alone, strict=True):
+            assert [output.ids for output in found[row]] == [output.ids for output in expected]
+            np.testing.assert_allclose([x.score for x in found[row]], [x.score for x in expected], rtol=1e-4)
+
+
 @pytest.mark.parametrize(("networks", "rows", "width"), [(1, 1, 5), (3, 7, 32), (2, 300, 24), (1, 3, 600)])
 @pytest.mark.parametrize("parts", ["out bias norm", "out norm", "out bias", "norm"])
 def test_the_end_of_a_block(networks: int, rows: int, width: int, parts: str) -> None:

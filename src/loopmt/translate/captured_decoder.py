@@ -1,11 +1,14 @@
 """Decoding on CUDA: every step replays a captured graph.
 
 For a small network, launching kernels costs more than running them. So a step (network, choice of tokens, bookkeeping)
-is captured once per shape and replayed; shapes are rounded up so that there are few. The graphs read weights from one
-buffer, into which the weights of the current network are copied: all networks of an experiment share all graphs.
+is captured once per shape and replayed; shapes are rounded up so that there are few. Several networks decode together:
+each has its share of the rows of a shape. The graphs read weights from one buffer, into which the weights of the
+current networks are copied: all networks of an experiment share all graphs.
 
 A tensor that a graph reads must live as long as the graph, so `_Shape` keeps references. The large caches share one
 buffer, as only one shape is in use at a time: sentences that move to a smaller shape are copied out before.
+
+Shapes: N networks, B sentences, S source length, P weights, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,8 +45,9 @@ class Replayable(Protocol):
 
 @dataclass
 class _Shape:
-    """Fixed tensors and graphs of one shape of batch."""
+    """Fixed tensors and graphs of one shape of batch. Unused rows have the number -1 and the shortest length limit."""
 
+    networks: int
     source: Tensor
     first: dict[str, Tensor]  # the search before its first step
     hypotheses: Search
@@ -57,6 +62,11 @@ class _Shape:
         return self.source.shape[0]
 
     @property
+    def rows_each(self) -> int:
+        """Rows of each network."""
+        return self.rows // self.networks
+
+    @property
     def length(self) -> int:
         return self.cache.keys[0].shape[2]
 
@@ -65,10 +75,6 @@ class _Shape:
         past = [*self.cache.keys, *self.cache.values]
         past += [] if self.cache.ancestors is None else [self.cache.ancestors]
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
-
-    def deactivate(self, rows: int) -> None:
-        """Give unused rows, those from `rows` on, the shortest length limit."""
-        beam_search.search_state(self.hypotheses)["longest"][rows:] = 1
 
 
 @dataclass
@@ -84,7 +90,7 @@ class _Buffer:
 
 
 class CapturedDecoder:
-    """Decodes with the weights that were loaded last."""
+    """Decodes with given weights, in shapes that all networks of an architecture share."""
 
     def __init__(
         self,
@@ -95,101 +101,117 @@ class CapturedDecoder:
         recorder: Callable[[Callable[[], None]], Replayable] | None = None,
     ) -> None:
         self.transformer = transformer
-        self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
-        self.weights = layout.unpack(self.flat)
+        self.layout = layout
         self.custom_recorder = recorder
-        self._allocate_caches(0)
-
-    def load(self, flat: Tensor, logit_mask: Tensor) -> None:
-        self.flat.copy_(flat)
-        self.weights["output_bias"].add_(logit_mask)
+        self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
+        self.caches = self.flat.new_zeros(0)
+        self._allocate(1, 0)
 
     def decode(
-        self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
+        self,
+        flat_NP: Tensor,
+        logit_mask_NV: Tensor,
+        source_BS: Tensor,
+        lengths_B: Ints,
+        limits: DecodeLimits,
+        how: Generate,
+        generator: torch.Generator | None,
+        networks_B: Ints,
     ) -> Iterator[Search]:
         """Yield searches of finished sentences; when few sentences are left, they move to a smaller shape."""
-        rows, width = source_BS.shape
-        limit, widest = limits.lengths(lengths_B), _up(width, _LENGTHS)
+        used, order = np.unique(networks_B, return_inverse=True)
+        limit, widest = limits.lengths(lengths_B), _up(source_BS.shape[1], _LENGTHS)
         length = _up(limits.length(widest - 1), _LENGTHS)  # one per source width, for fewer shapes
-        shape = self._shape(_up(rows, _ROWS), widest, length, how)
+        self._load(flat_NP, logit_mask_NV, used)
+        shape = self._shape(len(used), int(np.bincount(order).max()), widest, length, how)
         if generator is not None:
             torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
-        self._fill(shape, source_BS, limit)
+        self._fill(shape, source_BS, limit, _places(order, shape.rows_each))
         shape.read.replay()
         for number in range(max(limit)):
             shape.step.replay()
             if (number + 1) % _CHECK_EVERY and number + 1 < max(limit):
                 continue
-            done = shape.hypotheses.done(shape.position - 1)[:rows]
-            keep = (~done).nonzero()[:, 0]
-            smaller = _up(max(len(keep), 1), _ROWS)
-            if len(keep) and smaller >= shape.rows:
+            used_rows, done = shape.hypotheses.rows >= 0, shape.hypotheses.done(shape.position - 1)
+            keep = used_rows & ~done
+            most = int(keep.view(shape.networks, -1).sum(1).amax())
+            if most and _rows_each(shape.networks, most) >= shape.rows_each:
                 continue
-            if len(keep) < rows:
-                yield beam_search.subset(shape.hypotheses, done.nonzero()[:, 0])
-            if not len(keep):
+            finished = (used_rows & done).nonzero()[:, 0]
+            if len(finished):
+                yield beam_search.subset(shape.hypotheses, finished)
+            if not most:
                 return
-            hypotheses, past, position = self._copy_out(shape, keep)
-            shape = self._shape(smaller, shape.source.shape[1], shape.length, how)
-            rows = len(keep)
-            self._copy_in(shape, rows, hypotheses, past, position)
+            shape = self._move(shape, keep, most, how)
 
-    def _copy_out(self, shape: _Shape, keep: Tensor) -> tuple[dict[str, Tensor], list[Tensor], Tensor]:
-        """A copy of the state of the sentences `keep`."""
-        width = shape.hypotheses.width
-        wide = (keep[:, None] * width + torch.arange(width, device=keep.device)).flatten()
-        past = [tensor[wide if len(tensor) > shape.rows else keep] for tensor in shape.by_row()]
-        return beam_search.search_state(beam_search.subset(shape.hypotheses, keep)), past, shape.position.clone()
+    def _load(self, flat_NP: Tensor, logit_mask_NV: Tensor, used: Ints) -> None:
+        """Copy the weights of these networks to where the graphs read them."""
+        if len(used) > len(self.flat):
+            self._allocate(len(used), self.caches.numel())
+        masks = logit_mask_NV.expand(len(flat_NP), -1)
+        for place, network in enumerate(used.tolist()):
+            self.flat[place].copy_(flat_NP[network])
+            self.weights[-1]["output_bias"][place].add_(masks[network])
 
-    def _copy_in(
-        self, shape: _Shape, rows: int, hypotheses: dict[str, Tensor], past: list[Tensor], position: Tensor
-    ) -> None:
-        """Put the state of sentences into the first `rows` rows of a shape."""
-        for name, tensor in beam_search.search_state(shape.hypotheses).items():
-            tensor.copy_(shape.first[name])
-            tensor[: len(hypotheses[name])] = hypotheses[name]
-        shape.deactivate(rows)
-        for new, old in zip(shape.by_row(), past, strict=True):
-            new[: len(old)] = old
-        shape.position.copy_(position)
+    def _move(self, old: _Shape, keep: Tensor, most: int, how: Generate) -> _Shape:
+        """Move the sentences to keep, at most `most` of a network, to a smaller shape."""
+        rows, width = keep.nonzero()[:, 0], old.hypotheses.width
+        ranks = (keep.view(old.networks, -1).cumsum(1).flatten() - 1)[rows]
+        hypotheses = beam_search.search_state(beam_search.subset(old.hypotheses, rows))
+        past = [tensor[_wide(rows, width) if len(tensor) > old.rows else rows] for tensor in old.by_row()]
+        new = self._shape(old.networks, most, old.source.shape[1], old.length, how)
+        places = rows // old.rows_each * new.rows_each + ranks
+        for name, tensor in beam_search.search_state(new.hypotheses).items():
+            tensor.copy_(new.first[name])
+            tensor[_wide(places, width) if len(tensor) > new.rows else places] = hypotheses[name]
+        for tensor, kept in zip(new.by_row(), past, strict=True):
+            tensor[_wide(places, width) if len(tensor) > new.rows else places] = kept
+        new.position.copy_(old.position)
+        return new
 
-    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int]) -> None:
-        rows, width = source_BS.shape
+    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int], places: Ints) -> None:
+        rows = torch.from_numpy(places).to(source_BS.device)
         shape.source.fill_(PAD)
         shape.source[:, 0] = EOS  # unused rows need a position to attend to
-        shape.source[:rows, :width] = source_BS
-        for name, tensor in beam_search.search_state(shape.hypotheses).items():
+        shape.source[rows, : source_BS.shape[1]] = source_BS
+        state = beam_search.search_state(shape.hypotheses)
+        for name, tensor in state.items():
             tensor.copy_(shape.first[name])
-        longest = beam_search.search_state(shape.hypotheses)["longest"]
-        longest[:rows] = torch.tensor(limit, device=longest.device)
-        shape.deactivate(rows)
+        state["longest"][rows] = torch.tensor(limit, device=rows.device)
+        state["rows"][rows] = torch.arange(len(places), device=rows.device)
         shape.position.zero_()
 
-    def _shape(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
-        key = (rows, source_length, length, how.model_dump_json(exclude={"by"}))
+    def _shape(self, networks: int, most: int, source_length: int, length: int, how: Generate) -> _Shape:
+        """The shape for at most `most` sentences of each network."""
+        rows = networks * _rows_each(networks, most)
+        key = (rows, source_length, length, networks, how.model_dump_json(exclude={"by"}))
         shape = self.shapes.pop(key, None)
         while shape is None and len(self.shapes) >= _MOST_SHAPES:
             self.shapes.pop(next(iter(self.shapes)))  # the least recently used
-        self.shapes[key] = shape or self._capture(rows, source_length, length, how)
+        self.shapes[key] = shape or self._capture(networks, rows, source_length, length, how)
         return self.shapes[key]
 
-    def _capture(self, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
+    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
         device = self.flat.device
         source = torch.full((rows, source_length), EOS, device=device)
+        source_NBS, weights = source.view(networks, -1, source_length), self.weights[networks - 1]
         hypotheses = beam_search.start_search([length] * rows, how, device, self.transformer.fuse)
         first = {name: tensor.clone() for name, tensor in beam_search.search_state(hypotheses).items()}
+        first["longest"].fill_(1)
+        first["rows"].fill_(-1)
         position = torch.zeros((), dtype=torch.long, device=device)
-        memory, cache = self._caches(self._read(source, hypotheses.width), rows, hypotheses.width, length)
+        memory, cache = self._caches(self._read(source_NBS, hypotheses.width), rows, hypotheses.width, length)
 
         def read() -> None:
-            fresh = self._read(source, hypotheses.width)
+            fresh = self._read(source_NBS, hypotheses.width)
             memory.mask.copy_(fresh.mask)
             for old, new in zip((*memory.keys, *memory.values), (*fresh.keys, *fresh.values), strict=True):
                 old.copy_(new)
 
         def step() -> None:
             fixed = beam_search.search_state(hypotheses)
-            logits = self.transformer.step(self.weights, memory, cache, hypotheses.tokens[None], position)[0]
+            tokens = hypotheses.tokens.view(networks, -1)
+            logits = self.transformer.step(weights, memory, cache, tokens, position).flatten(0, 1)
             parents = hypotheses.advance(logits, position, None)
             for name, tensor in beam_search.search_state(hypotheses).items():
                 setattr(hypotheses, name, fixed[name].copy_(tensor))
@@ -197,7 +219,8 @@ class CapturedDecoder:
                 self.transformer.reorder(cache, parents, position)
             position.add_(1)
 
-        return _Shape(source, first, hypotheses, memory, cache, position, self.recorder(read), self.recorder(step))
+        graphs = self.recorder(read), self.recorder(step)
+        return _Shape(networks, source, first, hypotheses, memory, cache, position, *graphs)
 
     def _caches(self, like: Memory, rows: int, width: int, length: int) -> tuple[Memory, Cache]:
         """Memory shaped like `like`, and a cache, in the buffer that all shapes share."""
@@ -205,22 +228,27 @@ class CapturedDecoder:
         own = rows * width * length * model.width
         size = 2 * model.num_decoder_layers * (like.keys[0].numel() + own)
         if self.caches.numel() < size:
-            self._allocate_caches(size)
+            self._allocate(len(self.flat), size)
         buffer = _Buffer(self.caches)
         keys, values = ([buffer.allocate(part.shape) for part in store] for store in (like.keys, like.values))
         cache = self.transformer.new_cache(rows * width, length, buffer.allocate, moving=width > 1)
         return Memory(keys, values, like.mask.clone()), cache
 
-    def _allocate_caches(self, size: int) -> None:
-        """Allocate the caches. Discard all shapes, which refer to the old ones, and their memory pool."""
-        self.shapes: dict[tuple[int, int, int, str], _Shape] = {}
-        self.caches = self.flat.new_zeros(0)  # frees the old caches first
-        self.caches = self.flat.new_zeros(size)  # must always hold finite values
+    def _allocate(self, networks: int, size: int) -> None:
+        """Allocate weights and caches. Discard all shapes, which refer to the old ones, and their memory pool."""
+        self.shapes: dict[tuple[int, int, int, int, str], _Shape] = {}
         self.recorder = self.custom_recorder or partial(record, pool=torch.cuda.graph_pool_handle())
+        if networks > len(self.flat):
+            self.flat = self.flat.new_zeros(networks, self.flat.shape[1])
+        if size > self.caches.numel():
+            self.caches = self.flat.new_zeros(0)  # frees the old caches first
+            self.caches = self.flat.new_zeros(size)  # must always hold finite values
+        self.weights = [self.layout.unpack(self.flat[: number + 1]) for number in range(len(self.flat))]
 
-    def _read(self, source_BS: Tensor, width: int) -> Memory:
-        states = self.transformer.encode(self.weights, source_BS[None])
-        return self.transformer.widen(self.transformer.memory(self.weights, states, source_BS[None]), width)
+    def _read(self, source_NBS: Tensor, width: int) -> Memory:
+        weights = self.weights[len(source_NBS) - 1]
+        memory = self.transformer.memory(weights, self.transformer.encode(weights, source_NBS), source_NBS)
+        return self.transformer.widen(memory, width)
 
 
 def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
@@ -245,6 +273,25 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
 def _seed_from(generator: torch.Generator) -> int:
     """A seed for the next batch of a call, drawn from the call's generator so that it is reproducible."""
     return int(torch.randint(2**63 - 1, (), device=generator.device, generator=generator))
+
+
+def _places(networks_B: Ints, rows_each: int) -> Ints:
+    """Where the row of each sentence is: those of a network follow one another."""
+    order = np.argsort(networks_B, kind="stable")
+    counts = np.bincount(networks_B)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(networks_B * rows_each + ranks)
+
+
+def _rows_each(networks: int, most: int) -> int:
+    """The rows of each network in a shape for at most `most` sentences of a network; `_ROWS` are those of all."""
+    return _up(most, tuple(max(1, rows // networks) for rows in _ROWS))
+
+
+def _wide(rows: Tensor, width: int) -> Tensor:
+    """The rows of all hypotheses of these sentences."""
+    return (rows[:, None] * width + torch.arange(width, device=rows.device)).flatten()
 
 
 def _up(size: int, steps: tuple[int, ...]) -> int:

@@ -1,15 +1,16 @@
 """Decoding of source ids to target ids, in large batches of sentences sorted by length.
 
-On a CPU, finished rows are removed from the batch; on CUDA every step replays a captured graph. This module knows no
-languages, only ids and the weights of one network.
+On a CPU, finished rows are removed from the batch; on CUDA every step replays a captured graph, and several networks
+decode together. This module knows no languages, only ids and weights.
 
-Shapes: B sentences, S source length, V vocabulary.
+Shapes: N networks, B sentences, S source length, P weights, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -34,23 +35,26 @@ _CHECK_EVERY = 8  # steps between two checks for finished sentences
 
 @dataclass(frozen=True)
 class Decoder:
-    """One network for decoding: its weights, and a mask of the ids that it must not generate."""
+    """A network for decoding: its weights, and a mask of the ids that it must not generate.
+
+    With captured graphs it may be several networks, and then each source has the number of its network.
+    """
 
     transformer: Transformer
     layout: Layout
-    flat: Tensor  # (1, P)
-    logit_mask: Tensor  # (V,), -inf at ids that are not text, 0 elsewhere
+    flat: Tensor  # (N, P)
+    logit_mask: Tensor  # (V,) or (N, V), -inf at ids that are not text, 0 elsewhere
     precision: torch.dtype
     captured: CapturedDecoder | None = None
     others: tuple[Decoder, ...] = ()  # of the same ids, which choose every token together with this one
     combine: Literal["mean", "max"] = "mean"  # of their probabilities
 
     @property
-    def stepper(self) -> EagerDecoder | CapturedDecoder:
+    def searches(self) -> Callable[..., Iterator[Search]]:
+        """Decodes a batch: takes `source_BS`, `lengths_B`, `limits`, `how`, `generator` and `networks_B`."""
         if self.captured is not None and not self.others:
-            self.captured.load(self.flat, self.logit_mask)
-            return self.captured
-        return EagerDecoder([_Network(one) for one in (self, *self.others)], self.combine)
+            return partial(self.captured.decode, self.flat, self.logit_mask)
+        return EagerDecoder([_Network(one) for one in (self, *self.others)], self.combine).decode
 
 
 def generate_each(
@@ -60,9 +64,10 @@ def generate_each(
     limits: DecodeLimits,
     generator: torch.Generator | None = None,
     advance: Callable[[int], None] | None = None,
+    networks: Ints | None = None,
 ) -> list[Hypothesis]:
     """The translation of every source, in order, as a list."""
-    return generate(decoder, Ragged.of(sources), how, limits, generator, advance).each()
+    return generate(decoder, Ragged.of(sources), how, limits, generator, advance, networks).each()
 
 
 def generate(
@@ -72,11 +77,12 @@ def generate(
     limits: DecodeLimits,
     generator: torch.Generator | None = None,
     advance: Callable[[int], None] | None = None,
+    networks: Ints | None = None,
 ) -> Hypotheses:
     """The translation of every source, in order, as arrays; there is no loop over sentences."""
     parts, order = [], []
     for numbers, found in _searches(
-        lambda beam_search: beam_search.best(), decoder, sources, how, limits, generator, advance
+        lambda beam_search: beam_search.best(), decoder, sources, how, limits, generator, advance, networks
     ):
         parts.append(found)
         order.append(numbers)
@@ -90,13 +96,18 @@ def generate_up_to(
     limits: DecodeLimits,
     generator: torch.Generator | None = None,
     n: int = 1,
+    networks: Ints | None = None,
 ) -> tuple[Hypotheses, Ints]:
-    """Up to `n` hypotheses of every source, in order and best first, and the number for each source."""
+    """Up to `n` hypotheses of every source, in order and best first, and the number for each source.
+
+    `networks` are the numbers of the sources' networks, if the decoder has several.
+    """
     if n == 1:
-        return generate(decoder, sources, how, limits, generator), np.ones(len(sources), dtype=np.int64)
-    found = generate_nbest(decoder, sources.rows(), how, limits, generator, n)
-    counts = np.array([len(hypotheses) for hypotheses in found], dtype=np.int64)
-    return Hypotheses.of([one for hypotheses in found for one in hypotheses]), counts
+        found = generate(decoder, sources, how, limits, generator, networks=networks)
+        return found, np.ones(len(sources), dtype=np.int64)
+    lists = generate_nbest(decoder, sources.rows(), how, limits, generator, n, networks=networks)
+    counts = np.array([len(hypotheses) for hypotheses in lists], dtype=np.int64)
+    return Hypotheses.of([one for hypotheses in lists for one in hypotheses]), counts
 
 
 def generate_nbest(
@@ -107,14 +118,15 @@ def generate_nbest(
     generator: torch.Generator | None = None,
     nbest: int = 1,
     advance: Callable[[int], None] | None = None,
+    networks: Ints | None = None,
 ) -> list[list[Hypothesis]]:
     """The `nbest` best hypotheses of every source; greedy search and sampling have one."""
     if nbest == 1:
-        return [[output] for output in generate_each(decoder, sources, how, limits, generator, advance)]
+        return [[output] for output in generate_each(decoder, sources, how, limits, generator, advance, networks)]
     outputs: list[list[Hypothesis]] = [[] for _ in sources]
     rows = Ragged.of(sources)
     for numbers, found in _searches(
-        lambda beam_search: beam_search.outputs(), decoder, rows, how, limits, generator, advance
+        lambda beam_search: beam_search.outputs(), decoder, rows, how, limits, generator, advance, networks
     ):
         for number, candidates in zip(numbers.tolist(), found, strict=True):
             outputs[number] = candidates[:nbest]
@@ -130,32 +142,35 @@ def _searches(
     limits: DecodeLimits,
     generator: torch.Generator | None,
     advance: Callable[[int], None] | None,
+    networks: Ints | None,
 ) -> Iterator[tuple[Ints, Found]]:
     """The results of `collect` for finished searches, with the numbers of their sentences."""
-    stepper = decoder.stepper
+    decode = decoder.searches
+    networks = np.zeros(len(sources), dtype=np.int64) if networks is None else networks
     width = how.beam if how.how == "beam" else 1
 
     def work(rows: Ints) -> list[tuple[Ints, Found]]:
         lengths = sources.lengths[rows]
         source_BS = torch.from_numpy(sources.padded(rows, int(lengths.max()) + 1)).to(decoder.logit_mask.device)
-        searches = stepper.decode(source_BS, lengths, limits, how, generator)
+        searches = decode(source_BS, lengths, limits, how, generator, networks[rows])
         return [(rows[beam_search.rows.cpu().numpy()], collect(beam_search)) for beam_search in searches]
 
-    for rows in batches(sources.lengths, limits, width):
+    for rows in batches(sources.lengths, limits, width, networks):
         yield from in_halves(work, rows)
         if advance:
             advance(len(rows))
 
 
-def batches(lengths: Ints, limits: DecodeLimits, width: int = 1) -> Iterator[Ints]:
-    """Row numbers in batches within the limits, longest rows first."""
+def batches(lengths: Ints, limits: DecodeLimits, width: int = 1, networks: Ints | None = None) -> Iterator[Ints]:
+    """Row numbers in batches within the limits, longest rows first; as many rows of every network that has so many."""
     order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        places = (int(lengths[order[start]]) + 1) * width
-        count = max(1, min(limits.batch_rows // width, limits.batch_tokens // places))
-        yield order[start : start + count]
-        start += count
+    queues = [order] if networks is None else [order[networks[order] == one] for one in np.unique(networks)]
+    while queues := [queue for queue in queues if len(queue)]:
+        places = (max(int(lengths[queue[0]]) for queue in queues) + 1) * width
+        most = min(limits.batch_rows // width, limits.batch_tokens // places)
+        count = max(1, most // len(queues))
+        yield np.concatenate([queue[:count] for queue in queues])
+        queues = [queue[count:] for queue in queues]
 
 
 def padded(sources: Sequence[Ids], device: torch.device) -> Tensor:
@@ -199,7 +214,13 @@ class EagerDecoder:
     combine: Literal["mean", "max"] = "mean"
 
     def decode(
-        self, source_BS: Tensor, lengths_B: Ints, limits: DecodeLimits, how: Generate, generator: torch.Generator | None
+        self,
+        source_BS: Tensor,
+        lengths_B: Ints,
+        limits: DecodeLimits,
+        how: Generate,
+        generator: torch.Generator | None,
+        networks_B: Ints,
     ) -> Iterator[Search]:
         """Yield searches of finished sentences."""
         limit = limits.lengths(lengths_B)

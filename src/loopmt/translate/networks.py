@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -152,41 +152,40 @@ class NetworkStack:
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """Decode together the inputs of one network: those of a direction, or all if directions share a network."""
+        """Decode together the inputs of one network; on CUDA, those of all networks."""
+        rows = sorted({self.network(one.hop) for one in inputs})
         found: dict[int, Translations] = {}
-        for row, numbers in self._by_network(inputs).items():
+        for together in [rows] if self.device.type == "cuda" else [[row] for row in rows]:
+            numbers = [number for number, one in enumerate(inputs) if self.network(one.hop) in together]
+            generator = torch_generator(self.device, *key, *(self.names()[row] for row in together), how.draw_key())
             batch = [inputs[number] for number in numbers]
-            generator = torch_generator(self.device, *key, self.names()[row], how.draw_key())
-            decoder = self.decoder(batch[0].hop, own_weights(how))
-            found |= zip(numbers, self._decode(decoder, batch, how, limits, generator, n), strict=True)
+            found |= zip(numbers, self._decode(batch, how, limits, generator, n), strict=True)
         return [found[number] for number in range(len(inputs))]
 
-    def _by_network(self, inputs: Sequence[HopInput]) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for number, one in enumerate(inputs):
-            found.setdefault(self.network(one.hop), []).append(number)
-        return found
-
     def _decode(
-        self,
-        decoder: Decoder,
-        inputs: Sequence[HopInput],
-        how: Generate,
-        limits: DecodeLimits,
-        generator: torch.Generator,
-        n: int,
+        self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, generator: torch.Generator, n: int
     ) -> list[Translations]:
         draws = n if how.how == "sample" else 1
         sources = Ragged.join([self.source_rows(one.sources, one.hop) for one in inputs])
         sources = sources.take(np.repeat(np.arange(len(sources)), draws)) if draws > 1 else sources
+        decoder, networks = self._together(inputs, own_weights(how), draws)
         beams = n if draws == 1 else 1
-        outputs, counts = generate_up_to(decoder, sources, how, limits, generator, beams)
+        outputs, counts = generate_up_to(decoder, sources, how, limits, generator, beams, networks)
         counts = counts.reshape(-1, draws).sum(1)
         ends = np.cumsum([len(one.sources) for one in inputs])
         return [
             self._translations(one.hop, outputs, counts, slice(end - len(one.sources), end))
             for one, end in zip(inputs, ends.tolist(), strict=True)
         ]
+
+    def _together(self, inputs: Sequence[HopInput], by: By, draws: int) -> tuple[Decoder, Ints | None]:
+        """The decoder for these inputs; if they have several networks, also the number of each row's network."""
+        rows, one = [self.network(one.hop) for one in inputs], self.decoder(inputs[0].hop, by)
+        if len(set(rows)) == 1:
+            return one, None
+        masks = torch.stack([self.logit_mask(hop.target) for hop in self.hops])
+        stacked = replace(one, flat=self._weights(by), logit_mask=masks)
+        return stacked, np.repeat(rows, [len(one.sources) * draws for one in inputs])
 
     def _translations(self, hop: Hop, outputs: Hypotheses, counts: Ints, rows: slice) -> Translations:
         """The translations of the given rows."""
@@ -200,11 +199,12 @@ class NetworkStack:
         return negative_log_likelihood(self.decoder(hop), self.source_rows(sources, hop), targets.ids, as_generated)
 
     def decoder(self, hop: Hop, by: By = "live") -> Decoder:
-        flat = self.live if by == "live" else self.copies[by]
-        row = self.network(hop)
+        row, mask = self.network(hop), self.logit_mask(hop.target)
         captured = self._captured(self.precision) if self.device.type == "cuda" else None
-        mask = self.logit_mask(hop.target)
-        return Decoder(self.transformer, self.layout, flat[row : row + 1], mask, self.precision, captured)
+        return Decoder(self.transformer, self.layout, self._weights(by)[row : row + 1], mask, self.precision, captured)
+
+    def _weights(self, by: By) -> Tensor:
+        return self.live if by == "live" else self.copies[by]
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
         kind = type(self.transformer).__name__
