@@ -28,7 +28,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from stress.training import TrainingProcess, training_process
+from stress.training import EXPERIMENT, TrainingProcess, training_process
 
 AIMS = (
     "anywhere",
@@ -84,15 +84,16 @@ def drafts(run: Path) -> list[Path]:
 class Lane:
     """Runs training one run after another in a scratch folder, until the requested number of kills is reached."""
 
-    def __init__(self, scratch: Path, seed: str) -> None:
+    def __init__(self, scratch: Path, seed: str, experiment: Path = EXPERIMENT) -> None:
         self.scratch = scratch
         self.random = random.Random(seed)
+        self.experiment = experiment
 
     def kill(self, kills: int, processes: int, most: int) -> Iterator[KilledRun]:
         """Make `kills` kills, at most `most` in one run."""
         self.scratch.mkdir(parents=True)
         started = time.monotonic()
-        reference = outcome(self._finished(self._folder("reference"), processes))
+        reference = outcome(self.finished(self._folder("reference"), processes))
         self.duration = time.monotonic() - started  # seconds of a run
         aims = deque(AIMS[number % len(AIMS)] for number in range(kills))
         while aims:
@@ -101,7 +102,7 @@ class Lane:
             while aims and len(run.kills) < most and (found := self._kill_once(folder, aims[0], processes)):
                 run.kills.append(found)
                 aims.popleft()
-            run.identical = outcome(self._finished(folder, processes)) == reference and not drafts(folder)
+            run.identical = outcome(self.finished(folder, processes)) == reference and not drafts(folder)
             shutil.rmtree(folder)
             yield run
 
@@ -109,8 +110,8 @@ class Lane:
         shutil.rmtree(self.scratch / name, ignore_errors=True)
         return self.scratch / name
 
-    def _finished(self, folder: Path, processes: int) -> Path:
-        with training_process(folder, self.scratch / "stacks", processes) as training:
+    def finished(self, folder: Path, processes: int) -> Path:
+        with training_process(folder, self.scratch / "stacks", processes, self.experiment) as training:
             code = training.finish()
             if code:
                 raise RuntimeError(f"training ended with {code}: {training.stderr}")
@@ -118,19 +119,19 @@ class Lane:
 
     def _kill_once(self, folder: Path, aim: str, processes: int) -> Kill | None:
         """Start training and kill it; None if it ends before the phase of `aim`."""
-        with training_process(folder, self.scratch / "stacks", processes) as training:
+        with training_process(folder, self.scratch / "stacks", processes, self.experiment) as training:
             started = time.monotonic()
             early = aim == "start-up" or (aim != "anywhere" and self.random.random() < 0.5)
             time.sleep(self.random.random() * self.duration * (0.1 if early else 0.9))
             while training.alive():
-                if (found := self._kill_in_phase(training, folder, aim)) is not None:
+                if (found := self.kill_in_phase(training, folder, aim)) is not None:
                     lasted = time.monotonic() - started
                     left = found == "checkpoint write" and bool(drafts(folder))
                     return Kill(aim, found, processes, round(lasted, 2), left)
                 time.sleep(0.002 if aim == "checkpoint write" else 0.02)
         return None
 
-    def _kill_in_phase(self, training: TrainingProcess, folder: Path, aim: str) -> str | None:
+    def kill_in_phase(self, training: TrainingProcess, folder: Path, aim: str) -> str | None:
         """Stop a process. Kill it if it is in the phase of `aim`, else resume it."""
         workers = training.workers()
         if not workers:

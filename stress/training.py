@@ -17,6 +17,7 @@ _TIMEOUT = 1800.0  # seconds; only a hung process needs them
 # The first of these functions on a stack, from the innermost call, determines the phase.
 PHASES = {
     "write_checkpoint": "checkpoint write",
+    "record": "capture",
     "generate_along": "generation",
     "_learn": "update",
     "_validation": "validation",
@@ -39,13 +40,13 @@ def phase_of(stack: str) -> str:
 class TrainingProcess:
     """`loopmt train` in a process, or in two that torchrun starts."""
 
-    def __init__(self, run: Path, stacks: Path, processes: int = 1) -> None:
+    def __init__(self, run: Path, stacks: Path, processes: int = 1, experiment: Path = EXPERIMENT) -> None:
         self.stacks = stacks
         self.processes = processes
         stacks.mkdir(parents=True, exist_ok=True)
         for old in stacks.iterdir():
             old.unlink()
-        command = ["-m", "loopmt", "train", str(EXPERIMENT), "--run", str(run)]
+        command = ["-m", "loopmt", "train", str(experiment), "--run", str(run)]
         if processes > 1:
             several = ["--nproc-per-node", str(processes), "--standalone", "-m", "--"]
             command = ["-m", "torch.distributed.run", *several, *command[1:]]
@@ -105,9 +106,11 @@ class TrainingProcess:
 
 
 @contextlib.contextmanager
-def training_process(run: Path, stacks: Path, processes: int = 1) -> Iterator[TrainingProcess]:
+def training_process(
+    run: Path, stacks: Path, processes: int = 1, experiment: Path = EXPERIMENT
+) -> Iterator[TrainingProcess]:
     """A training process that is killed at the end of the block."""
-    found = TrainingProcess(run, stacks, processes)
+    found = TrainingProcess(run, stacks, processes, experiment)
     try:
         yield found
     finally:

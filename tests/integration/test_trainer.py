@@ -11,10 +11,12 @@ import torch
 
 from loopmt.distributed import Processes
 from loopmt.evaluation.validation import ValidationScores
+from loopmt.learn.learner import Learner
 from loopmt.learn.trainer import Trainer
 from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.run import Json
+from loopmt.text.batch import Batch, BatchShape
 from loopmt.translate.networks import stack_of
 from loopmt.translate.protocol import Sentences
 from loopmt.translate.walker import HopRecord, Rollout
@@ -143,3 +145,28 @@ def test_loops_are_chosen_at_intervals_of_rounds(ask_for: ASK) -> None:
     for trainer.progress.round in range(5):
         weights.append(trainer._weights()[1])
     assert (asked, weights) == ([0, 2, 4], [0, 0, 2, 2, 4])
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_was_split_for_memory_is_named_once(ask_for: ASK) -> None:
+    """Batches of every shape do not fit; their halves do."""
+    trainer, shown = assembled(ask_for, "updates = 4"), list[Json]()
+    trainer.hooks.show = shown.append
+    learner = trainer.learner
+    assert isinstance(learner, Learner)
+    failed, add = set[BatchShape](), learner.add
+
+    def limited(batch: Batch) -> None:
+        if batch.shape in trainer.shapes:
+            failed.add(batch.shape)
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        add(batch)
+
+    learner.add = limited  # type: ignore[method-assign]
+    assert trainer.run()
+    texts = [record["text"] for record in shown if record["kind"] == "notice" and "memory" in record["text"]]
+    expected = {f"{shape.rows} rows of {shape.length} tokens" for shape in failed}
+    assert failed and len(texts) == len(expected)
+    assert all("train.accumulate = 2" in text and any(one in text for one in expected) for text in texts)

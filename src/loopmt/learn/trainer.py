@@ -142,8 +142,15 @@ class Trainer:
 
     def _learn(self, batch: Batch, update: int) -> None:
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))
+        split_shapes = len(self.learner.splitting.halved)
         self.learner.update(batch, update, learning_rate(self.train, update, self.budget))
         self.progress.update = update
+        if len(self.learner.splitting.halved) > split_shapes:
+            self.notice(
+                f"a batch of {batch.shape.rows} rows of {batch.shape.length} tokens did not fit into memory; batches "
+                f"of this shape are computed in halves. train.accumulate = {2 * self.train.accumulate} does so from "
+                "the start."
+            )
         self._show_progress("update")
 
     def notice(self, text: str) -> None:
