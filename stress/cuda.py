@@ -21,8 +21,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -249,12 +249,14 @@ def check(name: str, scratch: Path, options: argparse.Namespace) -> Json:
     return {**found, "seconds": round(time.monotonic() - began, 1)}
 
 
-def run_all(names: Sequence[str], scratch: Path, options: argparse.Namespace) -> dict[str, Json]:
+def run_all(names: Sequence[str], scratch: Path, options: argparse.Namespace) -> Iterator[tuple[str, Json]]:
     """`memory` alone, since it fills the device; then the others at the same time."""
-    found = {name: check(name, scratch, options) for name in names if name == "memory"}
-    others = [name for name in names if name != "memory"]
+    if "memory" in names:
+        yield "memory", check("memory", scratch, options)
     with ThreadPoolExecutor() as pool:
-        return found | dict(zip(others, pool.map(lambda name: check(name, scratch, options), others), strict=True))
+        others = {pool.submit(check, name, scratch, options): name for name in names if name != "memory"}
+        for done in as_completed(others):
+            yield others[done], done.result()
 
 
 def describe() -> Json:
@@ -292,13 +294,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=32768, help="of a batch that fills the memory")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    began = time.monotonic()
+    began, checks = time.monotonic(), dict[str, Json]()
     with tempfile.TemporaryDirectory() as scratch:
-        checks = run_all(options.only, Path(scratch), options)
-    result = {**describe(), "seconds": round(time.monotonic() - began, 1), "checks": checks}
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        for name, one in run_all(options.only, Path(scratch), options):
+            checks[name] = one
+            result = {**describe(), "seconds": round(time.monotonic() - began, 1), "checks": checks}
+            if options.out:
+                options.out.parent.mkdir(parents=True, exist_ok=True)
+                options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            print(f"{name}: {'passed' if one['passed'] else 'FAILED'}", flush=True)
     print(table(checks), flush=True)
     sys.exit(not all(one["passed"] for one in checks.values()))
 

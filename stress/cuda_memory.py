@@ -20,6 +20,7 @@ from loopmt.synthetic import World, write_corpora
 
 Json = dict[str, Any]
 _LINES = 6000
+_TIMEOUT = 120.0  # seconds of a command
 _EXPERIMENT = """
 languages = ["en", "fr"]
 seed = 5
@@ -91,7 +92,8 @@ class Commands:
     def run(self, *words: str, text: str = "") -> Ended:
         before = torch.cuda.mem_get_info()[0]
         with lowest_free_memory() as lowest:
-            done = subprocess.run([sys.executable, "-m", "loopmt", *words], input=text, capture_output=True, text=True)
+            command = [sys.executable, "-m", "loopmt", *words]
+            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT)
         return Ended(done.returncode, done.stderr, done.stdout, before - lowest[0])
 
     def weights(self, name: str) -> torch.Tensor:
