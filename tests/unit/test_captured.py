@@ -52,6 +52,19 @@ def test_fixed_shapes_generate_the_same(how: Generate, norm: str) -> None:
 
 
 @pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)])
+def test_caches_of_many_rows_start_short(how: Generate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured_decoder, "_MANY", 32)
+    slow, fast, fixed = speakers()
+    draw = np.random.default_rng(1)
+    sources = [draw.integers(3, SIZE, size=length).tolist() for length in draw.integers(9, 14, size=40)]
+    limits = DecodeLimits(growth=4.0, extra=0)
+    slowly, quickly, _ = (generate_nbest(one, sources, how, limits, nbest=3) for one in (slow, fast, fast))
+    assert [[one.ids for one in row] for row in slowly] == [[one.ids for one in row] for row in quickly]
+    assert {key[2] for key in fixed.shapes} == {32, 64}, "no caches had to grow the second time"
+    assert max(len(row[0].ids) for row in quickly) > 40
+
+
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)])
 @pytest.mark.parametrize("batch_rows", [512, 24])
 def test_networks_decode_together(how: Generate, batch_rows: int) -> None:
     """Each with its own weights, its own mask and its own number of sentences, in any order."""
@@ -102,7 +115,8 @@ def test_all_shapes_share_one_buffer_of_caches() -> None:
     assert len(fixed.shapes) > 4 and {tensor.data_ptr() for tensor in tensors} > {fixed.caches.data_ptr()}
     assert {tensor.untyped_storage().data_ptr() for tensor in tensors} == {fixed.caches.untyped_storage().data_ptr()}
     largest = max(
-        sum(one.numel() for one in shape.by_row() if one.is_floating_point()) for shape in fixed.shapes.values()
+        sum(one.numel() for one in shape.by_row(shape.length) if one.is_floating_point())
+        for shape in fixed.shapes.values()
     )
     assert fixed.caches.numel() == largest, "no more than the largest shape needs"
 

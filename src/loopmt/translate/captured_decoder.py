@@ -35,6 +35,7 @@ _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 _ROWS = (8, 32, 128, 256, 512, 1024, 2048, 4096)
 _MOST_SHAPES = 48  # kept at once
+_MANY = 1024  # rows whose caches first hold half of the longest outputs, since few become so long
 
 
 class Replayable(Protocol):
@@ -70,10 +71,10 @@ class _Shape:
     def length(self) -> int:
         return self.cache.keys[0].shape[2]
 
-    def by_row(self) -> list[Tensor]:
-        """The tensors with a row per sentence or hypothesis, except those of the search."""
-        past = [*self.cache.keys, *self.cache.values]
-        past += [] if self.cache.ancestors is None else [self.cache.ancestors]
+    def by_row(self, length: int) -> list[Tensor]:
+        """The tensors with a row per sentence or hypothesis, except those of the search, up to this target length."""
+        past = [part[:, :, :length] for part in (*self.cache.keys, *self.cache.values)]
+        past += [] if self.cache.ancestors is None else [self.cache.ancestors[:, :length]]
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
 
@@ -121,28 +122,31 @@ class CapturedDecoder:
         """Yield searches of finished sentences; when few sentences are left, they move to a smaller shape."""
         used, order = np.unique(networks_B, return_inverse=True)
         limit, widest = limits.lengths(lengths_B), _up(source_BS.shape[1], _LENGTHS)
-        length = _up(limits.length(widest - 1), _LENGTHS)  # one per source width, for fewer shapes
+        longest = limits.length(widest - 1)  # one per source width, for fewer shapes
         self._load(flat_NP, logit_mask_NV, used)
-        shape = self._shape(len(used), int(np.bincount(order).max()), widest, length, how)
+        most = int(np.bincount(order).max())
+        length = longest // 2 if len(used) * _rows_each(len(used), most) >= _MANY else longest
+        shape = self._shape(len(used), most, widest, length, how)
         if generator is not None:
             torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
         self._fill(shape, source_BS, limit, _places(order, shape.rows_each))
         shape.read.replay()
-        for number in range(max(limit)):
+        for position in range(1, max(limit) + 1):
             shape.step.replay()
-            if (number + 1) % _CHECK_EVERY and number + 1 < max(limit):
+            if position % _CHECK_EVERY and position not in (shape.length, max(limit)):
                 continue
             used_rows, done = shape.hypotheses.rows >= 0, shape.hypotheses.done(shape.position - 1)
             keep = used_rows & ~done
             most = int(keep.view(shape.networks, -1).sum(1).amax())
-            if most and _rows_each(shape.networks, most) >= shape.rows_each:
+            full = position == shape.length
+            if most and not full and _rows_each(shape.networks, most) >= shape.rows_each:
                 continue
             finished = (used_rows & done).nonzero()[:, 0]
             if len(finished):
                 yield beam_search.subset(shape.hypotheses, finished)
             if not most:
                 return
-            shape = self._move(shape, keep, most, how)
+            shape = self._move(shape, keep, most, longest if full else shape.length, position, how)
 
     def _load(self, flat_NP: Tensor, logit_mask_NV: Tensor, used: Ints) -> None:
         """Copy the weights of these networks to where the graphs read them."""
@@ -153,18 +157,20 @@ class CapturedDecoder:
             self.flat[place].copy_(flat_NP[network])
             self.weights[-1]["output_bias"][place].add_(masks[network])
 
-    def _move(self, old: _Shape, keep: Tensor, most: int, how: Generate) -> _Shape:
-        """Move the sentences to keep, at most `most` of a network, to a smaller shape."""
+    def _move(self, old: _Shape, keep: Tensor, most: int, length: int, position: int, how: Generate) -> _Shape:
+        """Move the sentences to keep, at most `most` of a network, to a shape for fewer rows or longer outputs."""
         rows, width = keep.nonzero()[:, 0], old.hypotheses.width
         ranks = (keep.view(old.networks, -1).cumsum(1).flatten() - 1)[rows]
         hypotheses = beam_search.search_state(beam_search.subset(old.hypotheses, rows))
-        past = [tensor[_wide(rows, width) if len(tensor) > old.rows else rows] for tensor in old.by_row()]
-        new = self._shape(old.networks, most, old.source.shape[1], old.length, how)
+        past = [tensor[_wide(rows, width) if len(tensor) > old.rows else rows] for tensor in old.by_row(position)]
+        new = self._shape(old.networks, most, old.source.shape[1], length, how)
         places = rows // old.rows_each * new.rows_each + ranks
         for name, tensor in beam_search.search_state(new.hypotheses).items():
+            value = hypotheses[name]
             tensor.copy_(new.first[name])
-            tensor[_wide(places, width) if len(tensor) > new.rows else places] = hypotheses[name]
-        for tensor, kept in zip(new.by_row(), past, strict=True):
+            tensor = tensor[..., : value.shape[-1]] if tensor.dim() > 1 else tensor
+            tensor[_wide(places, width) if len(tensor) > new.rows else places] = value
+        for tensor, kept in zip(new.by_row(position), past, strict=True):
             tensor[_wide(places, width) if len(tensor) > new.rows else places] = kept
         new.position.copy_(old.position)
         return new
@@ -182,8 +188,8 @@ class CapturedDecoder:
         shape.position.zero_()
 
     def _shape(self, networks: int, most: int, source_length: int, length: int, how: Generate) -> _Shape:
-        """The shape for at most `most` sentences of each network."""
-        rows = networks * _rows_each(networks, most)
+        """The shape for at most `most` sentences of each network, and outputs of at least this length."""
+        rows, length = networks * _rows_each(networks, most), _up(length, _LENGTHS)
         key = (rows, source_length, length, networks, how.model_dump_json(exclude={"by"}))
         shape = self.shapes.pop(key, None)
         while shape is None and len(self.shapes) >= _MOST_SHAPES:
