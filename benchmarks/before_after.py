@@ -61,8 +61,8 @@ def _reply(stream: Any, value: Any) -> None:
 class Version:
     """A checkout, and the process that runs its benchmark."""
 
-    def __init__(self, checkout: Path, name: str, options: argparse.Namespace) -> None:
-        scratch = options.scratch / checkout.absolute().name / name
+    def __init__(self, which: str, checkout: Path, name: str, options: argparse.Namespace) -> None:
+        scratch = options.scratch / which / name
         scratch.mkdir(parents=True, exist_ok=True)
         # -P keeps the folder of this file, which belongs to one version, out of the import path
         words = [sys.executable, "-P", str(Path(__file__)), "--serve", name, options.device, str(scratch)]
@@ -105,7 +105,7 @@ def compare(name: str, options: argparse.Namespace) -> Json:
     seconds: dict[str, list[float]] = {which: [] for which in checkouts}
     with ExitStack() as stack:
         versions = {
-            which: stack.enter_context(closing(Version(checkout, name, options)))
+            which: stack.enter_context(closing(Version(which, checkout, name, options)))
             for which, checkout in checkouts.items()
         }
         for number in range(options.repeats):

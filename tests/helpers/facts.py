@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
+import pytest
+
+_Error = TypeVar("_Error", bound=BaseException)
 _FACT = re.compile(
     r"""
     "[^"]+" | '[^']+' | `[^`]+`              # quoted names and values, commands
@@ -28,3 +34,11 @@ def lacks(message: str, example: str) -> list[str]:
 def missing(message: object, *facts: str) -> list[str]:
     """The given facts that a message lacks."""
     return [fact for fact in facts if fact not in str(message)]
+
+
+@contextmanager
+def refused(error: type[_Error], *facts: str) -> Iterator[pytest.ExceptionInfo[_Error]]:
+    """What is done here raises this error, whose message has all facts."""
+    with pytest.raises(error) as caught:
+        yield caught
+    assert not missing(caught.value, *facts)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from sacrebleu.dataset import DATASETS
 
+from helpers.facts import refused
 from helpers.packed import tar_of, zip_of
 from helpers.paths import ROOT
 from loopmt.cli import main
@@ -150,9 +151,7 @@ def test_a_slow_line_is_no_dead_one(site: Site, tmp_path: Path) -> None:
 def test_another_process_goes_on(site: Site, tmp_path: Path) -> None:
     site.put(REMOTE, BODY)
     site.faults = ["cut", "503", "503", "503"]
-    with pytest.raises(
-        DataError, match=r"the server answers 503.* 51,200 bytes are kept, and the same command goes on"
-    ):
+    with refused(DataError, "503", "51,200", "same command"):
         get(site, tmp_path)
     assert get(site, tmp_path) == BODY
     assert site.seen[-1][1] == "bytes=51200-"
@@ -246,7 +245,7 @@ def test_a_file_that_holds_no_checksums(tmp_path: Path, text: str) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="SUMS does not hold checksums"):
         with_expected(recipe("tatoeba"), file)
-    with pytest.raises(DataError, match=r"none: there is no such file.*fetched\.json"):
+    with refused(DataError, "none", "no such file", "fetched.json"):
         with_expected(recipe("tatoeba"), tmp_path / "none")
 
 
@@ -254,7 +253,7 @@ def test_checksums_of_other_files(tmp_path: Path) -> None:
     file = tmp_path / "SUMS"
     file.write_text(f"{'0' * 64}  other.zip\n")
     names = ", ".join(local_name(remote) for remote in recipe("tatoeba").remotes())
-    with pytest.raises(DataError, match=f"SUMS has no checksum of a file of tatoeba: {names}"):
+    with refused(DataError, "SUMS", "tatoeba", names):
         with_expected(recipe("tatoeba"), file)
 
 
@@ -274,9 +273,7 @@ def test_the_checksums_of_test_sets_are_those_of_sacrebleu() -> None:
 
 
 def test_a_file_that_is_not_there(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"answers 404 Not Found. The file may have moved: put it at .*data.bin yourself"
-    ):
+    with refused(DataError, "404", "data.bin"):
         get(site, tmp_path)
     assert len(site.seen) == 1, "asking again would not help"
 
@@ -284,13 +281,13 @@ def test_a_file_that_is_not_there(site: Site, tmp_path: Path) -> None:
 def test_no_room_on_the_disk(site: Site, tmp_path: Path) -> None:
     site.put(REMOTE, BODY)
     site.faults = ["vast"]
-    with pytest.raises(DataError, match=r"needs 1000000000.0 GB and .* has .* GB left. Make room"):
+    with refused(DataError, "1000000000.0 GB", " GB left"):
         get(site, tmp_path)
 
 
 def test_without_network(site: Site, tmp_path: Path) -> None:
     nowhere = replace(site, url="http://127.0.0.1:1")
-    with pytest.raises(DataError, match=r"cannot be fetched: Connection refused. Is there a network, .* --mirror"):
+    with refused(DataError, "Connection refused", "--mirror"):
         get(nowhere, tmp_path)
 
 
@@ -475,7 +472,7 @@ def test_every_recipe_is_served_over_https_and_known() -> None:
         names = [local_name(remote) for remote in wanted.remotes()]
         assert len(set(names)) == len(names)
         assert all((EXAMPLES.parent / experiment).is_file() for experiment in wanted.experiments)
-    with pytest.raises(DataError, match="there is no recipe 'wmt15'; there are wmt14, news-crawl, multiun,"):
+    with refused(DataError, "'wmt15'", "wmt14", "news-crawl", "multiun"):
         recipe("wmt15")
 
 
@@ -491,16 +488,16 @@ def test_an_order_is_done_once_and_not_mixed_with_another(site: Site, tmp_path: 
     (tmp_path / "train.de").unlink()
     assert fetch(order, Silent()).fresh and (tmp_path / "train.de").exists()
     assert len(site.seen) == asked, "the downloads are kept"
-    with pytest.raises(DataError, match=r"holds multi30k fetched with seed 1. Name another folder with --out, or"):
+    with refused(DataError, "multi30k", "seed 1", "--out"):
         fetch(replace(order, seed=2), Silent())
     (tmp_path / "fetched.json").write_text("nonsense")
-    with pytest.raises(DataError, match="is not what `loopmt fetch` wrote"):
+    with refused(DataError, "`loopmt fetch`"):
         fetch(order, Silent())
 
 
 def test_a_folder_of_somebody_s_own_files_is_left_alone(site: Site, tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("mine\n")
-    with pytest.raises(DataError, match=r"holds files that were not fetched: train\.en\. Name another folder"):
+    with refused(DataError, "train.en", "another folder"):
         fetch(FetchOptions(served(site, recipe("tatoeba"), 20), tmp_path, 1, 1.0, site.url, HASTY), Silent())
     assert [file.name for file in tmp_path.iterdir()] == ["train.en"]
 
@@ -529,7 +526,7 @@ def test_sides_of_different_length(site: Site, tmp_path: Path) -> None:
 def test_a_download_that_is_no_text(site: Site, tmp_path: Path) -> None:
     wanted = served(site, recipe("multi30k"), 20)
     site.put(wanted.remotes()[0], gzip.compress(b"\x7fELF\0\0"))
-    with pytest.raises(DataError, match=r"train\.en\.gz is not plain text: it is refused"):
+    with refused(DataError, "train.en.gz", "plain text"):
         fetch(FetchOptions(wanted, tmp_path, 1, 1.0, site.url, HASTY), Silent())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers.facts import lacks
+from helpers.facts import lacks, refused
 from loopmt.config import Generate
 from loopmt.errors import DamagedError, PathError, RunError
 from loopmt.files.documents import read_checked
@@ -166,15 +166,15 @@ def test_a_folder_of_somebody_else_is_not_written_into(name: str, tiny_run: Path
 
 def test_what_cannot_be_generated(tiny_run: Path, tmp_path: Path) -> None:
     order = GenerateOptions(tiny_run, "en>fr>en", tmp_path / "out", how=GREEDY, limit=4)
-    with pytest.raises(PathError, match=r"path en>fr generates nothing: its last hop learns. Close it \(en>fr>en\)"):
+    with refused(PathError, "en>fr", "en>fr>en"):
         generate(replace(order, path="en>fr"), Silent())
     with pytest.raises(PathError, match=r"en>de.*en>fr, en>es"):
         generate(replace(order, path="en>de>en"), Silent())
     assert not order.out.exists()
     generate(order, Silent())
-    with pytest.raises(RunError, match=r"was begun with other settings: rows was 4, now 5; seed was 1, now 2\. Choose"):
+    with refused(RunError, "rows was 4, now 5", "seed was 1, now 2"):
         generate(replace(order, limit=5, seed=2), Silent())
     shutil.rmtree(order.out)
     order.out.write_text("a file")
-    with pytest.raises(RunError, match=r"cannot be made: .*Choose another --out"):
+    with refused(RunError, "--out"):
         generate(order, Silent())

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import loopmt
+from helpers.facts import refused
 from helpers.stages import ASK, assembled, folder_of, records, stage
 from loopmt.config import available_hops, expansions, taught_hops
 from loopmt.errors import CollapseError, ConfigError
@@ -82,7 +83,7 @@ def test_a_path_joins_later(ask_for: ASK) -> None:
     request = ask_for(stage(mix, updates=16))
     assert train(request, Silent())
     assert [record["generated_tokens"] > 0 for record in records(request)] == [False, False, True, True]
-    with pytest.raises(ConfigError, match="every path joins the mix later; give one of them from_update = 0"):
+    with refused(ConfigError, "from_update = 0"):
         train(ask_for(stage('[{ path = "X>Y", from_update = 2 }]')), Silent())
 
 
@@ -314,7 +315,7 @@ def test_a_broken_generator_is_rolled_back(ask_for: ASK) -> None:
 def test_a_stage_without_a_row_to_learn_from_ends(ask_for: ASK) -> None:
     request = ask_for(stage('[{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }]'))
     break_generator(request, "en>fr")
-    with pytest.raises(CollapseError, match=r"update 0: no rows .* Paths: en>fr>en; .*: empty \d+"):
+    with refused(CollapseError, "update 0", "en>fr>en", "empty"):
         train(request, Silent())
 
 

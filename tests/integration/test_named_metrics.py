@@ -15,6 +15,7 @@ import pytest
 
 from helpers.commands import Cli
 from helpers.experiments import BASE, stage
+from helpers.facts import refused
 from helpers.kept import kept_files
 from loopmt.config import Evaluate, MetricEntry, loads
 from loopmt.errors import ConfigError, ExternalError, RunError
@@ -108,7 +109,7 @@ def test_an_entry_overrides_the_facts_of_a_metric() -> None:
 
 
 def test_accuracy_is_left_out_without_a_judge(here: Path) -> None:
-    with pytest.raises(ConfigError, match=r"evaluate\.metrics: accuracy needs the built-in languages"):
+    with refused(ConfigError, "evaluate.metrics", "accuracy", "built-in languages"):
         Scorer.of(EXPERIMENT.model_copy(update={"evaluate": Evaluate(metrics=["accuracy"])}))
 
 

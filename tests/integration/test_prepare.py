@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.facts import lacks
+from helpers.facts import lacks, refused
 from loopmt.config import Clean, Data, VocabConfig
 from loopmt.errors import DamagedError, DataError, RunError
 from loopmt.progress import Silent
@@ -301,9 +301,7 @@ def test_a_damaged_manifest(corpora: Path) -> None:
     assert run(corpora)[0] == manifest
     (folder / "manifest.json").write_text("{")
     (folder / "stages").mkdir()
-    with pytest.raises(
-        DamagedError, match=r"manifest.json cannot be read: .* Delete it and run `loopmt prepare` again"
-    ):
+    with refused(DamagedError, "manifest.json", "Delete it", "`loopmt prepare`"):
         run(corpora)
 
 

@@ -16,6 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.facts import refused
 from loopmt import Generate, LoopmtError, Translator, config, load
 from loopmt.errors import ConfigError, DataError, PathError, RunError
 from loopmt.evaluation.metrics import sacre_bleu
@@ -115,7 +116,7 @@ def test_a_trace_tells_every_hop(translator: Translator) -> None:
     expected = [list(round_trip) for round_trip in zip(texts, french, home, strict=True)]
     assert translator.trace(iter(texts), "en>fr>en") == expected
     assert translator.trace([], "en>fr>en") == []
-    with pytest.raises(PathError, match="the run has no language 'de'"):
+    with refused(PathError, "'de'"):
         translator.trace([], "en>fr>de")
 
 
@@ -138,7 +139,7 @@ def test_nbest(translator: Translator) -> None:
     assert all(candidate.score < 0 for candidate in found[0])
     assert found[1][0].text == "" and found[1][0].score == 0
     assert found[2][0].score == pytest.approx(5 * found[0][0].score, rel=1e-3)
-    with pytest.raises(ConfigError, match="5 best translations need a beam of 5"):
+    with refused(ConfigError, "5 best", "beam of 5"):
         translator.nbest(texts, "en>fr", 5)
 
 
@@ -239,7 +240,7 @@ def by_hand(run: Path, source: str, target: str) -> float:
 
 def test_translators_lie_where_they_are_wanted(tiny_run: Path) -> None:
     assert load(tiny_run, device="cpu").translate([SENTENCE], "en>fr", beam=1)
-    with pytest.raises(ConfigError, match=r'device "cuda:99": this machine has cpu'):
+    with refused(ConfigError, "cuda:99", "cpu"):
         load(tiny_run, device="cuda:99")
 
 
@@ -267,9 +268,9 @@ def test_a_missing_direction_is_answered_with_a_detour(tiny_run: Path) -> None:
     whole = result_of(run, experiment, experiment.stage("vanilla"), torch.device("cpu"))
     hops = (Hop("en", "fr"), Hop("fr", "es"))
     star = text_translator(NetworkStack(experiment.model, whole.vocab, hops, whole.device), 40)
-    with pytest.raises(PathError, match=r"no translator en>es\. Go through fr: en>fr>es\. It has en>fr, fr>es\."):
+    with refused(PathError, "en>es", "Go through fr", "en>fr>es", "en>fr, fr>es"):
         checked_path(star, "en>es")
-    with pytest.raises(PathError, match=r"no translator es>en\. It has en>fr, fr>es\.$"):
+    with refused(PathError, "es>en", "en>fr, fr>es"):
         checked_path(star, "es>en")
 
 
@@ -336,21 +337,21 @@ def test_counts_may_be_of_numpy(translator: Translator) -> None:
 def test_what_is_no_pair_has_no_score(translator: Translator, pairs: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         translator.score(pairs, "en>fr")
-    with pytest.raises(PathError, match=r"path en>fr>es goes through other languages.*Score one direction: en>fr, "):
+    with refused(PathError, "en>fr>es", "one direction", "en>fr"):
         translator.score([], "en>fr>es")
 
 
 def test_what_is_not_there_cannot_be_loaded(tiny_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"is not a run folder: it has no experiment\.json"):
+    with refused(RunError, "run folder", "experiment.json"):
         load(tmp_path)
-    with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla, vanilla-longer, dual"):
+    with refused(ConfigError, "'duel'", "vanilla, vanilla-longer, dual"):
         load(tiny_run, "duel")
     shutil.copy(tiny_run / "experiment.json", tmp_path)
     shutil.copytree(tiny_run / "vocab", tmp_path / "vocab")
     with pytest.raises(RunError, match="has no finished stage"):
         load(tmp_path)
     shutil.copytree(tiny_run / "stages" / "vanilla", tmp_path / "stages" / "vanilla")
-    with pytest.raises(RunError, match='stage "dual" is not finished; finished: vanilla'):
+    with refused(RunError, '"dual"', "not finished", "vanilla"):
         load(tmp_path, "dual")
     assert load(tmp_path).translate([SENTENCE], "en>fr") == load(tiny_run, "vanilla").translate([SENTENCE], "en>fr")
 
@@ -392,7 +393,7 @@ def test_lines_of_a_stream() -> None:
     unread = io.BytesIO(b"one\n")
     read_stream(unread)  # a person is told how to type before the first line is waited for
     assert unread.tell() == 0
-    with pytest.raises(DataError, match=r"standard input, line 2 is not UTF-8 \(byte 0xff\)"):
+    with refused(DataError, "standard input, line 2", "UTF-8", "0xff"):
         list(read_stream(io.BytesIO(b"one\n\xff\n")))
 
 
@@ -409,9 +410,9 @@ def test_lines_of_files(tmp_path: Path) -> None:
     files = [tmp_path / f"text{ending}" for ending in compressed]
     assert list(read_files(files)) == ["één", "two"] * 4
     (tmp_path / "bad").write_bytes(b"ok\n\xc3\n")
-    with pytest.raises(DataError, match=r"bad, line 2 is not UTF-8 \(byte 0xc3\)"):
+    with refused(DataError, "bad, line 2", "UTF-8", "0xc3"):
         list(read_files([tmp_path / "bad"]))
-    with pytest.raises(LoopmtError, match="cannot be read: No such file"):
+    with refused(LoopmtError, "No such file"):
         list(read_files([tmp_path / "missing"]))
 
 

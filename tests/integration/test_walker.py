@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.facts import refused
 from loopmt.config import Generate
 from loopmt.distributed import Processes
 from loopmt.errors import PathError
@@ -155,7 +156,7 @@ def test_languages_tags_and_networks(context: TrainingContext, english: Sentence
     tagged = shared.source_rows(english, Hop("en", "es"), synthetic=True)
     assert tagged.row(0)[:2].tolist() == [context.vocab.tag("es"), context.vocab.synthetic]
     assert tagged.row(0)[2:].tolist() == english.ids.row(0).tolist()
-    with pytest.raises(PathError, match=r"no translator en>de\. .* en>fr, en>es, fr>en"):
+    with refused(PathError, "en>de", "en>fr, en>es, fr>en"):
         shared.network(Hop("en", "de"))
 
 
@@ -185,7 +186,7 @@ def test_logit_masks(translators: NetworkStack) -> None:
 
 def test_weights_by_name(context: TrainingContext, translators: NetworkStack) -> None:
     other = context.networks(context.experiment.stage("vanilla"))
-    with pytest.raises(PathError, match=r"the checkpoint has no weights for en>es, en>fr"):
+    with refused(PathError, "no weights", "en>es, en>fr"):
         other.load({})
     assert other.load({}, strict=False) == sorted(other.names())
     assert other.load(translators.named()) == []

@@ -15,6 +15,7 @@ from benchmarks.gpu_sessions import main as run_together
 from benchmarks.records import keep
 
 from helpers.experiments import WORLD
+from helpers.facts import refused
 from helpers.paths import ROOT
 from loopmt.errors import ConfigError
 from loopmt.progress import Silent
@@ -131,7 +132,7 @@ def test_a_stage_that_overtook_another_does_not_end_training(
 
 
 def test_a_mistake_is_seen_before_anything_is_done(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla, dual"):
+    with refused(ConfigError, "'duel'", "vanilla, dual"):
         main(arguments(folder, "--until", "duel"))
     assert not (folder / "run").exists()
 
@@ -140,6 +141,6 @@ def test_a_step_that_fails_ends_the_session(folder: Path) -> None:
     head, stages = WORLD.split("[data.world]")[0], WORLD[WORLD.index("[[stage]]") :]
     text = '[data]\nbitext = { "en-fr" = "nowhere" }\nmono = { en = "nowhere", fr = "nowhere" }\nvalid = "nowhere"\n'
     (folder / "world.toml").write_text(head + text + stages, encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"prepare failed with exit code 2; see .*prepare\.txt"):
+    with refused(SystemExit, "prepare", "exit code 2", "prepare.txt"):
         main(arguments(folder, "--until", "vanilla"))
     assert "nowhere.en" in (folder / "out/prepare.txt").read_text(encoding="utf-8")

@@ -19,6 +19,7 @@ import typer.main
 
 import loopmt
 import loopmt.api
+from helpers.facts import refused
 from loopmt.cli import app
 from loopmt.config import Experiment, Generate
 from loopmt.run import Run, read_json
@@ -73,7 +74,7 @@ def test_public_names() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(AttributeError, match=r"has no attribute 'Translater'.* Candidate, Generate,"):
+    with refused(AttributeError, "'Translater'", "Candidate, Generate"):
         loopmt.__getattr__("Translater")
 
 
@@ -122,12 +123,12 @@ def test_a_run_lies_where_the_command_puts_it(
 
 
 def test_what_cannot_be_trained_or_judged(tiny_experiment_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(loopmt.LoopmtError, match=r"none\.toml: there is no such experiment file"):
+    with refused(loopmt.LoopmtError, "none.toml", "no such experiment file"):
         loopmt.train(tmp_path / "none.toml")
-    with pytest.raises(loopmt.LoopmtError, match=r"unknown key 'tokns' in train\. Did you mean 'tokens'\?"):
+    with refused(loopmt.LoopmtError, "'tokns'", "train", "'tokens'"):
         loopmt.train(tiny_experiment_file, tmp_path / "run", ["train.tokns=8"])
     for judge in (loopmt.evaluate, loopmt.plan):
-        with pytest.raises(loopmt.LoopmtError, match=r"is not a run folder: it has no experiment\.json"):
+        with refused(loopmt.LoopmtError, "run folder", "experiment.json"):
             judge(tmp_path)
 
 

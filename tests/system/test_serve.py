@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 import loopmt
+from helpers.facts import refused
 from helpers.serving import SENTENCE, SMALL, ask, running, service_of
 from loopmt.errors import ConfigError, DamagedError, ExhaustedError, MissingExtraError, RunError
 from loopmt.progress import Silent
@@ -92,7 +93,7 @@ def test_an_empty_text_has_an_empty_translation(client: httpx.Client) -> None:
 
 def test_serving_needs_its_extra(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    with pytest.raises(MissingExtraError, match=r"serving needs the package fastapi\..* pip install 'loopmt\[serve\]'"):
+    with refused(MissingExtraError, "fastapi", "pip install 'loopmt[serve]'"):
         serve(ServeOptions(tiny_run), Silent())
 
 
@@ -459,5 +460,5 @@ def test_the_command_serves_and_stops(tiny_run: Path, tmp_path: Path, number: si
 def test_refused_at_the_start(tiny_run: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a run folder"):
         serve(ServeOptions(tmp_path), Silent())
-    with pytest.raises(ConfigError, match="there is no stage 'duel'; there are vanilla"):
+    with refused(ConfigError, "'duel'", "vanilla"):
         serve(ServeOptions(tiny_run, "duel", port=0), Silent())

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from stress.checks import limited
 
+from helpers.facts import refused
 from helpers.packed import tar_of, zip_of
 from loopmt.errors import DataError
 from loopmt.text.archives import unpack
@@ -40,7 +41,7 @@ def test_a_member_comes_out(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "..\\evil", "C:evil"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_archive_that_would_leave_its_folder(tmp_path: Path, kind: str, evil: str) -> None:
-    with pytest.raises(DataError, match="would leave its folder: the archive is refused"):
+    with refused(DataError, "refused"):
         unpacked(tmp_path, kind, KINDS[kind]({"text.en": b"one\n", evil: b"evil"}))
 
 
@@ -53,7 +54,7 @@ def test_an_archive_that_would_leave_its_folder(tmp_path: Path, kind: str, evil:
     ],
 )
 def test_a_link_or_a_device_in_place_of_text(tmp_path: Path, kind: str, link: bytes) -> None:
-    with pytest.raises(DataError, match=r"'text.en' is a link or no file at all: the archive is refused"):
+    with refused(DataError, "'text.en'", "link", "refused"):
         unpacked(tmp_path, kind, KINDS[kind]({}, {"text.en": (link, "/etc/passwd")}))
 
 
@@ -75,7 +76,7 @@ def test_a_bomb_is_bounded(tmp_path: Path, kind: str, monkeypatch: pytest.Monkey
     """What is repeated for ever is small in an archive; text is not."""
     monkeypatch.setattr("loopmt.text.archives._SPARE", 2**16)
     bomb = KINDS[kind]({"text.en": b"boom\n" * 2**20})
-    with pytest.raises(DataError, match="unpacks to more than 64 times its size, which text does not: it is refused"):
+    with refused(DataError, "64 times", "refused"):
         unpacked(tmp_path, kind, bomb)
     assert sum(file.stat().st_size for file in (tmp_path / "inside").iterdir()) <= 64 * len(bomb) + 2**16
 
@@ -83,7 +84,7 @@ def test_a_bomb_is_bounded(tmp_path: Path, kind: str, monkeypatch: pytest.Monkey
 def test_a_bomb_in_a_tar_header_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long name is read into memory before anything is unpacked."""
     monkeypatch.setattr("loopmt.text.archives._SPARE", 2**16)
-    with pytest.raises(DataError, match="unpacks to more than 64 times its size"):
+    with refused(DataError, "64 times"):
         unpacked(tmp_path, "a.tgz", tar_of({"a" * 2**23: b"", "text.en": b"one\n"}))
 
 
@@ -103,5 +104,5 @@ def test_a_zip_that_wants_memory_is_refused(tmp_path: Path) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as file:
         file.writestr("text.en", "text")
-    with pytest.raises(DataError, match=r"a\.zip: the member 'text.en' is compressed by method 14"):
+    with refused(DataError, "a.zip", "'text.en'", "method 14"):
         unpacked(tmp_path, "a.zip", out.getvalue())

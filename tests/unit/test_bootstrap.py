@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from helpers.facts import refused
 from helpers.noisy import corpus, corrupted
 from loopmt.errors import DataError
 from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference, mean_statistics
@@ -106,7 +107,7 @@ def test_test_sets_may_differ_in_length_when_in_different_groups() -> None:
     values = [np.arange(30) % 2, np.arange(40) % 2]
     systems, controls = [mean_statistics(v) for v in values], [mean_statistics(0 * v) for v in values]
     assert bootstrap_difference(systems, controls, samples=20, groups=["a", "b"]).difference == 0.5
-    with pytest.raises(DataError, match='test set "test" has 30 and 40 sentences'):
+    with refused(DataError, '"test"', "30", "40"):
         bootstrap_difference(systems, controls, samples=20)
 
 

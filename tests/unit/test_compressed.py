@@ -15,6 +15,7 @@ import pytest
 import zstandard
 from stress.checks import limited
 
+from helpers.facts import refused
 from loopmt.errors import DataError
 from loopmt.text import compressed
 from loopmt.text.files import MAX_LINE, read_files, read_stream
@@ -36,7 +37,7 @@ def test_bombs(tmp_path: Path, ending: str, byte: bytes) -> None:
     file = tmp_path / f"bomb{ending}"
     file.write_bytes(PACK[ending](byte * (100 * MIB)) * 3)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with limited(SOON), pytest.raises(DataError, match=f"bomb{ending} unpacks to more than 100 times its size"):
+    with limited(SOON), refused(DataError, f"bomb{ending}", "100 times"):
         for _ in read_files([file]):
             pass
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024, "KiB more than before"
@@ -49,7 +50,7 @@ def test_a_huge_dictionary(tmp_path: Path) -> None:
     packed[begin + 4] = 40  # of the dictionary: 4 GiB
     packed[end - 4 : end] = zlib.crc32(packed[begin : end - 4]).to_bytes(4, "little")
     (tmp_path / "huge.xz").write_bytes(packed)
-    with pytest.raises(DataError, match=r"huge\.xz needs more than 512 MiB of memory"):
+    with refused(DataError, "huge.xz", "512 MiB"):
         list(read_files([tmp_path / "huge.xz"]))
 
 
@@ -58,7 +59,7 @@ def test_a_huge_window(tmp_path: Path) -> None:
         compression_params=zstandard.ZstdCompressionParameters(window_log=30, write_content_size=False)
     ).compressobj()
     (tmp_path / "huge.zst").write_bytes(frame.compress(b"text\n") + frame.flush())
-    with pytest.raises(DataError, match=r"huge\.zst needs more than 512 MiB of memory"):
+    with refused(DataError, "huge.zst", "512 MiB"):
         list(read_files([tmp_path / "huge.zst"]))
 
 
@@ -84,5 +85,5 @@ def test_a_line_of_standard_input_is_bounded() -> None:
     stream = io.BytesIO(b"first\n" + b"a" * (MAX_LINE + 1))
     lines = read_stream(stream)
     assert next(lines) == "first"
-    with pytest.raises(DataError, match="standard input, line 2 is longer than 16 MiB"):
+    with refused(DataError, "standard input, line 2", "16 MiB"):
         next(lines)

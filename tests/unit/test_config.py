@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.experiments import BASE, ONE, TREE, compare, stage
-from helpers.facts import lacks
+from helpers.facts import lacks, refused
 from loopmt.config import Experiment, load, loads
 from loopmt.config.schema import Generate, Train
 from loopmt.errors import ConfigError
@@ -276,7 +276,7 @@ def test_names_that_other_toolkits_use(override: str, ours: str) -> None:
 
 @pytest.mark.parametrize("key", ["layers", "decoder_layers", "width", "feed_forward", "heads"])
 def test_sizes_of_the_network_have_limits(key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"model\.{key} = 10000000: it should be less than or equal to \d+"):
+    with refused(ConfigError, f"model.{key} = 10000000", "less than or equal to"):
         loads(ONE, [f"model.{key}=10000000"])
 
 
@@ -305,7 +305,7 @@ def test_a_file_names_its_experiment(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: there is no such experiment file\."):
+    with refused(ConfigError, "none.toml", "no such experiment file"):
         load(tmp_path / "none.toml")
     (tmp_path / "experiment.toml").write_text(ONE, encoding="utf-8")
     for wrong, hint in (
@@ -316,9 +316,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             load(tmp_path / wrong)
         assert str(caught.value) == f"{tmp_path / wrong}: there is no such experiment file. {hint}"
     (tmp_path / "latin.toml").write_bytes("# caf\xe9".encode("latin-1"))
-    with pytest.raises(ConfigError, match="cannot be read as an experiment file"):
+    with refused(ConfigError, "experiment file"):
         load(tmp_path / "latin.toml")
-    with pytest.raises(ConfigError, match=r"is a folder\. Name an experiment file, such as .*experiment\.toml\."):
+    with refused(ConfigError, "is a folder", "experiment.toml"):
         load(tmp_path)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stress.checks import limited
 
+from helpers.facts import refused
 from loopmt.config import load
 from loopmt.errors import ConfigError, DamagedError, LoopmtError
 from loopmt.files.documents import NESTING, json_text, parse_json, parse_toml, read_json_object
@@ -82,7 +83,7 @@ def test_deep_toml(text: str) -> None:
 
 @pytest.mark.parametrize("number", ["1" * 5_000, "0x" + "f" * 5_000])
 def test_numbers_that_cannot_be_printed(number: str) -> None:
-    with pytest.raises(ValueError, match=r"'.*\.\.\.' is longer than 200 characters \(at line 2\)"):
+    with refused(ValueError, "200 characters", "line 2"):
         parse_toml(f"a = 1\nb = {number}")
 
 
@@ -101,7 +102,7 @@ def test_valid_documents_are_parsed(text: str) -> None:
 def test_experiment_files(tmp_path: Path, text: str) -> None:
     file = tmp_path / "deep.toml"
     file.write_text(text)
-    with limited(SOON), pytest.raises(ConfigError, match=r"deep\.toml is not valid TOML: .*\(at line 1\)"):
+    with limited(SOON), refused(ConfigError, "deep.toml", "TOML", "line 1"):
         load(file)
     file.write_text('languages = ["en", "fr"]')
     key, _, value = text.partition(" = ")
@@ -113,5 +114,5 @@ def test_an_experiment_file_has_a_limit(tmp_path: Path) -> None:
     file = tmp_path / "large.toml"
     with file.open("wb") as stream:
         stream.truncate(2**40)
-    with limited(SOON), pytest.raises(LoopmtError, match=r"large\.toml is larger than 1 MiB"):
+    with limited(SOON), refused(LoopmtError, "large.toml", "1 MiB"):
         load(file)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.facts import refused
 from loopmt.errors import DataError
 from loopmt.progress import Silent
 from loopmt.text.corpus import Source
@@ -54,6 +55,6 @@ def test_the_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.
 def test_too_few_rows(tmp_path: Path) -> None:
     source = Source("s", "text", ("en",), (column(tmp_path, "en", 50),))
     part = RecipePart("p", ("en",), (), (TextBlock("a", 100),))
-    with pytest.raises(DataError, match=r"p has 50 rows and the recipe takes 100 of them. Take less with --scale 0.45"):
+    with refused(DataError, "50 rows", "100", "--scale 0.45"):
         deal(part, [source], tmp_path, 1, 1.0, Silent())
     assert deal(part, [source], tmp_path, 1, 0.45, Silent()) == {"a.en": 45}

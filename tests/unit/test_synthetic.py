@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.facts import refused
 from loopmt.errors import DataError
 from loopmt.rng import numpy_generator
 from loopmt.synthetic import LANGUAGES, SIZES, Clause, Meaning, NounPhrase, Relative, World, english, write_corpora
@@ -367,14 +368,14 @@ def test_an_exhausted_world_raises_an_error() -> None:
     lexicon.nouns = {name: lexicon.nouns[name] for name in ("cat", "man")}
     lexicon.verbs = {name: lexicon.verbs[name] for name in ("sleep",)}
     space = Space(lexicon, Words(lexicon, {"en": english.build(lexicon)}), Sense(lexicon))
-    with pytest.raises(DataError, match=r"tiny world has only .* meanings"):
+    with refused(DataError, "tiny", "meanings"):
         list(islice(space.draw(1), 100_000))
 
 
 def test_errors_name_the_valid_values(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match='no size "huge"; it has tiny, small, full'):
+    with refused(DataError, '"huge"', "tiny, small, full"):
         World("huge")
-    with pytest.raises(DataError, match=r'no language "it".* en, fr, es, de'):
+    with refused(DataError, '"it"', "en, fr, es, de"):
         World("tiny", ("en", "it"))
     with pytest.raises(DataError, match=r'no language "de".* en, fr'):
         World("tiny", ("en", "fr")).meanings("Die Katze schläft.", "de")
