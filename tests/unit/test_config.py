@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.experiments import BASE, ONE, TREE, compare, stage
-from helpers.facts import lacks, refused
+from helpers.facts import lacks, missing, refused
 from loopmt.config import Experiment, load, loads
 from loopmt.config.schema import Generate, Train
 from loopmt.errors import ConfigError
@@ -314,7 +314,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError) as caught:
             load(tmp_path / wrong)
-        assert str(caught.value) == f"{tmp_path / wrong}: there is no such experiment file. {hint}"
+        assert not missing(caught.value, str(tmp_path / wrong), "no such experiment file", hint)
     (tmp_path / "latin.toml").write_bytes("# caf\xe9".encode("latin-1"))
     with refused(ConfigError, "experiment file"):
         load(tmp_path / "latin.toml")

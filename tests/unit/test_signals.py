@@ -20,7 +20,7 @@ def test_a_signal_after_the_time_is_over_is_no_interruption() -> None:
         stop_signal.first_signal = (stop_signal.first_signal or 0.0) - 60
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
-    assert stop_signal.reason == "the time given by --stop-after is over"
+    assert "--stop-after" in (stop_signal.reason or "")
 
 
 def awaited(said: list[str]) -> list[str]:
