@@ -40,6 +40,7 @@ ADDED: dict[str, Any] = {
     "stage.mix.noise": None,
     "stage.mix.generate.ensemble": "rows",
     "stage.auto.generate.ensemble": "rows",
+    "stage.auto.teachers": [],
     "train.objectives": [],
     "train.track": [],
     "model.translator": None,
