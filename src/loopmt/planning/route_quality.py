@@ -192,9 +192,10 @@ def shortlist(candidates: Sequence[CandidatePath], hops: Mapping[Hop, float]) ->
 
 
 def decodings(candidates: Sequence[CandidatePath]) -> int:
-    """About how often a measurement translates the held-out text: every hop, each loop's way home, and direct translators.
+    """About how often a measurement translates the held-out text.
 
-    Routes with the same first hops share them, as `with_shared_sources` lets them.
+    That is every hop of the routes, each loop's way home, and direct translations. Routes with equal first hops share
+    them, as `with_shared_sources` lets them.
     """
     measured = shortlist(candidates, {})
     shared = {
