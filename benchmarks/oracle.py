@@ -28,7 +28,6 @@ from loopmt.evaluation.bootstrap import Interval, Statistics, bootstrap_differen
 from loopmt.evaluation.metric import MetricInput
 from loopmt.evaluation.metrics import METRICS, sentence_bleu
 from loopmt.evaluation.validation import HeldOut, held_out
-from loopmt.model.backend import choose_device
 from loopmt.path import Hop, LanguagePath, ways
 from loopmt.run import Run, write_json
 from loopmt.text.store import Store
@@ -173,11 +172,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", dest="held", default="valid", help="the held-out text; default: valid")
     parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--samples", type=int, default=1000, help="of the bootstrap")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, help="where the figures are written")
     options = parser.parse_args(arguments)
-    device = choose_device(options.device)
-    found = measure(options.run, options.stage, options.held, options.sentences, options.samples, device)
+    wanted = (options.stage, options.held, options.sentences, options.samples)
+    found = measure(options.run, *wanted, torch.device(options.device))
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write_json(options.out, found)
