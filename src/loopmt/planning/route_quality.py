@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from loopmt.config import Generate
 from loopmt.evaluation.metrics import sentence_bleu
-from loopmt.evaluation.validation import Agree, HeldOut, translate_hop
+from loopmt.evaluation.validation import Agree, HeldOut, translate_hops
 from loopmt.path import Hop, LanguagePath
 from loopmt.translate.filters import SyntheticTextFilter
 from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences
@@ -76,9 +76,9 @@ class RouteMeter:
         loops = self._rollouts([one for one in candidates if not one.path.backward], "measure")
         teachers = self._rollouts([one for one in candidates if one.path.backward], "teachers")
         records = ((number, record) for number, one in (loops | teachers).items() for record in one.records)
-        alarms, direct = self.alarms(records), self._direct(teachers)
+        alarms, home, direct = self.alarms(records), self._home(loops), self._direct(teachers)
         found = {one.number: RouteQuality(0.0, None) for one in candidates}
-        found |= {number: self._loop(one, alarms.get(number)) for number, one in loops.items()}
+        found |= {number: self._loop(one, home[number], alarms.get(number)) for number, one in loops.items()}
         return found | {number: self._teacher(one, direct, alarms.get(number)) for number, one in teachers.items()}
 
     def _rollouts(self, candidates: Sequence[CandidatePath], name: str) -> dict[int, Rollout]:
@@ -97,10 +97,14 @@ class RouteMeter:
     def _held(self) -> dict[Hop, HeldOut]:
         return {pairs.hop: pairs for pairs in self.sets}
 
-    def _loop(self, rollout: Rollout, alarm: str | None) -> RouteQuality:
+    def _home(self, loops: Mapping[int, Rollout]) -> dict[int, list[str]]:
+        """What comes back from where the loops arrive."""
+        arrived = [HopInput(one.path.taught, one.text) for one in loops.values()]
+        return dict(zip(loops, translate_hops(self.translators.own, arrived, _GREEDY), strict=True))
+
+    def _loop(self, rollout: Rollout, home: Sequence[str], alarm: str | None) -> RouteQuality:
         taught, pairs = rollout.path.taught, self._held[_generated(rollout.path)]
         right = self._right(pairs, rollout.text.texts)
-        home = translate_hop(self.translators.own, taught, rollout.text, _GREEDY)
         came_home = self._quality(pairs.sources, taught.target, home, taught.target, pairs.sources)
         limit = 0.5 if self.agree else _RIGHT / 100
         ratio = _ratio(right > limit, came_home > limit)
@@ -113,26 +117,24 @@ class RouteMeter:
         return RouteQuality(float(right.mean()), None, kept=kept, lead=lead, alarm=alarm)
 
     def _direct(self, teachers: Mapping[int, Rollout]) -> dict[Hop, Floats]:
-        """How right the direct translator is with the decoding of the teachers of its direction."""
-        settings = {one.path.taught: one.settings[-1].model_copy(update={"by": "live"}) for one in teachers.values()}
-        own, held = self.translators.own, self._held
-        return {
-            hop: self._right(held[hop], translate_hop(own, hop, held[hop].sources, how))
-            for hop, how in settings.items()
-        }
+        """How right the direct translators are with the decoding of the teachers."""
+        if not teachers:
+            return {}
+        how = next(iter(teachers.values())).settings[-1].model_copy(update={"by": "live"})
+        return self._by_hop(dict.fromkeys(one.path.taught for one in teachers.values()), how)
 
     def hops(self, hops: Iterable[Hop]) -> dict[Hop, float]:
         """The quality of greedy translations of hops; 0 where no text is held out."""
         wanted = list(hops)
-        known = [hop for hop in wanted if hop in self._held]
-        inputs = [HopInput(hop, self._held[hop].sources) for hop in known]
-        limits = DecodeLimits.on(self.translators.own.device)
-        found = self.translators.own.generate(inputs, _GREEDY, limits, (*self.key, "hops")) if inputs else []
-        right = {
-            hop: float(self._right(self._held[hop], one.best().sentences.texts).mean())
-            for hop, one in zip(known, found, strict=True)
-        }
-        return {hop: right.get(hop, 0.0) for hop in wanted}
+        right = self._by_hop([hop for hop in wanted if hop in self._held], _GREEDY)
+        return {hop: float(right[hop].mean()) if hop in right else 0.0 for hop in wanted}
+
+    def _by_hop(self, hops: Iterable[Hop], how: Generate) -> dict[Hop, Floats]:
+        """How right translations of the held-out text of hops are."""
+        held = {hop: self._held[hop] for hop in hops}
+        inputs = [HopInput(hop, pairs.sources) for hop, pairs in held.items()]
+        found = translate_hops(self.translators.own, inputs, how) if inputs else []
+        return {hop: self._right(pairs, texts) for (hop, pairs), texts in zip(held.items(), found, strict=True)}
 
     def _right(self, pairs: HeldOut, texts: Sequence[str]) -> Floats:
         """How right translations of held-out sentences are."""
