@@ -67,7 +67,7 @@ def runs() -> Iterator[Recorded]:
             yield _europarl_or_multi30k(folder, file.stem.removeprefix("seed-"))
     for folder in ("regimes", "regimes-short"):
         for file in sorted((RESULTS / folder).glob("*-[0-9].json")):
-            yield from _built_in(folder, file.stem)
+            yield from built_in(f"{folder}-{file.stem}", _past(f"{folder}/{file.stem}"))
     yield _tatoeba("star", {"en-fr": 8000, "en-es": 8000, "fr-es": 500}, 6300)
     yield _tatoeba("symmetric", {"en-fr": 4000, "en-es": 4000, "fr-es": 4000}, 7800)
 
@@ -181,9 +181,8 @@ def _count(spec: str, language: str = "") -> int:
     return int(part.rstrip("]").rpartition(":")[2]) if part else whole
 
 
-def _built_in(folder: str, name: str) -> Iterator[Recorded]:
-    """By the plan on the first stage, and by the one on dual loops."""
-    record = _past(f"{folder}/{name}")
+def built_in(name: str, record: Json) -> Iterator[Recorded]:
+    """By the plan on the first stage, and by the one on dual loops; a record is that of `benchmarks.regime_job`."""
     settings = tomllib.loads(record["experiment"])
     world, tokens = settings["data"]["world"], settings["train"]["tokens"]
     updates = {one["name"]: one["updates"] for one in settings["stage"]}
@@ -192,7 +191,7 @@ def _built_in(folder: str, name: str) -> Iterator[Recorded]:
         bitext = updates["vanilla"] + (0.5 * updates["dual"] if plan["stage"] == "dual" else 0)
         if plan["pilot_updates"] is None:
             yield Recorded(
-                f"{folder}-{name}",
+                name,
                 "built-in",
                 False,
                 plan,
