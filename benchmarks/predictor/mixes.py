@@ -1,4 +1,4 @@
-"""What a recorded mix gave a direction: how much of its generated text came by a third language, and how good that was."""
+"""What a recorded mix gave a direction: how much generated text came by a third language, and how good it was."""
 
 from __future__ import annotations
 
@@ -39,11 +39,14 @@ def longer_share(
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a path is one of a pattern: capital letters are languages, unlike one another and those that are named."""
+    """Whether a path is one of a pattern: capitals are languages, unlike one another and those that are named."""
     left, right = pattern.split(">"), path.split(">")
     bound: dict[str, str] = {}
     if len(left) != len(right):
         return False
-    same = all(bound.setdefault(want, have) == have if want.isupper() else want == have for want, have in zip(left, right, strict=True))
+    same = all(
+        bound.setdefault(want, have) == have if want.isupper() else want == have
+        for want, have in zip(left, right, strict=True)
+    )
     fixed = {one for one in left if not one.isupper()}
     return same and len(set(bound.values())) == len(bound) and not fixed & set(bound.values())

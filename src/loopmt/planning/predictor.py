@@ -1,8 +1,8 @@
 """Predicted gains: three small regressions on quantities that a plan measures in minutes, fitted on recorded runs.
 
-`predictor.json` holds the coefficients with the runs that they come from; `benchmarks/predictor/fit.py` writes it. A gain
-is predicted on a scale that is linear up to about SCALE points and logarithmic beyond, so large gains have wide intervals.
-No quantity and no gain goes beyond those of the recorded runs.
+`predictor.json` holds the coefficients with the runs that they come from; `benchmarks/predictor/fit.py` writes it. A
+gain is predicted on a scale that is linear up to about SCALE points and logarithmic beyond, so large gains have wide
+intervals. No quantity and no gain goes beyond those of the recorded runs.
 """
 
 from __future__ import annotations
@@ -89,13 +89,10 @@ class GainFormula:
         terms = (weight * _within(found[name], self.bounds[name]) for name, weight in self.weights.items())
         return _within(self.intercept + sum(terms), self.gains)
 
-    def unlike(self, known: Known) -> list[str]:
-        """Inputs outside those of the recorded runs, in words."""
+    def unlike(self, known: Known) -> dict[str, list[float]]:
+        """Inputs outside those of the recorded runs: the value, and the least and the greatest that was recorded."""
         outside = {name: span for name, span in self.inputs.items() if not span[0] <= known[name] <= span[1]}
-        return [
-            f"{LABELS[name]}: {known[name]:,.4g}, recorded {low:,.4g} to {high:,.4g}"
-            for name, (low, high) in outside.items()
-        ]
+        return {LABELS[name]: [known[name], *span] for name, span in outside.items()}
 
 
 def _within(value: float, bounds: list[float]) -> float:
@@ -109,7 +106,7 @@ class PredictedGain:
     over: str
     bleu: list[float]
     chrf: list[float]
-    unlike: list[str]
+    unlike: dict[str, list[float]]
     """Inputs unlike those of the recorded runs; the interval is then that of corpora left out."""
 
     @property
