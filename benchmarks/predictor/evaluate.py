@@ -16,14 +16,14 @@ import numpy as np
 from benchmarks import condense
 from benchmarks.predictor import registered
 from benchmarks.predictor.fit import Row, corpus, fitted, group, of_formula, rows
-from benchmarks.predictor.rows import RESULTS
+from benchmarks.predictor.rows import LATER, RESULTS
 
 from loopmt.planning.predictor import GAIN, INPUTS, KINDS, LOSS, PredictedGain, predict_gain, predicted
 from loopmt.rng import numpy_generator
 
 Json = dict[str, Any]
 Predict = Callable[[str, Sequence[Row], Sequence[Row]], list[Row]]
-EVALUATION, FRESH = RESULTS / "predictor" / "evaluation.json", RESULTS / "predictor" / "fresh.json"
+EVALUATION = RESULTS / "predictor" / "evaluation.json"
 SAMPLES = 2000
 
 
@@ -35,16 +35,16 @@ def main() -> None:
 def evaluation(samples: int) -> Json:
     """Every check, for all kinds of comparisons together and for each."""
     first, dual = rows(), rows("dual")
-    fresh = json.loads(FRESH.read_text(encoding="utf-8"))["rows"]
+    later = json.loads(LATER.read_text(encoding="utf-8"))["rows"] if LATER.is_file() else []
     checks = {
         "runs": left_out(first, first, group, by_fit),
         "corpora": left_out(first, first, corpus, by_fit),
         "runs, plans on dual loops": left_out(first, dual, group, by_fit),
         "runs, as registered": left_out(first, first, group, registered.predict),
         "corpora, as registered": left_out(first, first, corpus, registered.predict),
-        "later runs": [shipped(row) for row in fresh if row["planned_on"] == "vanilla"],
+        "later runs": [shipped(row) for row in later if row["planned_on"] == "vanilla"],
     }
-    return {name: by_kind(found, samples) for name, found in checks.items()}
+    return {name: by_kind(found, samples) for name, found in checks.items() if found}
 
 
 # -- predictions -----------------------------------------------------------------------------------------------
@@ -73,7 +73,13 @@ def shipped(row: Row) -> Row:
 
 
 def _with(row: Row, gain: PredictedGain) -> Row:
-    return {**row, "predicted": gain.bleu, "unlike": bool(gain.unlike), "verdict": gain.verdict}
+    return {
+        **row,
+        "predicted": gain.bleu,
+        "predicted_chrf": gain.chrf,
+        "unlike": bool(gain.unlike),
+        "verdict": gain.verdict,
+    }
 
 
 # -- figures ---------------------------------------------------------------------------------------------------
@@ -122,17 +128,29 @@ def _estimate(value: float | None, values: Sequence[float | None]) -> list[float
 
 
 def _figures(found: Sequence[Row]) -> dict[str, float | None]:
-    error = fmean(abs(row["predicted"][0] - row["bleu_gain"][0]) for row in found)
-    constant = _constant_error(found)
+    chrf = [row for row in found if row["chrf_gain"] and "predicted_chrf" in row]
+    sizes = _sizes(found, "predicted", "bleu_gain")
     return {
         "balanced_accuracy": balanced(found, lambda row: row["predicted"][0] > 0),
         "theory": balanced([row for row in found if row["kind"] != "untaught"], _by_theory),
         "accuracy": _accuracy(found, lambda row: row["predicted"][0] > 0),
         "always_gain": _accuracy(found, lambda row: True),
+        **sizes,
+        **{f"chrf_{key}": value for key, value in _sizes(chrf, "predicted_chrf", "chrf_gain").items()},
+    }
+
+
+def _sizes(found: Sequence[Row], predicted: str, gain: str) -> dict[str, float | None]:
+    """Mean error, that of the best constant for each kind, by how much it is below, and the share in the interval."""
+    if not found:
+        return dict.fromkeys(("error", "constant", "below_constant", "coverage"))
+    error = fmean(abs(row[predicted][0] - row[gain][0]) for row in found)
+    constant = _constant_error(found, gain)
+    return {
         "error": error,
         "constant": constant,
         "below_constant": 1 - error / constant if constant else None,
-        "coverage": fmean(row["predicted"][1] <= row["bleu_gain"][0] <= row["predicted"][2] for row in found),
+        "coverage": fmean(row[predicted][1] <= row[gain][0] <= row[predicted][2] for row in found),
     }
 
 
@@ -161,11 +179,11 @@ def _by_theory(row: Row) -> bool:
     return ratio is not None and ratio < 1
 
 
-def _constant_error(found: Sequence[Row]) -> float:
+def _constant_error(found: Sequence[Row], key: str) -> float:
     """Of the best constant for each kind, which one could not know in advance."""
     gains: dict[str, list[float]] = {}
     for row in found:
-        gains.setdefault(row["kind"], []).append(row["bleu_gain"][0])
+        gains.setdefault(row["kind"], []).append(row[key][0])
     return fmean(abs(gain - median(mine)) for mine in gains.values() for gain in mine)
 
 

@@ -7,6 +7,7 @@ the repository's history only (commit HISTORY).
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import tomllib
@@ -23,7 +24,9 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 ROWS = RESULTS / "predictor" / "rows.json"
+LATER = RESULTS / "predictor" / "later.json"
 HISTORY = "bb7ffad"
+_COMMAND = "python -m benchmarks.regime_job REGIME 3 --short --work WORK --out DIR"
 
 _LINES = {"europarl/mono": 239_049, "mono/en": 115_553, "mono/de": 141_154, "train": 28_987}
 _FULL = 100_000  # rows of each file of bitext of Europarl
@@ -55,8 +58,29 @@ class Recorded:
     mixes: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
 
 
-def main() -> None:
-    found = [*(row for recorded in runs() for row in rows(recorded)), *untaught()]
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--later", type=Path, help="folder of records of benchmarks.regime_job: write later.json instead"
+    )
+    options = parser.parse_args(arguments)
+    if options.later:
+        later(options.later)
+    else:
+        recorded()
+
+
+def later(folder: Path) -> None:
+    """Runs that were made after the fit, to hold it against."""
+    records = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*-[0-9].json"))}
+    found = [row for name, record in records.items() for one in built_in(f"later-{name}", record) for row in rows(one)]
+    about = {name: {key: record[key] for key in ("machine", "cpu_seconds")} for name, record in records.items()}
+    condense.write(LATER, {"command": _COMMAND, "runs": about, "rows": found}, 2)
+    print(f"{len(found)} rows of {len(records)} runs in {LATER.relative_to(ROOT)}")
+
+
+def recorded() -> None:
+    found = [*(row for one in runs() for row in rows(one)), *untaught()]
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     condense.write(ROWS, {"history": HISTORY, "rows": found}, 2)
     print(f"{len(found)} rows of {len({row['run'] for row in found})} runs in {ROWS.relative_to(ROOT)}")

@@ -25,7 +25,7 @@ def print_predicted(out: Console, predicted: Mapping[str, Json], everything: boo
     many = len(rows) > _MANY and not everything
     table = number_table(
         "Predicted gain over a control with the same updates (80% intervals)",
-        *(("candidates", "control") if many else ("path", "control")),
+        *(("candidates", "control") if many else ("trained as", "control")),
         *("BLEU", "chrF", "verdict"),
     )
     for cells in _by_kind(rows) if many else _by_path(rows):
@@ -89,9 +89,13 @@ def _unlike(found: Sequence[Json]) -> Iterator[str]:
 
 def _outside(label: str, spans: Sequence[Sequence[float]]) -> str:
     values, (low, high) = [span[0] for span in spans], spans[0][1:]
-    least, most = (f"{value:,.3g}" for value in (min(values), max(values)))
+    least, most = _number(min(values)), _number(max(values))
     here = least if least == most else f"{least} to {most}"
-    return f"{label} {here} (recorded: {low:,.3g} to {high:,.3g})"
+    return f"{label} {here} (recorded: {_number(low)} to {_number(high)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def listed(names: Sequence[str]) -> str:

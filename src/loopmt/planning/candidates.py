@@ -43,7 +43,7 @@ class KnownAmounts:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateGain:
     """A path that could teach a direction, and what it is predicted to gain."""
 
     path: LanguagePath
@@ -57,14 +57,14 @@ class Candidate:
 
 def loop_candidates(
     known: KnownAmounts, quality: Quality, fed: Callable[[LanguagePath], bool]
-) -> dict[LanguagePath, Candidate]:
+) -> dict[LanguagePath, CandidateGain]:
     """The loops that teach directions with bitext, where the data can feed them and their sources are measured."""
     found, order = {}, list(known.bleu)
     for hop, rates in quality.items():
         for path in rates:
             gain = _loop_gain(known, hop, path, rates) if fed(path) else None
             if gain is not None:
-                found[path] = Candidate(path, gain)
+                found[path] = CandidateGain(path, gain)
     return dict(sorted(found.items(), key=lambda item: (order.index(item[0].taught), len(item[0].hops))))
 
 
@@ -99,7 +99,7 @@ def _share(way: float, direct: float) -> float:
 
 def untaught_candidates(
     known: KnownAmounts, untrained: Iterable[ZeroResource], fed: Callable[[LanguagePath], bool]
-) -> dict[LanguagePath, Candidate]:
+) -> dict[LanguagePath, CandidateGain]:
     """The paths that could teach directions without bitext, where translating through others is possible."""
     found = {}
     for one in untrained:
@@ -107,11 +107,11 @@ def untaught_candidates(
         for path in one.sources:
             if ways and len(path.hops) > 2 and fed(path):
                 amounts = {"tokens": known.tokens, "shared": float(known.shared)}
-                found[path] = Candidate(path, predict_gain("untaught", amounts, ways[0]))
+                found[path] = CandidateGain(path, predict_gain("untaught", amounts, ways[0]))
     return found
 
 
-def as_json(candidate: Candidate, tried: Sequence[TriedLoops], early: bool) -> dict[str, Any]:
+def as_json(candidate: CandidateGain, tried: Sequence[TriedLoops], early: bool) -> dict[str, Any]:
     """The prediction with its verdict: what a comparison of the run measured, else whether to train longer first."""
     measured = [one for one in tried if candidate.path in one.paths]
     if measured:

@@ -17,9 +17,9 @@ from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DataError, RunError
 from loopmt.evaluation.choice import first_metric
 from loopmt.path import Hop, LanguagePath, ways
-from loopmt.planning.advice import TriedLoops, group_verdicts, longer_stage, not_tried, rising
+from loopmt.planning.advice import TriedLoops, group_verdicts, longer_stage, rising
 from loopmt.planning.analysis import share_of
-from loopmt.planning.candidates import Candidate, as_json, loop_candidates, untaught_candidates
+from loopmt.planning.candidates import CandidateGain, as_json, loop_candidates, untaught_candidates
 from loopmt.planning.data_kinds import kinds_of_pairs, recommendations
 from loopmt.planning.forecast import (
     WORTH,
@@ -194,7 +194,7 @@ def _plan(
     options, experiment = inputs.options, inputs.experiment
     found = forecast_directions(measured, pilots.over_none, pilots.over_dual, options.worth)
     quality = route_quality(measured)
-    tried = list(_tried(inputs))
+    tried = list(tried_loops(inputs))
     updates = inputs.stage.updates or _UPDATES
     known = known_amounts(inputs.run, experiment, inputs.stage, round_trips, updates)
     candidates = loop_candidates(known, quality, inputs.fed) | untaught_candidates(known, untrained, inputs.fed)
@@ -231,7 +231,7 @@ def _plan(
     return made | {"predicted": predicted, "recommended": recommendations(kinds), "advice": advice}
 
 
-def _predicted(candidates: Mapping[LanguagePath, Candidate], tried: Sequence[TriedLoops], early: bool) -> Json:
+def _predicted(candidates: Mapping[LanguagePath, CandidateGain], tried: Sequence[TriedLoops], early: bool) -> Json:
     """By direction and path; `early` if the stage should be trained longer first."""
     found: Json = {}
     for path, one in candidates.items():
@@ -266,7 +266,7 @@ def _direct_is_best(inputs: PlanInputs) -> dict[str, bool]:
     return {hop: found[hop] == max(found.values()) for hop, found in scores.items() if hop in found}
 
 
-def _tried(inputs: PlanInputs) -> Iterator[TriedLoops]:
+def tried_loops(inputs: PlanInputs) -> Iterator[TriedLoops]:
     """Stages that learnt from loops that their control lacks, and descend from the planned stage, by `evaluate`."""
     card, experiment = known_scorecard(inputs.run), inputs.experiment
     first = first_metric(card)
