@@ -17,7 +17,7 @@ from loopmt.distributed import Processes, device_of_this_process
 from loopmt.errors import DataError, RunError
 from loopmt.evaluation.choice import first_metric
 from loopmt.path import Hop, LanguagePath, ways
-from loopmt.planning.advice import TriedLoops, group_verdicts, longer_stage, rising
+from loopmt.planning.advice import TriedLoops, group_verdicts, longer_stage, not_tried, rising
 from loopmt.planning.analysis import share_of
 from loopmt.planning.candidates import CandidateGain, as_json, loop_candidates, untaught_candidates
 from loopmt.planning.data_kinds import kinds_of_pairs, recommendations
