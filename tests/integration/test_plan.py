@@ -40,7 +40,7 @@ from loopmt.planning.forecast import (
 from loopmt.planning.round_trips import Bools, Verdicts, loops_of
 from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.progress import Silent
-from loopmt.run import write_json
+from loopmt.run import Run, write_json
 from loopmt.workflow.analyze import AnalyzeOptions, analyze
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan, tried_loops
@@ -405,7 +405,11 @@ def tried_later(folder: Path) -> list[TriedLoops]:
     card = read_checked(folder / "scorecard.json", "")
     lost = {"difference": -1.0, "low": -2.0, "high": -0.5}
     later = {"of": "multi", "against": "again", "joint": dict.fromkeys(card["comparisons"][0]["joint"], lost)}
-    write_json(folder / "scorecard.json", {**card, "comparisons": [*card["comparisons"], later]})
+    scored = {name: card["stages"]["dual"] for name in ("again", "multi")}
+    card |= {"comparisons": [*card["comparisons"], later], "stages": card["stages"] | scored}
+    for name in scored:
+        shutil.copytree(Run.open(folder).stage("dual").folder, Run.open(folder).stage(name).folder)
+    write_json(folder / "scorecard.json", card)
     inputs = PlanInputs.open(folder, PlanOptions(beam=1, sentences=20))
     mixes = {"again": ["X>Y", "X>Y>X"], "multi": ["X>Y", "X>Y>X", "X>Y>Z>X"]}
     stages = [
