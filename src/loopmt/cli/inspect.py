@@ -1,4 +1,4 @@
-"""Verbs that look at a run, at this machine, or at what a path generates: show, doctor, generate."""
+"""The verbs show, doctor and generate."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _overview_table(found: dict[str, Any]) -> Table:
 
 
 def _directions_of_means(stages: list[dict[str, Any]]) -> Iterator[str]:
-    """Where stages have means of different directions: which ones."""
+    """The directions of each stage's mean, if they differ."""
     from loopmt.evaluation.means import differ
 
     kinds = [key for key in ("valid_hops", "test_hops") if differ(stage[key] for stage in stages)]
@@ -104,7 +104,7 @@ def _place(stage: dict[str, Any]) -> str:
 
 
 def _counted(shown: str, directions: int | None) -> str:
-    """Means of different directions are no comparison, so they say of how many they are."""
+    """The mean with its number of directions, because means of different directions cannot be compared."""
     return f"{shown} ({directions})" if shown and directions else shown
 
 

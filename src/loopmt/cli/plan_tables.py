@@ -74,7 +74,7 @@ def _print_summary(out: Console, analysis: Json, rule: str) -> None:
 
 
 def _rightness(rule: str) -> str:
-    """What counts as right, in a sentence."""
+    """What counts as right, as a sentence."""
     if rule == "exact":
         return "Right: the translation has the meaning of the source, by the exact judge of the built-in languages."
     return f"Right: a translation of sentence {rule}, or equal to the reference."
@@ -179,7 +179,7 @@ def _too_early(advice: Json) -> Iterator[str]:
 
 
 def _say(out: Console, text: str, verbatim: bool = False) -> None:
-    """Prose is wrapped at words; what is to be copied is not."""
+    """Print prose wrapped at words; text to be copied is not wrapped."""
     out.print(visible(text), markup=False, highlight=False, soft_wrap=verbatim)
 
 
@@ -234,7 +234,7 @@ def _print_paper(out: Console, tables: Json) -> None:
 
 
 def _two(value: float | str | None) -> str:
-    """JSON has no infinity: it comes as a word."""
+    """Two digits; JSON has no infinity, so it arrives as a word."""
     return "-" if value is None else f"{float(value):z.2f}"
 
 

@@ -1,4 +1,4 @@
-"""`loopmt train --dry-run`: what would be trained on what, how large it is, how long it takes. Changes nothing."""
+"""`loopmt train --dry-run`: what would be trained on which text, its size and its time. Changes nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much
 
 
 def describe(request: TrainOptions, progress: Progress) -> None:
-    """Print the plan; a mistake that `train` would refuse is refused here too."""
+    """Print the plan. Mistakes that `train` would refuse are refused here, too."""
     experiment, run = request.load()
     run.refuse_unsafe()
     wanted = experiment.asked_for(request.until, request.only)
@@ -92,7 +92,7 @@ def describe(request: TrainOptions, progress: Progress) -> None:
 
 
 def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[str]:
-    """What is compared on which directions, and what is left out."""
+    """The compared directions of each comparison, and the excluded ones."""
     for compare in experiment.compare:
         if {compare.of, compare.against} <= set(wanted):
             found = compared_directions(experiment, compare)
@@ -101,7 +101,7 @@ def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[st
 
 
 def _rough_time(experiment: Experiment, wanted: Sequence[Stage], run: Run) -> Iterator[str]:
-    """Before the text is prepared; of pretrained checkpoints the sizes are not known then."""
+    """An estimate before the text is prepared; the sizes of pretrained checkpoints are not known then."""
     if experiment.model.pretrained is not None:
         return
     device, parameters = device_of_this_process(), _layout(experiment, None).num_parameters
@@ -116,7 +116,7 @@ def _rough_time(experiment: Experiment, wanted: Sequence[Stage], run: Run) -> It
 
 
 def _hint(experiment: Experiment, seconds: float, device: torch.device) -> Iterator[str]:
-    """What makes training shorter where it would take days."""
+    """How to make training shorter, if it would take days."""
     if seconds < _LONG:
         return
     if device.type == "cpu" and experiment.model.preset != "tiny":
@@ -137,7 +137,7 @@ def _left(seconds: Sequence[float | None], open_ended: bool, device: torch.devic
 
 
 def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.TrainingContext:
-    """As `Site.open`, but for the experiment as it is asked for now, not as it was written down before."""
+    """As `Site.open`, but with the present experiment file instead of the recorded one."""
     vocab, store = Vocab.load(run.folder / "vocab"), Store.open(run.folder / "store")
     device, fingerprint = device_of_this_process(), fingerprint_of(manifest)
     return stages.TrainingContext(experiment, run, vocab, store, device, Processes(), fingerprint)
@@ -175,7 +175,7 @@ def _networks(experiment: Experiment, context: stages.TrainingContext | None) ->
 
 
 def _modules(what: str, experiment: Experiment, context: stages.TrainingContext | None) -> str:
-    """Checkpoints and translators of other modules, whose size is known once they are built."""
+    """Checkpoints and translators of other modules, whose size is known after they are built."""
     if context is None:
         return what
     trained, total = context.networks(experiment.stages[0]).parameter_counts()
@@ -196,7 +196,7 @@ def _layout(experiment: Experiment, context: stages.TrainingContext | None) -> L
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What is known about a stage before it is trained."""
+    """The facts about a stage before it is trained."""
 
     experiment: Experiment
     run: Run
@@ -210,7 +210,7 @@ class StagePlan:
         return self.experiment.training(self.stage)
 
     def describe(self, progress: Progress) -> tuple[list[str], float | None]:
-        """What there is to say, and the seconds that are left to train; None where that cannot be known."""
+        """Lines about the stage, and the remaining seconds of training; None if unknown."""
         indent = "  " * self._depth(self.stage)
         lines = [_CHOSEN] if self.stage.mix == "auto" else []
         lines += [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair, self.said)]
@@ -244,7 +244,7 @@ class StagePlan:
         return f"until patience {train.patience}, at most {train.max_updates:,} updates of {per_update}"
 
     def _unread(self, context: stages.TrainingContext) -> Iterator[str]:
-        """What is too long to be learnt from, by corpus."""
+        """Rows that are too long for training, by corpus."""
         most = self.train.max_length
         for start, end in sorted({route.path.ends for route in stages.routes_of(self.experiment, self.stage)}):
             share = float((context.store.longer_sides(start, end, stages.SAMPLE) > most).mean())
@@ -327,14 +327,14 @@ class StagePlan:
 
 
 def _learning(learner: StageLearner, batches: Sequence[Batch], train: Train) -> float:
-    """Seconds an update; a first time through the batches warms up, if there is time for a second."""
+    """Seconds an update; the first pass over the batches is a warm-up, if there is time for a second."""
     until = time.perf_counter() + _ENOUGH
     first = _pass(learner, batches, train, until)
     return _pass(learner, batches, train, until) if time.perf_counter() < until else first
 
 
 def _pass(learner: StageLearner, batches: Sequence[Batch], train: Train, until: float) -> float:
-    """Seconds an update, of one at least and of no more than there is time for."""
+    """Seconds an update, from at least one update and no more than the time allows."""
     started, done = time.perf_counter(), 0
     for batch in batches:
         done += 1
