@@ -74,7 +74,9 @@ class Data(Section):
     root: str | None = Field(None, description="folder of the files; default: the experiment's folder")
     bitext: dict[str, Files] = Field({}, description='parallel text by language pair: {"en-fr" = "bi.en-fr"}')
     mono: dict[str, Files] = Field({}, description='monolingual text by language: {en = "mono"}')
-    valid: str | dict[str, str] | None = Field(None, description="validation set: one prefix for all languages, or one per pair")
+    valid: str | dict[str, str] | None = Field(
+        None, description="validation set: one prefix for all languages, or one per pair"
+    )
     test: str | dict[str, str | dict[str, str]] = Field({}, description="test sets by name: a prefix, or one per pair")
     world: WorldData | None = Field(None, description="draw the text from the built-in languages instead")
     keys: dict[str, str] = Field(
