@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,7 +45,8 @@ def demo(
     from loopmt.workflow.demo import demo as run_demo
 
     progress = standard()
-    progress.say(_INTRODUCTION)
+    for line in textwrap.wrap(_INTRODUCTION, 80):
+        progress.say(line)
     outcome = run_demo(run, override or (), progress)
     if outcome is not None:
         _print(outcome)

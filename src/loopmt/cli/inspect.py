@@ -137,10 +137,10 @@ def doctor(as_json: JsonOption = False) -> None:
         "disk": f"{found['disk_free_bytes'] / gib:.1f} GiB free here",
         "extras": ", ".join(name for name, extra in found["extras"].items() if not extra["missing"]) or "none",
     }
-    for name, line in lines.items():
-        typer.echo(f"{name:<10} {line}")
-    for line in advice(found):
-        typer.echo(f"{'':<10} {line}")
+    table = Table.grid(padding=(0, 1))
+    for name, line in (*lines.items(), *(("", line) for line in advice(found))):
+        table.add_row(plain(name), plain(line))
+    console().print(table, highlight=False)
 
 
 def _busy(cores: int | None) -> str:

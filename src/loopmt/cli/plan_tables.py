@@ -67,8 +67,10 @@ def _print_summary(out: Console, analysis: Json, rule: str) -> None:
     for (_, before, after), rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
         if before == nearest[after] and (after in controlled or not controlled):
             print_table(out, _step_table(rows, beyond))
-    for stage, placebo in analysis.get("placebos", {}).items():  # an analysis of an older version has none
-        if placebo["control"] is None:
+    placebos = analysis.get("placebos", {})  # an analysis of an older version has none
+    controls = {placebo["control"] for placebo in placebos.values()}
+    for stage, placebo in placebos.items():
+        if placebo["control"] is None and stage not in controls:
             _say(out, f"stage {stage} has no control: {placebo['why']}. Name one in [[compare]].")
     _say(out, f"{_rightness(rule)} {_IN_SHORT}")
 
@@ -135,7 +137,7 @@ def _chosen(plan: Json) -> str:
     """Why this threshold."""
     if plan["rule"] == "exact":
         return ""
-    return "Of the thresholds 10 to 90 it passes most nearly half, unless --threshold sets it. `analyze` uses it too. "
+    return "This threshold is passed by the share nearest to half (or set by --threshold); `analyze` uses it too. "
 
 
 def _print_reasons(out: Console, plan: Json) -> None:

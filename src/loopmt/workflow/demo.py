@@ -79,7 +79,7 @@ def _watch(folder: Path, progress: Progress, over: threading.Event) -> None:
     while not over.wait(_LOOK_EVERY):
         for stage in _WATCHED:
             told = _newest(samples, stage)
-            if told is not None and told["update"] > shown.get(stage, -1):
+            if told is not None and told["update"] > shown.get(stage, 0):  # random weights have nothing to show
                 shown[stage] = told["update"]
                 for line in _lines(stage, told):
                     progress.say(line)

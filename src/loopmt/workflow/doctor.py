@@ -54,7 +54,7 @@ def examine(folder: Path) -> Json:
 def advice(findings: Json) -> list[str]:
     """What the user can do about the findings."""
     lines = [
-        f"{extra['for']} needs {', '.join(extra['missing'])}: pip install 'loopmt[{name}]'"
+        f"for {extra['for']}: pip install 'loopmt[{name}]' (adds {', '.join(extra['missing'])})"
         for name, extra in findings["extras"].items()
         if extra["missing"]
     ]

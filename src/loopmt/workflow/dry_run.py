@@ -31,7 +31,7 @@ from loopmt.learn.threads import threads_restored, use_fastest
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
-from loopmt.progress import Progress, visible
+from loopmt.progress import Progress, visible, wrapped
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.inputs import Inputs, as_files
@@ -52,6 +52,7 @@ _TIMED_UPDATES = 2
 _CHOSEN = 'mix = "auto": these are candidates; each direction learns from the loops that are found worth a share'
 _ENOUGH = 20.0  # seconds that gathering, and learning, are timed for
 _PART = 16  # of the rows is what is gathered first
+_NEXT = "next, for a measured time: "  # before a command, which is not broken
 _LONG = 24 * 3600.0  # seconds after which a hint is due
 _LISTED = 60  # paths of a pattern that are named
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
@@ -84,11 +85,11 @@ def describe(request: TrainOptions, progress: Progress) -> None:
         changes = [word for one in request.overrides for word in ("--set", one)]
         next_step = shlex.join(["loopmt", "prepare", str(request.file), "--run", str(run.folder), *changes])
         lines += _rough_time(experiment, wanted, run)
-        lines.append(f"next, for a measured time: {next_step}")
+        lines.append(f"{_NEXT}{next_step}")
     else:
         lines.append(_left(left, _open_ended(wanted, run), context.device))
         lines += _hint(experiment, sum(one or 0.0 for one in left), context.device)
-    print(visible("\n".join(lines)))
+    print(visible("\n".join(line if line.startswith(_NEXT) else wrapped(line) for line in lines)))
 
 
 def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[str]:
@@ -121,6 +122,8 @@ def _hint(experiment: Experiment, seconds: float, device: torch.device) -> Itera
         return
     if device.type == "cpu" and experiment.model.preset != "tiny":
         yield 'That is long for a CPU. Set [model] preset = "tiny", train fewer updates, or use a GPU.'
+    elif device.type == "cpu":
+        yield "That is long for a CPU. Train fewer updates, set a smaller train.tokens, or use a GPU."
     else:
         yield "That is long. Train fewer updates, set a smaller train.max_updates, or use more GPUs."
 
