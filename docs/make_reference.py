@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from loopmt.config import Experiment, schema
 
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
-    ("the file", Experiment),
+    ("Top level", Experiment),
     ("[data]", schema.Data),
     ("[data.clean]", schema.Clean),
     ("[data.world]", schema.WorldData),

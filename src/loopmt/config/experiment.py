@@ -29,7 +29,7 @@ from loopmt.path import Hop
 
 
 class Experiment(Section):
-    """A small tree of stages over the same data."""
+    """An experiment: a tree of stages over the same data."""
 
     name: str = Field("experiment", pattern=NAME, description="default: the file's name")
     languages: list[str] = Field(min_length=2, description="codes such as en, fr, zh_Hans")
