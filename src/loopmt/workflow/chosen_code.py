@@ -87,10 +87,11 @@ def _translators(experiment: Experiment) -> list[str]:
 
 
 def _utilities(experiment: Experiment) -> list[str]:
-    """The utilities of `choose` and `keep_by`."""
+    """The utilities of `choose`, `keep_by` and `rewards`."""
     entries = [entry for stage in experiment.stages for entry in stage.entries()]
     choosing = [entry.choose for entry in entries if entry.candidates > 1]
-    return list(dict.fromkeys([*choosing, *(entry.keep_by for entry in entries if entry.keep < 1)]))
+    keeping = [entry.keep_by for entry in entries if entry.keep < 1]
+    return list(dict.fromkeys([*choosing, *keeping, *(name for entry in entries for name in entry.rewards)]))
 
 
 def _selecting(experiment: Experiment) -> list[str]:
