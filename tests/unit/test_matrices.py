@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from loopmt.cli.matrices import Groups, languages_of, print_compared, print_many, print_route_counts
+from loopmt.cli.matrices import languages_of, print_compared, print_many, print_route_counts
 from loopmt.config import Stage, Train
+from loopmt.evaluation.groups import Groups
 from loopmt.evaluation.metric import MetricFacts
+from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.workflow.observers import Display
 
@@ -98,7 +100,7 @@ class Lines(Silent):
 @pytest.fixture
 def display() -> Display:
     stage = Stage.model_validate({"name": "loops", "mix": ["X>Y"], "updates": 100})
-    return Display(stage, Train(), Lines())
+    return Display(stage, Train(), Lines(), bitext=[Hop(*hop.split(">")) for hop in HUB])
 
 
 def test_a_line_of_the_log_has_the_mean_into_each_language(display: Display) -> None:
@@ -107,8 +109,22 @@ def test_a_line_of_the_log_has_the_mean_into_each_language(display: Display) -> 
     display.show(record)
     display.show(record | {"bleu": {"en>fr": 30.0, "fr>en": 31.0}})
     many, few = display.progress.lines  # type: ignore[attr-defined]
+    assert "with bitext 30.0" in many and "without bitext 10.0" in many
     assert "into " in many and "en 30.0" in many and "de 15.0" in many and "de>" not in many
     assert "en>fr 30.0  fr>en 31.0" in few
+
+
+def test_many_chosen_routes_are_counted(display: Display) -> None:
+    """Which directions learn from which kind of route; a few routes are listed with their shares."""
+    dual = {f"{hop}>{hop.partition('>')[0]}": {"share": 0.5} for hop in HOPS}
+    other = {"de>en>es>de": {"share": 0.5}, "de>en>fr<de": {"share": 0.25}, "de>fr>es>de": {"share": 0.0}}
+    record = {"kind": "choice", "update": 0, "measured": 23, "candidates": 60, "seconds": 1.25}
+    display.show(record | {"worth": dual | other})
+    display.show(record | {"worth": other})
+    many, few = display.progress.lines  # type: ignore[attr-defined]
+    assert "dual loops 20" in many and "loops through en 1" in many and "teachers through en 1" in many
+    assert "through fr" not in many and "23 of 60" in many and len(many) < 200
+    assert "de>en>es>de 0.50" in few and "de>en>fr<de 0.25" in few and "de>fr>es>de" not in few
 
 
 def test_a_collapse_of_all_hops_is_a_few_lines(display: Display) -> None:
