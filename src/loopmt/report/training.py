@@ -189,5 +189,5 @@ def choice_summary(name: str, records: Sequence[Json]) -> list[Json]:
 
 def _choosing(records: Sequence[Json]) -> float | None:
     """The share of a finished stage's time that measuring took; older versions did not record it."""
-    spent = next((row["seconds"] for row in records if row["kind"] == "end"), {})
+    spent: dict[str, float] = next((row["seconds"] for row in records if row["kind"] == "end"), {})
     return spent["choose"] / sum(spent.values()) if "choose" in spent else None
