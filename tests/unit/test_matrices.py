@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from loopmt.cli.matrices import languages_of, print_compared, print_many, print_route_counts
+from loopmt.cli.plan_matrices import has_many_languages, print_loop_matrices, print_untaught_matrix
 from loopmt.config import Stage, Train
 from loopmt.evaluation.groups import Groups
 from loopmt.evaluation.metric import MetricFacts
@@ -47,10 +48,13 @@ def printed(call: Any, *given: Any) -> str:
     return out.export_text()
 
 
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("│┃ ").split("│")] for line in text.splitlines()]
+
+
 def row(text: str, first: str) -> list[str]:
     """The cells of the first row that begins with this."""
-    rows = ([cell.strip() for cell in line.strip("│┃ ").split("│")] for line in text.splitlines())
-    return next(cells for cells in rows if cells[0] == first)
+    return next(cells for cells in rows(text) if cells[0] == first)
 
 
 def test_groups_follow_the_text() -> None:
@@ -87,6 +91,30 @@ def test_a_comparison_as_a_matrix_of_differences() -> None:
 def test_routes_are_counted() -> None:
     text = printed(print_route_counts, card()["stages"], BLEU)
     assert row(text, "loops")[1:] == ["1", "10", "1", "10.00", "12.00"]
+
+
+def loop(path: str, right: float, ratio: float | None) -> dict[str, Any]:
+    return {"loop": path, "values": {"p": [right, 0.0, 1.0], "M": [ratio, 0.0, 1.0]}}
+
+
+def test_a_plan_of_many_languages_counts_its_loops() -> None:
+    """What is known of every direction in matrices, and how many loops have which verdict."""
+    ratios = {hop: None if hop == "en>de" else 0.5 for hop in HUB}
+    directions = {
+        hop: {"loops": [loop(f"{hop}>{hop[:2]}", 0.25, ratio), loop(f"{hop}>xx>{hop[:2]}", 0.9, 0.1)]}
+        for hop, ratio in ratios.items()
+    }
+    rates = {
+        "verdict": "may help",
+        "through": {"de>en>es": [0.4, 0, 1], "de>it>es": [0.3, 0, 1], "de>es": [None, 0, 1]},
+    }
+    plan = {"stage": "vanilla", "set": "valid", "directions": directions, "zero_resource": {"de>es": rates}}
+    assert has_many_languages(plan) and not has_many_languages(plan | {"directions": {"en>de": {}}})
+    text = printed(print_loop_matrices, plan, lambda one: "will help" if one["values"]["p"][0] > 0.5 else "unclear")
+    assert row(text, "en")[1:] == ["", *["0.25"] * 4] and ["en", "", *["0.50"] * 3] in rows(text)
+    assert row(text, "2")[1:] == ["8", "0"] and row(text, "3")[1:] == ["0", "8"]
+    text = printed(print_untaught_matrix, plan["zero_resource"])
+    assert row(text, "de")[1:] == ["", "0.40"] and row(text, "may help")[1:] == ["1"]
 
 
 class Lines(Silent):
