@@ -194,6 +194,13 @@ class Model(Section):
     prompt: str | None = Field(
         None, description='the form of its input, as in "translate {source_language} to {target_language}: {text}"'
     )
+    chat: bool | None = Field(
+        None,
+        description="of a decoder-only model: put the prompt into its chat template; default: if it has one",
+    )
+    stop: list[str] | None = Field(
+        None, description='of a decoder-only model: texts that end a translation, as in ["\\n"]'
+    )
     adapt: Adapt = Field("full", description="train all its weights, or matrices beside them (needs peft)")
     lora: Lora | None = Field(None, description='settings of `adapt = "lora"`')
 

@@ -30,7 +30,7 @@ from loopmt.run import write_json
 from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 
 _WEIGHTS = ".safetensors"
-TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt"}
+TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt", ".jinja"}  # chat templates are run in a sandbox
 _SKIPPED = {"adapter_config.json", "adapter_model.safetensors"}  # the library would add them to the weights
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}

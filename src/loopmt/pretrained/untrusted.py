@@ -27,6 +27,7 @@ _STEERING = re.compile(
 """Keys without which the checkpoint can be read, with the library's default attention."""
 _PLAIN = ("eager", "sdpa")  # kinds of attention that load nothing
 _SIZE = re.compile(".*(size|dim|heads|positions|embeddings|experts|buckets|d_model|d_ff|d_kv)")
+_ROTARY = ("rope_theta", "rope_parameters", "rope_scaling")  # positions that are computed, and need no memory
 _SMALL = 4096  # smaller sizes need not occur in a tensor's shape
 
 
@@ -73,8 +74,10 @@ def refuse_sizes(folder: Path) -> None:
     file = folder / "config.json"
     shapes = [shape for weights in sorted(folder.glob("*.safetensors")) for shape in tensor_shapes(weights)]
     dims = {dim + spare for shape in shapes for dim in shape for spare in (-2, -1, 0, 1, 2)}
-    for key, value in _items(read_config(file)):
-        if not isinstance(value, int):
+    config = read_config(file)
+    rotary = any(config.get(key) for key in _ROTARY)
+    for key, value in _items(config):
+        if not isinstance(value, int) or (rotary and key.endswith("max_position_embeddings")):
             continue
         layers = key.endswith("layers") and value > len(shapes)
         if layers or (_SIZE.fullmatch(key) and value > _SMALL and value not in dims):

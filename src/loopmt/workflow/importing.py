@@ -55,7 +55,7 @@ def generators(experiment: Experiment, run: Run, device: torch.device, codec: Co
 
 def _generator(one: Imported, run: Run, device: torch.device, codec: Codec | None) -> TranslationModel:
     if one.url is None:
-        return HuggingFaceGenerator(_open(run, one.hop), device, codec)
+        return HuggingFaceGenerator(opened(run, one.hop), device, codec)
     return EndpointTranslator.of(one, AnswerFile(_place(run, one.hop, ".endpoint") / "answers.jsonl"), codec, device)
 
 
@@ -74,7 +74,7 @@ def check_imported(experiment: Experiment, run: Run) -> None:
     for one in experiment.imported:
         if one.url is not None:
             continue
-        found = _open(run, one.hop)
+        found = opened(run, one.hop)
         if one.use == "start":
             check_fits(found, experiment.model)
             _check_no_prefix(found)
@@ -92,7 +92,7 @@ def _check_no_prefix(found: ImportedCheckpoint) -> None:
 def start_imported(experiment: Experiment, run: Run, model: TrainableModel) -> None:
     """Put imported weights where the experiment says so."""
     for hop in sorted(experiment.imports("start")):
-        model.load(starting_weights(_open(run, hop), stack_of(model), hop), strict=False)
+        model.load(starting_weights(opened(run, hop), stack_of(model), hop), strict=False)
 
 
 def import_digests(experiment: Experiment, run: Run) -> Json:
@@ -108,7 +108,7 @@ def import_digests(experiment: Experiment, run: Run) -> Json:
 def _digest(one: Imported, run: Run) -> str:
     """Of an endpoint: what it is asked. Its address, and how it is reached, may change."""
     if one.url is None:
-        return _open(run, one.hop).digest
+        return opened(run, one.hop).digest
     asked = one.model_dump(mode="json", include={"model", "prompt", "names", "options"})
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
@@ -117,7 +117,8 @@ def _place(run: Run, hop: Hop, kind: str = "") -> Path:
     return subfolder(run.folder, "imported", f"{hop.source}-{hop.target}{kind}")
 
 
-def _open(run: Run, hop: Hop) -> ImportedCheckpoint:
+def opened(run: Run, hop: Hop) -> ImportedCheckpoint:
+    """The checkpoint of a direction."""
     if not has_folder(_place(run, hop)):
         raise ConfigError(
             f'imported "{hop}": there is nothing in {_place(run, hop)}. Bring it: '

@@ -25,6 +25,7 @@ from loopmt.workflow.pretrained import install, verify_once
 from loopmt.workflow.settings import refuse_changes
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, train_stage
+from loopmt.workflow.start_quality import report_starts
 from loopmt.workflow.trackers import TRACKERS
 
 
@@ -102,6 +103,9 @@ def train(request: TrainOptions, progress: Progress) -> bool:
             check_imported(experiment, run)
             try_endpoints(experiment, run)
             _prepare(experiment, run, request, progress)
+            if experiment.imports("start"):
+                context = TrainingContext.open(run, device, Processes())
+                report_starts(context, experiment.asked_for(request.until, request.only), progress)
             processes.barrier()
             return _train_tree(run, device, processes, request, stop_signal, progress)
     finally:
