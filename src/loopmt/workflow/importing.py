@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from loopmt.config import Experiment, Generate
 from loopmt.config.schema import Imported
 from loopmt.errors import ConfigError, PathError
 from loopmt.files.regular import has_folder, subfolder
+from loopmt.learn.routes import Route
 from loopmt.path import Hop, LanguagePath
 from loopmt.pretrained.checkpoint import ImportedCheckpoint, ImportOptions
 from loopmt.pretrained.generator import HuggingFaceGenerator
@@ -57,6 +59,13 @@ def _generator(one: Imported, run: Run, device: torch.device, codec: Codec | Non
     if one.url is None:
         return HuggingFaceGenerator(opened(run, one.hop), device, codec)
     return EndpointTranslator.of(one, AnswerFile(_place(run, one.hop, ".endpoint") / "answers.jsonl"), codec, device)
+
+
+def endpoint_hops(experiment: Experiment, routes: Sequence[Route]) -> list[Hop]:
+    """The hops of a stage that endpoints generate."""
+    endpoints = {one.hop for one in experiment.imported if one.url is not None}
+    pairs = [pair for route in routes for pair in zip(route.path.generating, route.settings, strict=True)]
+    return sorted({hop for hop, how in pairs if hop in endpoints and "frozen" in how.generators})
 
 
 def try_endpoints(experiment: Experiment, run: Run) -> None:

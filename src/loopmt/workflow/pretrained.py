@@ -36,6 +36,7 @@ from loopmt.run import Checkpoint, Json, Run, StageFolder, read_json, write_json
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import all_hops
+from loopmt.workflow.memory import check_memory
 
 _NOTES = "pretrained.json"
 _HUB_NAME = 2  # parts of a name at the hub: who, and what
@@ -172,7 +173,7 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        folders, revisions = _copy(_named(experiment), beside, draft, progress)
+        folders, revisions = _copy(experiment, _named(experiment), beside, draft, progress)
         _check_languages(experiment, draft, folders)
         write_json(draft / _NOTES, {**_notes(experiment, draft, folders), "revisions": revisions})
         shutil.rmtree(run.folder / PRETRAINED, ignore_errors=True)
@@ -183,13 +184,15 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
 
 
 def _copy(
-    named: Mapping[str, str], beside: Path, draft: Path, progress: Progress
+    experiment: Experiment, named: Mapping[str, str], beside: Path, draft: Path, progress: Progress
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The folder in the run of each network, and the revision of what came from the hub, by its name."""
     places: dict[Path, str] = {}
     folders, revisions = {}, {}
+    sources = {name: _found(text, beside) for name, text in named.items()}
+    check_memory(experiment, sources.values())
     for name, text in named.items():
-        source = _found(text, beside)
+        source = sources[name]
         if source.parent.name == "snapshots":
             revisions[text] = source.name
         if source not in places:
@@ -217,7 +220,8 @@ def _found(text: str, beside: Path) -> Path:
     return _downloaded(text, folder)
 
 
-def _downloaded(name: str, folder: Path) -> Path:
+def _downloaded(text: str, folder: Path) -> Path:
+    name, _, revision = text.partition("@")
     fix = f"Download it where the hub can be reached, `hf download {name} --local-dir FOLDER`, and name the folder."
     try:
         from huggingface_hub import snapshot_download
@@ -227,7 +231,9 @@ def _downloaded(name: str, folder: Path) -> Path:
             f"huggingface_hub is needed: pip install 'loopmt[export]'. {fix}"
         ) from None
     try:
-        return Path(snapshot_download(name, allow_patterns=[f"*{kind}" for kind in sorted(TAKEN)]))
+        return Path(
+            snapshot_download(name, revision=revision or None, allow_patterns=[f"*{kind}" for kind in sorted(TAKEN)])
+        )
     except Exception as error:  # network, rights, names: the hub's library has a class for each
         what = str(error).split("\n")[0][:200]
         raise DataError(
