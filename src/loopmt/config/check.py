@@ -122,6 +122,7 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
             _check_utilities(stage, entry, expansion, trained | taught)
         _check_entry(experiment, stage, entry, expansion, trained | generators)
         _check_generated(stage, entry, expansion)
+        _check_reward(stage, entry, expansion, trained)
         _check_own(stage, entry, expansion, trained | taught)
         _check_stages(experiment, stage, entry, expansion)
     return pairs
@@ -202,7 +203,7 @@ def _check_utilities(stage: Stage, entry: MixEntry, expansion: Expansion, own: f
         "candidates": entry.choose if entry.candidates > 1 else "",
         "keep": entry.keep_by if entry.keep < 1 else "",
     }
-    for key, name in chosen.items():
+    for key, name in [*chosen.items(), *(("reward", name) for name in entry.rewards)]:
         if name and not expansion.paths[0].generating:
             raise ConfigError(f'stage "{stage.name}", path {entry.path} generates nothing, so `{key}` cannot be set.')
         for path in expansion.paths if name in ("dual", "round-trip") else ():
@@ -226,6 +227,49 @@ def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> Non
             f"{where}: candidates = {entry.candidates} would all be the same, since no hop samples. Set "
             'generate = { how = "sample" }, or leave candidates out.'
         )
+
+
+def _check_reward(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
+    """What a reward needs, and what it excludes."""
+    path, where = expansion.paths[0], f'stage "{stage.name}", path {entry.path}'
+    if not entry.rewards:
+        unused = [
+            key for key in ("credit", "kl", "likelihood") if getattr(entry, key) != MixEntry.model_fields[key].default
+        ]
+        if unused:
+            raise ConfigError(f'{where}: {unused[0]} needs a reward. Set reward = "likelihood", or leave it out.')
+        return
+    if path.backward:
+        raise ConfigError(f"{where}: with an arrow back nothing comes home, so there is no reward. Leave it out.")
+    if "consensus" in entry.rewards:
+        raise ConfigError(f'{where}: "consensus" compares candidates, and is no reward. Use another utility.')
+    if entry.credit == "all":
+        _check_credit(where, entry, expansion, trained)
+    elif entry.kl is not None or entry.likelihood != 1:
+        raise ConfigError(f'{where}: kl and likelihood are for credit = "all". Set it, or leave them out.')
+
+
+def _check_credit(where: str, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
+    hops = entry.rewarded_hops(len(expansion.paths[0].generating))
+    if not hops:
+        raise ConfigError(
+            f'{where}: credit = "all" teaches hops that sample with live weights, and none does. '
+            'Set generate = { by = "live", how = "sample" }, or credit = "last".'
+        )
+    if entry.candidates > 1:
+        raise ConfigError(f'{where}: credit = "all" needs all that is drawn. Use samples instead of candidates.')
+    if entry.baseline != "none" and entry.samples < 2:
+        raise ConfigError(
+            f'{where}: baseline = "{entry.baseline}" compares samples of a sentence. Set samples = 2 or more, '
+            'or baseline = "none".'
+        )
+    for path in expansion.paths if entry.kl else ():
+        for hop in (path.generating[number] for number in hops):
+            if hop not in trained:
+                raise ConfigError(
+                    f"{where}: kl measures the divergence of {hop} from the start of the stage, and no stage before "
+                    "trains it. Start the stage `from` one that does, or leave kl out."
+                )
 
 
 def _check_stages(experiment: Experiment, stage: Stage, entry: MixEntry, expansion: Expansion) -> None:

@@ -381,6 +381,10 @@ class Noise(Section):
     shuffle: int = Field(3, ge=0, description="how many places a word may move")
 
 
+Credit = Literal["last", "all"]
+Baseline = Literal["none", "leave-one-out", "group"]
+
+
 class MixEntry(Section):
     """One path or pattern of a mix."""
 
@@ -402,6 +406,31 @@ class MixEntry(Section):
     tag: bool = Field(False, description="mark rows with a generated side by a tag before their source")
     keep: float = Field(1.0, gt=0, le=1, description="share of the generated rows to train on: the best by `keep_by`")
     keep_by: str = Field("dual", description="the utility that `keep` ranks rows by; the names are those of `choose`")
+    reward: str | dict[str, float] | None = Field(
+        None,
+        description="the reward of what is generated: a utility, or utilities with their weights, as in "
+        '`{ likelihood = 1.0, "round-trip" = 0.01 }`. `likelihood` is the log-probability per token of the real '
+        "sentence on the way home; the other names are those of `choose`",
+    )
+    credit: Credit = Field(
+        "last",
+        description="`last`: only the last hop learns, and the reward is logged; `all`: the hops that sample with "
+        "live weights learn from it, too",
+    )
+    baseline: Baseline = Field(
+        "leave-one-out",
+        description="what is subtracted from a reward: `none`, the mean of the sentence's other samples, or the mean "
+        "of its samples, divided by their standard deviation (`group`)",
+    )
+    ratio_clip: float = Field(
+        0.2, ge=0, lt=1, description="importance ratios are clipped to 1 - ratio_clip and 1 + ratio_clip; 0: not at all"
+    )
+    kl: float | None = Field(
+        None, gt=0, description="weight of the divergence of a rewarded hop from the start of the stage"
+    )
+    likelihood: float = Field(
+        1.0, ge=0, description='with `credit = "all"`: factor on the loss of the last hop; 0: only rewards are learnt'
+    )
     same_rows: bool = Field(
         False, description="share real sentences with such entries of the direction: several sources for each"
     )
@@ -422,6 +451,16 @@ class MixEntry(Section):
     @property
     def generates(self) -> bool:
         return self.path.count(">") + self.path.count("<") > 1
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        """The utilities of the reward, with their weights."""
+        return {self.reward: 1.0} if isinstance(self.reward, str) else dict(self.reward or {})
+
+    def rewarded_hops(self, hops: int) -> list[int]:
+        """The numbers of the generating hops that learn from the reward: those that sample with live weights."""
+        settings = self.hop_settings(hops) if self.credit == "all" else []
+        return [number for number, how in enumerate(settings) if how.how == "sample" and how.generators == ["live"]]
 
 
 class Auto(Section):

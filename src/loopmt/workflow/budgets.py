@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from statistics import fmean
 
-from loopmt.path import Hop, LanguagePath, Pattern
+from loopmt.learn.routes import taught_by
+from loopmt.path import Hop
 from loopmt.run import Json
 
 SAME_TOKENS = 0.05
@@ -14,12 +15,7 @@ SAME_TOKENS = 0.05
 
 def trained_tokens(state: Json, directions: Collection[Hop]) -> int:
     """Target tokens that a stage learnt from in these directions."""
-    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if _taught(path) in directions)
-
-
-def _taught(path: str) -> Hop:
-    pattern = Pattern.parse(path)
-    return LanguagePath(pattern.places, pattern.backward).taught
+    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if taught_by(path) in directions)
 
 
 def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, float]:

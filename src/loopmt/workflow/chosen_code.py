@@ -87,10 +87,11 @@ def _translators(experiment: Experiment) -> list[str]:
 
 
 def _utilities(experiment: Experiment) -> list[str]:
-    """What candidates are chosen and rows are kept by."""
+    """What candidates are chosen, rows are kept and generators are rewarded by."""
     entries = [entry for stage in experiment.stages for entry in stage.entries()]
     choosing = [entry.choose for entry in entries if entry.candidates > 1]
-    return list(dict.fromkeys([*choosing, *(entry.keep_by for entry in entries if entry.keep < 1)]))
+    keeping = [entry.keep_by for entry in entries if entry.keep < 1]
+    return list(dict.fromkeys([*choosing, *keeping, *(name for entry in entries for name in entry.rewards)]))
 
 
 def _selecting(experiment: Experiment) -> list[str]:

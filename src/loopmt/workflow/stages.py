@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -96,14 +97,16 @@ def exact_agreement(experiment: Experiment) -> Agree | None:
 
 
 def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
-    """Every path of a stage's mix."""
+    """Every path of a stage's mix, then the generating hops that learn from rewards."""
     trained = available_hops(experiment, stage.name)
     found = [
         (entry_number, _filtered(entry, path, trained), path)
         for entry_number, (entry, expansion) in enumerate(expansions(experiment, stage))
         for path in expansion.paths
     ]
-    return [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
+    own = [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
+    numbers = count(len(own))
+    return [*own, *(rewarded for route in own for rewarded in route.rewards(numbers))]
 
 
 def _filtered(entry: MixEntry, path: LanguagePath, trained: frozenset[Hop]) -> MixEntry:
@@ -154,6 +157,7 @@ def assemble(
 def keep_copies(networks: TrainableModel, routes: Sequence[Route]) -> None:
     """Keep the weights of now that a path asks for later: frozen, or as the start of the average."""
     used = {name for route in one_by_entry(routes) for setting in route.settings for name in setting.generators}
+    used |= {"frozen" for route in routes if route.drawn and route.entry.kl}
     copies: tuple[By, ...] = ("frozen", "ema")
     for by in copies:
         if by in used:
@@ -171,7 +175,8 @@ def _check_shard(context: TrainingContext, stage: Stage, train: Train) -> None:
 def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -> StageSetup:
     """The stage's routes, with the objectives that it turns on and batch shapes that fit its text."""
     train, routes = context.experiment.training(stage), routes_of(context.experiment, stage)
-    objectives = objectives_of(StageSettings(train, [route.entry for route in routes], networks))
+    entries, drawn = [route.entry for route in routes], [route.drawn for route in routes]
+    objectives = objectives_of(StageSettings(train, entries, networks, drawn))
     return StageSetup(
         routes,
         networks,
@@ -224,7 +229,7 @@ def shapes_of(
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
     """
-    taught = {route.path.taught for route in routes}
+    taught = {route.taught for route in routes}
     extra = 2 if translators.shared else 1  # tags
     histogram = np.concatenate([np.zeros(extra, np.int64), _places(context, translators, routes, train.max_length + 1)])
     if not histogram.any():
@@ -238,7 +243,7 @@ def shapes_of(
 def _places(context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], longest: int) -> Ints:
     """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
-    fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
+    fed = {(route.taught, ends) for route in routes for ends in _ends(route)}
     for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
         if context.store.has_mono(end) if start == end else context.store.has_bitext(start, end):
             lengths = translators.longer_sides(context.store, start, end, SAMPLE) + 1
@@ -249,10 +254,10 @@ def _places(context: TrainingContext, translators: TrainableModel, routes: Seque
     return histogram
 
 
-def _ends(path: LanguagePath) -> tuple[tuple[str, str], ...]:
-    """The text of a path, and what else its direction may learn from: pairs, and monolingual text of its target."""
-    hop = path.taught
-    return path.ends, (hop.source, hop.target), (hop.target, hop.target)
+def _ends(route: Route) -> tuple[tuple[str, str], ...]:
+    """The text of a route, and what else its direction may learn from: pairs, and monolingual text of its target."""
+    hop = route.taught
+    return route.path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
 
 def text_filter_of(context: TrainingContext, train: Train) -> SyntheticTextFilter:
