@@ -170,8 +170,8 @@ class CausalNetwork(PretrainedNetwork):
             "attention_mask": pad_sequence(real, batch_first=True, padding_side="left").to(self.device),
         }
 
-    def learning_logits(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        self.model.train()
+    def learning_logits(self, source_BS: Tensor, target_BT: Tensor, dropout: bool = True) -> Tensor:
+        self.model.train(dropout)
         ids, real = self.tokens.ids(source_BS, self.tokens.sources_closed)
         order = real.long().argsort(dim=1, stable=True)  # padding first
         batch = {"input_ids": ids.gather(1, order), "attention_mask": real.long().gather(1, order)}
