@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loopmt.config.experiment import Experiment
 from loopmt.config.imported import check_endpoint_search, check_imported_entries
 from loopmt.config.pretrained import PRETRAINED, check_pretrained, check_taught, pretrained_hops
-from loopmt.config.schema import MixEntry, Stage
+from loopmt.config.schema import Generate, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.languages import meant_language
 from loopmt.path import Expansion, Hop, Pattern, check_language, expand_fed
@@ -115,6 +115,8 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     if all(entry.from_update for entry in entries):
         raise ConfigError(f'stage "{stage.name}": every path joins the mix later; give one of them from_update = 0.')
     pairs = list(zip(entries, expanded, strict=True))
+    if stage.mix == "auto":
+        pairs += _teachers(experiment, stage, trained | {path.taught for one in expanded for path in one.paths})
     taught = frozenset(path.taught for expansion in expanded for path in expansion.paths)
     check_taught(experiment, stage, taught)
     for entry, expansion in pairs:
@@ -136,6 +138,31 @@ def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     fits = [one for one in patterns if len(one.variables) + len(one.named) <= len(experiment.languages)]
     loops = [MixEntry(path=str(one), generate=stage.auto.generate, keep=stage.auto.keep) for one in fits]
     return [MixEntry(path="X>Y"), *loops]
+
+
+def _teachers(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
+    """The teacher paths of `mix = "auto"` for directions without bitext, as far as the data feeds them."""
+    supply, found = experiment.data.supply(), []
+    for pattern in map(Pattern.parse, stage.auto.teachers):
+        _check_teacher(stage, pattern)
+        fed = [path for path in pattern.expand(experiment.languages) if supply.lack(path) is None]
+        paths = [path for path in fed if path.taught not in supply.bitext and trained.issuperset(path.generating)]
+        if paths:
+            how = stage.auto.teach or Generate(how="greedy")
+            entry = MixEntry(path=str(pattern), generate=how, keep=stage.auto.keep)
+            found.append((entry, Expansion(tuple(paths), ())))
+    return found
+
+
+def _check_teacher(stage: Stage, pattern: Pattern) -> None:
+    """A teacher translates a real sentence through other languages."""
+    if pattern.backward and pattern.places[0] == pattern.places[-1] and len(pattern.places) > 3:
+        return
+    raise ConfigError(
+        f'stage "{stage.name}": auto.teachers: {pattern} is no teacher path, which translates a real sentence through '
+        "another language and ends with an arrow back to it. Write X>Z>Y<X or, to name the pivot, X>en>Y<X; loops "
+        "belong into auto.candidates."
+    )
 
 
 def _check_candidate(stage: Stage, pattern: Pattern) -> None:

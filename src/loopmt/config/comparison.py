@@ -41,7 +41,8 @@ _RATES = ("learning_rate", "warmup")  # full training and LoRA each have their o
 _NOT_LISTED = "it is not in the comparison's `directions`"
 _FIX_SETTINGS = (
     "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned` "
-    f"(budget and validation cannot be tuned: {', '.join(_NEVER_TUNED)})."
+    f'(budget and validation cannot be tuned: {", ".join(_NEVER_TUNED)}). budget = "seconds" compares stages of '
+    "different updates and equal time."
 )
 
 
@@ -203,7 +204,7 @@ def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
     if PRETRAINED in (of.name, against.name) and experiment.model.pretrained is not None:
         return []
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
-    if (of.updates, of.until) != (against.updates, against.until):
+    if compare.budget == "updates" and (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
     if experiment.lora(of) != experiment.lora(against) and "adapt" not in compare.tuned:
         unlike.append('adapt or lora (if that is the question, set tuned = ["adapt"])')

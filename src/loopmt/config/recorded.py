@@ -44,6 +44,7 @@ ADDED: dict[str, Any] = {
     "stage.mix.likelihood": 1.0,
     "stage.mix.generate.ensemble": "rows",
     "stage.auto.generate.ensemble": "rows",
+    "stage.auto.teachers": [],
     "train.objectives": [],
     "train.track": [],
     "model.translator": None,

@@ -464,7 +464,7 @@ class MixEntry(Section):
 
 
 class Auto(Section):
-    """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
+    """`mix = "auto"`: loops and teacher paths chosen by what each route is worth on held-out text."""
 
     supervised: float = Field(
         1 / 3,
@@ -472,12 +472,22 @@ class Auto(Section):
         le=1,
         description="share of bitext in directions that get loops; the others train on bitext alone",
     )
-    candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
-    generate: Generate = Field(Generate(), description="decoding of every hop of a candidate")
+    candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns of loops to choose from")
+    teachers: list[str] = Field(
+        ["X>Z>Y<X"],
+        description="patterns of teacher paths to choose from, for directions without bitext: the direction learns the "
+        "translation through other languages of a real sentence, where that is better than its own; []: none",
+    )
+    generate: Generate = Field(Generate(), description="decoding of every hop of a loop")
+    teach: Generate | None = Field(None, description="decoding of every hop of a teacher path; default: greedy")
     keep: float = Field(
         0.7, gt=0, le=1, description="share of the generated rows to train on, as in a mix entry; 1: all"
     )
-    measure_every: int = Field(20, ge=1, description="rounds between two measurements")
+    measure_every: int = Field(
+        20,
+        ge=1,
+        description="rounds between two measurements; from five languages on more, where they would take too long",
+    )
     sentences: int = Field(200, ge=10, description="validation rows measured")
 
 
@@ -598,6 +608,10 @@ class Compare(Section):
         [],
         description='keys of [train] that may differ because each stage has its own best value; "adapt": full and LoRA '
         "are compared, each at its own rate",
+    )
+    budget: Literal["updates", "seconds"] = Field(
+        "updates",
+        description="what both have as much of; seconds: updates may differ, and `evaluate` warns if the seconds do",
     )
     directions: list[str] = Field(
         [], description='compare these directions only, as in ["en>fr"]; default: all that both stages train'

@@ -19,6 +19,7 @@ from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, Rows
 from loopmt.text.ragged import Ints, Ragged
 
+PARTS = ("generate", "train", "validate", "choose")  # of a stage's time
 _NAME = "carried"  # the prefix of the tensors' names
 
 
@@ -82,7 +83,9 @@ class TrainingState:
     window: Json = field(default_factory=dict)  # sums since the last log record
     threads: int | None = None  # CPU threads at the beginning of the stage; a resumed stage uses the same number
     first_update: float | None = None  # seconds until the first update was done, including graph capture
-    seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
+    seconds: dict[str, float] = field(
+        default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0, "choose": 0.0}
+    )
 
     @property
     def best(self) -> float:
@@ -107,6 +110,7 @@ class LogWindow:
     generate_seconds: float = 0.0
     generated_tokens: float = 0
     validate_seconds: float = 0.0
+    choose_seconds: float = 0.0
     source_tokens: float = 0
     target_tokens: float = 0
     places: float = 0
@@ -137,8 +141,12 @@ class LogWindow:
         return {**asdict(self), "started": time.perf_counter() - self.started}
 
     def learning(self, seconds: float) -> float:
-        """The part of `seconds` spent neither on generation nor on validation."""
-        return seconds - self.generate_seconds - self.validate_seconds
+        """The part of `seconds` spent on neither generation, validation nor the choice of loops."""
+        return seconds - self.generate_seconds - self.validate_seconds - self.choose_seconds
+
+    def unlogged(self) -> float:
+        """Seconds of learning since the last log record."""
+        return self.learning(time.perf_counter() - self.started)
 
     def summary(self) -> dict[str, Any]:
         seconds = time.perf_counter() - self.started

@@ -130,17 +130,25 @@ class Trainer:
         """The weights of the routes in this round."""
         progress = self.progress
         if self.hooks.choose and progress.round % self.measure_every == 0:
-            weights, why = self.processes.broadcast(
-                self.hooks.choose(progress.round) if self.processes.is_main else None
-            )
-            progress.weights = {str(route): weight for route, weight in weights.items()}
-            self.write({"kind": "choice", "update": progress.update, "round": progress.round, "worth": why})
+            self._choose(self.hooks.choose)
         weights = {
             route.number: route.entry.weight for route in self.routes if route.entry.from_update <= progress.update
         }
         if self.hooks.choose:
             weights = {int(route): weight for route, weight in progress.weights.items()}
         return {route: weight for route, weight in weights.items() if route not in progress.dropped}
+
+    def _choose(self, choose: Callable[[int], tuple[Mapping[int, float], Json]]) -> None:
+        """Choose the weights of the next rounds. Log the reasons and the time that it took."""
+        progress, started = self.progress, time.perf_counter()
+        weights, why = self.processes.broadcast(choose(progress.round) if self.processes.is_main else None)
+        progress.weights = {str(route): weight for route, weight in weights.items()}
+        seconds = time.perf_counter() - started
+        self._window.choose_seconds += seconds
+        progress.seconds["choose"] = progress.seconds.get("choose", 0.0) + seconds
+        share = progress.seconds["choose"] / (sum(progress.seconds.values()) + self._window.unlogged())
+        place = {"kind": "choice", "update": progress.update, "round": progress.round}
+        self.write({**place, **why, "seconds": seconds, "time_share": share})
 
     def _learn(self, batch: Batch, update: int) -> None:
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))

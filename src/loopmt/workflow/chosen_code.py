@@ -81,7 +81,7 @@ def _trainable(experiment: Experiment) -> list[str]:
 def _translators(experiment: Experiment) -> list[str]:
     """Functions that generate on a hop."""
     given = [entry.generate for stage in experiment.stages for entry in stage.entries()]
-    given += [stage.auto.generate for stage in experiment.stages]
+    given += [one for stage in experiment.stages for one in (stage.auto.generate, stage.auto.teach) if one]
     settings = [one for each in given for one in (each if isinstance(each, list) else [each])]
     return [name for one in settings for name in one.generators if is_translator(name)]
 

@@ -17,7 +17,7 @@ from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, availabl
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.metric import Agree, MetricInput
-from loopmt.evaluation.validation import ValidationScores, Validator, held_out, selecting_metric
+from loopmt.evaluation.validation import HeldOut, ValidationScores, Validator, held_out, selecting_metric
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learners import learner_of
 from loopmt.learn.objectives import StageSettings, objectives_of
@@ -26,7 +26,6 @@ from loopmt.learn.threads import choose_threads, threads_restored
 from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
-from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
@@ -34,8 +33,9 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import FilterContext, LanguageFrequencies, RepetitionLimits, SyntheticTextFilter
-from loopmt.translate.protocol import By, TrainableModel
+from loopmt.translate.protocol import By, TrainableModel, TranslationModel
 from loopmt.translate.walker import Translators
+from loopmt.workflow.chooser import Chooser, measuring_interval
 from loopmt.workflow.generators import check_generators, other_generators
 from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_model, parent_weights
@@ -80,6 +80,10 @@ class TrainingContext:
         for route in routes:
             check_generators(route.path, route.settings, translators)
         return translators
+
+    def held_out(self, networks: TranslationModel, rows: int) -> list[HeldOut]:
+        """Rows of the validation set for every direction of the networks."""
+        return held_out(self.store, networks.hops, self.vocab, "valid", rows)
 
     def _begun_with(self, stage: Stage) -> Mapping[str, torch.Tensor] | None:
         """The weights of a stage that was begun, whose tables keep their size; one vocabulary has but one size."""
@@ -148,7 +152,7 @@ def assemble(
     gatherer = Gatherer(setup, context.store, translators, text_filter)
     _check_shard(context, stage, setup.train)
     learner = learner_of(setup)
-    choose = chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
+    choose = _chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
     validate = validator(context, stage, networks, setup.train)
     hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
     return Trainer(setup, gatherer, learner, folder, hooks)
@@ -186,29 +190,28 @@ def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -
         (context.experiment.seed, stage.name),
         objectives,
         stage.updates,
-        stage.auto.measure_every,
+        _interval(context, stage, networks, routes),
         context.experiment.guards,
     )
 
 
-def chooser(
+def _interval(context: TrainingContext, stage: Stage, networks: TrainableModel, routes: Sequence[Route]) -> int:
+    if stage.mix != "auto":
+        return stage.auto.measure_every
+    sets = context.held_out(networks, stage.auto.sentences)
+    return measuring_interval(stage, context.experiment.training(stage), routes, sets)
+
+
+def _chooser(
     context: TrainingContext,
     stage: Stage,
     translators: Translators,
     routes: Sequence[Route],
     text_filter: SyntheticTextFilter,
-) -> Callable[[int], tuple[Mapping[int, float], Json]]:
-    """How `mix = "auto"` chooses the loops of a round."""
-    sets = held_out(context.store, translators.own.hops, context.vocab, "valid", stage.auto.sentences)
-    candidates = [CandidatePath(route.number, route.path, route.settings) for route in routes if route.synthetic]
-    supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
-
-    def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
-        key = (context.experiment.seed, stage.name, "choose", number)
-        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree, text_filter)
-        return choice.weights, choice.as_json()
-
-    return choose_loops
+) -> Chooser:
+    sets = context.held_out(translators.own, stage.auto.sentences)
+    guards, key = context.experiment.guards, (context.experiment.seed, stage.name)
+    return Chooser(stage.auto, routes, translators, sets, key, guards, context.agree, text_filter)
 
 
 def starting_point(context: TrainingContext, stage: Stage) -> TrainableModel:
@@ -292,7 +295,7 @@ def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:
 def validator(
     context: TrainingContext, stage: Stage, networks: TrainableModel, train: Train
 ) -> Callable[[], ValidationScores]:
-    sets = held_out(context.store, networks.hops, context.vocab, "valid", train.validate_sentences)
+    sets = context.held_out(networks, train.validate_sentences)
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
