@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from loopmt.config.experiment import Experiment
 from loopmt.config.imported import check_endpoint_search, check_imported_entries
@@ -127,6 +128,7 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
         _check_reward(stage, entry, expansion, trained)
         _check_own(stage, entry, expansion, trained | taught)
         _check_stages(experiment, stage, entry, expansion)
+    _check_consistency(stage, pairs)
     return pairs
 
 
@@ -253,6 +255,26 @@ def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> Non
         raise ConfigError(
             f"{where}: candidates = {entry.candidates} would all be the same, since no hop samples. Set "
             'generate = { how = "sample" }, or leave candidates out.'
+        )
+
+
+def _check_consistency(stage: Stage, pairs: Sequence[tuple[MixEntry, Expansion]]) -> None:
+    """Rows of one real sentence from several routes need the same real sentences, and several routes."""
+    rows = Counter[tuple[str, ...]]()
+    compared = [(entry, expansion) for entry, expansion in pairs if entry.consistency is not None]
+    for entry, expansion in compared:
+        where = f'stage "{stage.name}", path {entry.path}: consistency'
+        if not entry.same_rows or expansion.paths[0].backward:
+            what = "needs real targets that the routes share" if entry.same_rows else "needs same_rows = true"
+            raise ConfigError(f"{where} {what}. Set it on loops that share their text, or leave consistency out.")
+        if entry.combine == "logmeanexp":
+            raise ConfigError(f'{where} and combine = "logmeanexp" group rows differently. Use one of them.')
+        for path in expansion.paths:
+            rows[*path.ends, str(path.taught)] += entry.samples
+    if compared and max(rows.values()) < 2:
+        raise ConfigError(
+            f'stage "{stage.name}": consistency compares several rows of a real sentence, and every direction has one. '
+            "Set it on a second entry of the direction, such as X>Z>Y>X beside X>Y>X, or set samples = 2."
         )
 
 

@@ -434,6 +434,12 @@ class MixEntry(Section):
     same_rows: bool = Field(
         False, description="share real sentences with such entries of the direction: several sources for each"
     )
+    consistency: float | None = Field(
+        None,
+        gt=0,
+        description="weight of the divergence between the predictions from the sources that the entry's routes, and "
+        "those of other such entries, give to one real sentence; needs `same_rows`",
+    )
     from_update: int = Field(0, ge=0, description="the entry joins the mix at this update")
     per_round: int | None = Field(
         None, ge=1, description="how many of the pattern's paths to a direction a round draws; default: all"
