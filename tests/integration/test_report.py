@@ -501,4 +501,5 @@ def test_many_languages_are_matrices(copied: Path, monkeypatch: pytest.MonkeyPat
     assert many.count('class="matrix"') == len(card["stages"]) + len(card["comparisons"])
     first = next(iter(card["stages"].values()))["sets"]["test"]["directions"]["en>fr"]["multi_bleu"]
     assert re.search(rf'class="n heat up" style="--v:[\d.]+">{first:.1f}</td>', many)
+    assert "means of directions" in many and "means of differences" in many and "means of directions" not in few
     assert "<summary>All directions</summary>" in many and "<summary>Graph of 3 languages</summary>" in many

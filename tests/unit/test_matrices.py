@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from loopmt.cli.matrices import Groups, languages_of, print_compared, print_many, print_route_counts
+from loopmt.cli.matrices import languages_of, print_compared, print_many, print_route_counts
+from loopmt.cli.plan_matrices import has_many_languages, print_loop_matrices, print_untaught_matrix
 from loopmt.config import Stage, Train
+from loopmt.evaluation.groups import Groups
 from loopmt.evaluation.metric import MetricFacts
+from loopmt.path import Hop
 from loopmt.progress import Silent
 from loopmt.workflow.observers import Display
 
@@ -45,10 +48,13 @@ def printed(call: Any, *given: Any) -> str:
     return out.export_text()
 
 
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("│┃ ").split("│")] for line in text.splitlines()]
+
+
 def row(text: str, first: str) -> list[str]:
     """The cells of the first row that begins with this."""
-    rows = ([cell.strip() for cell in line.strip("│┃ ").split("│")] for line in text.splitlines())
-    return next(cells for cells in rows if cells[0] == first)
+    return next(cells for cells in rows(text) if cells[0] == first)
 
 
 def test_groups_follow_the_text() -> None:
@@ -87,6 +93,30 @@ def test_routes_are_counted() -> None:
     assert row(text, "loops")[1:] == ["1", "10", "1", "10.00", "12.00"]
 
 
+def loop(path: str, right: float, ratio: float | None) -> dict[str, Any]:
+    return {"loop": path, "values": {"p": [right, 0.0, 1.0], "M": [ratio, 0.0, 1.0]}}
+
+
+def test_a_plan_of_many_languages_counts_its_loops() -> None:
+    """What is known of every direction in matrices, and how many loops have which verdict."""
+    ratios = {hop: None if hop == "en>de" else 0.5 for hop in HUB}
+    directions = {
+        hop: {"loops": [loop(f"{hop}>{hop[:2]}", 0.25, ratio), loop(f"{hop}>xx>{hop[:2]}", 0.9, 0.1)]}
+        for hop, ratio in ratios.items()
+    }
+    rates = {
+        "verdict": "may help",
+        "through": {"de>en>es": [0.4, 0, 1], "de>it>es": [0.3, 0, 1], "de>es": [None, 0, 1]},
+    }
+    plan = {"stage": "vanilla", "set": "valid", "directions": directions, "zero_resource": {"de>es": rates}}
+    assert has_many_languages(plan) and not has_many_languages(plan | {"directions": {"en>de": {}}})
+    text = printed(print_loop_matrices, plan, lambda one: "will help" if one["values"]["p"][0] > 0.5 else "unclear")
+    assert row(text, "en")[1:] == ["", *["0.25"] * 4] and ["en", "", *["0.50"] * 3] in rows(text)
+    assert row(text, "2")[1:] == ["8", "0"] and row(text, "3")[1:] == ["0", "8"]
+    text = printed(print_untaught_matrix, plan["zero_resource"])
+    assert row(text, "de")[1:] == ["", "0.40"] and row(text, "may help")[1:] == ["1"]
+
+
 class Lines(Silent):
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -98,7 +128,7 @@ class Lines(Silent):
 @pytest.fixture
 def display() -> Display:
     stage = Stage.model_validate({"name": "loops", "mix": ["X>Y"], "updates": 100})
-    return Display(stage, Train(), Lines())
+    return Display(stage, Train(), Lines(), bitext=[Hop(*hop.split(">")) for hop in HUB])
 
 
 def test_a_line_of_the_log_has_the_mean_into_each_language(display: Display) -> None:
@@ -107,8 +137,22 @@ def test_a_line_of_the_log_has_the_mean_into_each_language(display: Display) -> 
     display.show(record)
     display.show(record | {"bleu": {"en>fr": 30.0, "fr>en": 31.0}})
     many, few = display.progress.lines  # type: ignore[attr-defined]
+    assert "with bitext 30.0" in many and "without bitext 10.0" in many
     assert "into " in many and "en 30.0" in many and "de 15.0" in many and "de>" not in many
     assert "en>fr 30.0  fr>en 31.0" in few
+
+
+def test_many_chosen_routes_are_counted(display: Display) -> None:
+    """Which directions learn from which kind of route; a few routes are listed with their shares."""
+    dual = {f"{hop}>{hop.partition('>')[0]}": {"share": 0.5} for hop in HOPS}
+    other = {"de>en>es>de": {"share": 0.5}, "de>en>fr<de": {"share": 0.25}, "de>fr>es>de": {"share": 0.0}}
+    record = {"kind": "choice", "update": 0, "measured": 23, "candidates": 60, "seconds": 1.25}
+    display.show(record | {"worth": dual | other})
+    display.show(record | {"worth": other})
+    many, few = display.progress.lines  # type: ignore[attr-defined]
+    assert "dual loops 20" in many and "loops through en 1" in many and "teachers through en 1" in many
+    assert "through fr" not in many and "23 of 60" in many and len(many) < 200
+    assert "de>en>es>de 0.50" in few and "de>en>fr<de 0.25" in few and "de>fr>es>de" not in few
 
 
 def test_a_collapse_of_all_hops_is_a_few_lines(display: Display) -> None:

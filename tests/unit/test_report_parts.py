@@ -15,7 +15,7 @@ from loopmt.report.followed import chosen_loops, difference
 from loopmt.report.gather import _stage
 from loopmt.report.graph import BANDS, band, graph, limits_of
 from loopmt.report.tables import paper_tables, regime, seed_tables
-from loopmt.report.training import MEAN, curves, thinned
+from loopmt.report.training import MEAN, choice_summary, choices, curves, thinned
 from loopmt.run import Json
 
 
@@ -236,7 +236,38 @@ def test_a_chosen_mix_shows_the_loops_it_chose() -> None:
         {"stage": one, "path": "fr>es>fr", "first": 0.0, "share": 0.0} for one in ("multi-step", "uniform")
     ]
     taken = {"stage": "multi-step", "path": "en>fr>en", "first": 0.0, "share": 0.5}
-    assert {"fr>es>fr", "en>fr>en"} <= every
-    assert set(_stage(experiment, stage, {}, [*refused, taken])["loops"]) == every - {"fr>es>fr"} | {"es>fr>es"}
-    both = [*refused, taken, {**refused[0], "path": "es>fr>es"}]
-    assert set(_stage(experiment, stage, {}, both)["loops"]) == every - {"fr>es>fr"}
+    assert {"fr>es>fr", "en>fr>en"} < every
+    assert _stage(experiment, stage, {}, [*refused, taken])["loops"] == ["en>fr>en"], (
+        "others were refused or not measured"
+    )
+    elsewhere = [{**one, "stage": "uniform"} for one in (*refused, taken)]
+    assert set(_stage(experiment, stage, {}, elsewhere)["loops"]) == every, "another stage chose"
+
+
+def test_chosen_routes_in_few_rows() -> None:
+    """By kind, at the first and at the last measurement; a route that was not measured again has no share."""
+    first = {"de>en>de": {"share": 0.5}, "de>en>fr<de": {"share": 0.5}, "fr>en>de<fr": {"share": 1.0}}
+    last = {"de>en>de": {"share": 1.0}, "fr>es>de<fr": {"share": 1.0}}
+    facts = {"kind": "choice", "measured": 3, "candidates": 9, "seconds": 2.0}
+    records: list[Json] = [{"kind": "train"}, facts | {"worth": first}, facts | {"worth": last}]
+    (found,) = choice_summary("chosen", records)
+    assert (found["times"], found["measured"], found["time_share"]) == (2, 3, None)
+    end = {"kind": "end", "seconds": {"generate": 30.0, "train": 15.0, "validate": 1.0, "choose": 4.0}}
+    assert choice_summary("chosen", [*records, end])[0]["time_share"] == 0.08
+    kinds = {row["kind"]: (row["first"], row["last"]) for row in found["kinds"]}
+    assert kinds == {"dual loops": (1, 1), "teachers through en": (2, 0), "teachers through es": (0, 1)}
+    shares = {row["path"]: (row["first"], row["share"]) for row in choices("chosen", records)}
+    assert shares["fr>en>de<fr"] == (1.0, 0.0) and shares["fr>es>de<fr"] == (0.0, 1.0) and len(shares) == 4
+    assert choice_summary("dual", [{"kind": "train"}]) == []
+
+
+def test_curves_of_groups() -> None:
+    """Directions with bitext and without it apart."""
+    bleu = {"en>fr": 30.0, "fr>en": 20.0, "en>es": 10.0, "es>en": 40.0, "fr>es": 2.0, "es>fr": 4.0}
+    row = {"kind": "valid", "update": 5, "bleu": bleu, "accuracy": {}, "loss": bleu}
+    rows, starts, parents = {"one": [row], "two": [row]}, {"one": 10, "two": 15}, {"one": None, "two": "one"}
+    drawn = curves(rows, starts, parents, ["en>fr", "fr>en", "en>es", "es>en"])
+    assert drawn["groups"]["with bitext"] == {"one": [[15, 25.0]], "two": [[15, 25.0], [20, 25.0]]}
+    assert drawn["groups"]["without bitext"]["one"] == [[15, 3.0]]
+    everything = curves(rows, starts, parents, list(bleu))
+    assert everything["groups"] == {}, "all directions are one group, which the mean shows"

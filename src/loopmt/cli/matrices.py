@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopmt.cli.tables import number_table, plain, print_table
-from loopmt.evaluation.means import mean_over
+from loopmt.evaluation.groups import Groups, mean_of_group
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.path import Hop
 
@@ -25,38 +24,6 @@ def languages_of(stages: Mapping[str, Any]) -> list[str]:
     """Every language of a scorecard's directions, in the order in which they occur."""
     hops = [hop for stage in stages.values() for one in stage["sets"].values() for hop in one["directions"]]
     return list(dict.fromkeys(language for hop in hops for language in hop.split(">")))
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Groups of directions by what text they have; routes are scored for directions without bitext."""
-
-    hops: Sequence[str]
-    without: Collection[str]
-
-    @classmethod
-    def of(cls, stages: Mapping[str, Any]) -> Groups:
-        hops = [hop for stage in stages.values() for one in stage["sets"].values() for hop in one["directions"]]
-        return cls(list(dict.fromkeys(hops)), {hop for stage in stages.values() for hop in stage.get("routes", {})})
-
-    def named(self) -> Iterator[tuple[str, list[str]]]:
-        """Names and directions of the groups that are not all directions again."""
-        taught = [hop for hop in self.hops if hop not in self.without]
-        yield "all", list(self.hops)
-        if not self.without or not taught:
-            return
-        hub = self._hub(taught)
-        hubs = [hop for hop in taught if hub in hop.split(">")] if hub else []
-        if hubs and len(hubs) < len(taught):
-            yield f"with {hub}", hubs
-        yield "with bitext", taught
-        yield "without bitext", [hop for hop in self.hops if hop in self.without]
-
-    @staticmethod
-    def _hub(taught: Sequence[str]) -> str | None:
-        """The language that more directions with bitext have than any other."""
-        counts = Counter(language for hop in taught for language in hop.split(">")).most_common(2)
-        return counts[0][0] if len(counts) < 2 or counts[0][1] > counts[1][1] else None
 
 
 # -- a scorecard ---------------------------------------------------------------------------------------------------
@@ -117,9 +84,8 @@ def print_groups(out: Console, title: str, columns: Mapping[str, Scores], metric
 
 
 def _mean(scores: Scores, hops: Sequence[str], metric: MetricFacts) -> str:
-    found = [hop for hop in hops if hop in scores]
-    mean = metric.number(mean_over(scores, found).get(metric.name)) if found else "-"
-    return mean if len(found) == len(hops) or not found else f"{mean} (of {len(found)})"
+    mean, count = mean_of_group({hop: one[metric.name] for hop, one in scores.items()}, hops)
+    return metric.number(mean) + (f" (of {count})" if 0 < count < len(hops) else "")
 
 
 def print_matrix(out: Console, title: str, values: Mapping[str, float], digits: int, signed: bool = False) -> None:

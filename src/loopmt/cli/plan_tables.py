@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.plan_matrices import has_many_languages, print_loop_matrices, print_untaught_matrix
 from loopmt.cli.predicted_table import listed, print_predicted
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.evaluation.means import differ
@@ -121,14 +122,20 @@ def _print_everything(out: Console, analysis: Json, rule: str) -> None:
 def print_plan(plan: Json, everything: bool = False) -> None:
     """Loops and what was measured of them, then directions without bitext, then the advice."""
     out = console()
-    print_table(out, _loop_table(plan, everything), names=2)
+    many = has_many_languages(plan) and not everything
+    if many:
+        print_loop_matrices(out, plan, lambda loop: committed(loop, plan["worth"]))
+    else:
+        print_table(out, _loop_table(plan, everything), names=2)
     _say(out, f"{_rightness(plan['rule'])} {_chosen(plan)}{_EXPLAINED}{f' {_BREAK_EVEN}' * everything}")
     if pilots := plan.get("pilot_settings"):
         _say(out, f"Every pilot and its control: {pilots['updates']:,} updates, dropout {pilots['dropout']:g}.")
     if everything:
         _print_reasons(out, plan)
         _print_pivots(out, plan)
-    if plan["zero_resource"]:
+    if plan["zero_resource"] and many:
+        print_untaught_matrix(out, plan["zero_resource"])
+    elif plan["zero_resource"]:
         _print_zero_resource(out, plan["zero_resource"], everything)
     print_predicted(out, plan.get("predicted", {}), everything)
     _print_recommended(out, plan.get("recommended", []))

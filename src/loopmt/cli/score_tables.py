@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from loopmt.cli.matrices import Groups, languages_of, print_compared, print_many, print_route_counts
+from loopmt.cli.matrices import languages_of, print_compared, print_many, print_route_counts
 from loopmt.cli.tables import console, number_table, plain, print_table
 from loopmt.config import by_reason
 from loopmt.evaluation.choice import facts_of, first_metric
+from loopmt.evaluation.groups import Groups
 from loopmt.evaluation.means import MANY_LANGUAGES, mean_over, shared
 from loopmt.evaluation.metric import MetricFacts
 from loopmt.learn.ledger import Spent, SyntheticShare

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from typing import Any
 
 from loopmt.commands import resume_command
 from loopmt.config import Experiment, Stage, expansions
 from loopmt.evaluation.choice import facts_of, first_metric
+from loopmt.evaluation.groups import Groups, mean_of_group
 from loopmt.evaluation.means import MANY_LANGUAGES, differ, mean_over, shared
 from loopmt.files.regular import has_file, read_text
 from loopmt.path import LanguagePath, Pattern
 from loopmt.report.followed import with_differences
 from loopmt.report.measured import parameters, plan_rows, predicted, thresholds
 from loopmt.report.tables import paper_tables
-from loopmt.report.training import alarms, choices, curves, guards, spending
+from loopmt.report.training import alarms, choice_summary, choices, curves, guards, spending
 from loopmt.run import Json, Run, read_json
 from loopmt.text.manifest import CorpusRecord, Manifest
 
@@ -30,6 +32,7 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
     records = {stage.name: run.stage(stage.name).records() for stage in experiment.all_stages}
     card, analysis, plan = (_optional(run, name) for name in ("scorecard", "analysis", "plan"))
     starts = _starts(experiment, standing)
+    parents = {stage.name: stage.from_ for stage in experiment.all_stages}
     chosen = [row for name, rows in records.items() for row in choices(name, rows)]
     return {
         "folder": str(run.folder),
@@ -51,11 +54,13 @@ def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
         "shared": _shared(card) if card else {},
         "means_of": _means_of(standing),
         "quality": _quality(standing, records, card),
-        "curves": curves(records, starts, {stage.name: stage.from_ for stage in experiment.all_stages}),
+        "curves": curves(records, starts, parents, experiment.data.supply().bitext),
         "spending": [spending(name, rows) for name, rows in records.items() if rows],
         "guards": [row for name, rows in records.items() for row in guards(name, rows)],
         "alarms": [row for name, rows in records.items() for row in alarms(name, rows)],
         "choices": chosen,
+        "chosen": [row for name, rows in records.items() for row in choice_summary(name, rows)],
+        "groups": _groups(card) if card else [],
         "thresholds": thresholds(analysis) if analysis else [],
         "parameters": parameters(experiment, analysis) if analysis else [],
         "plan": plan_rows(plan) if plan else None,
@@ -107,8 +112,9 @@ def _corpus(corpus: CorpusRecord) -> Json:
 def _stage(experiment: Experiment, stage: Stage, standing: Json, chosen: Sequence[Json]) -> Json:
     expanded = expansions(experiment, stage)
     paths = list(dict.fromkeys(path for _, expansion in expanded for path in expansion.paths))
-    refused = {row["path"] for row in chosen if row["stage"] == stage.name and not row["first"] + row["share"]}
-    loops = _distinct_loops([path for path in paths if str(path) not in refused])
+    mine = [row for row in chosen if row["stage"] == stage.name]
+    taken = {row["path"] for row in mine if row["first"] + row["share"]}
+    loops = _distinct_loops([path for path in paths if not mine or str(path) in taken])
     train = experiment.training(stage)
     return {
         **standing,
@@ -171,6 +177,39 @@ def _scored(card: Json) -> dict[str, list[str]]:
         for name, one in stage["sets"].items():
             found.setdefault(name, {}).update(dict.fromkeys(one["directions"]))
     return {name: list(hops) for name, hops in found.items()}
+
+
+def _groups(card: Json) -> list[Json]:
+    """Groups of directions by their text: for every test set the mean of each stage and of each comparison."""
+    first, groups = first_metric(card).name, Groups.of(card["stages"])
+    columns = [(name, one["sets"], lambda scores: scores[first]) for name, one in card["stages"].items()]
+    compared = [
+        (f"{one['of']} less {one['against']}", one["sets"], lambda scores: scores[first]["difference"])
+        for one in card["comparisons"]
+    ]
+    return [
+        {
+            "set": test,
+            "kind": kind,
+            "columns": [name for name, sets, _ in some if test in sets],
+            "rows": [
+                {"name": name, "count": len(hops), "means": _means(some, test, hops)} for name, hops in groups.named()
+            ],
+        }
+        for test in _scored(card)
+        for kind, some in (("stages", columns), ("differences", compared))
+        if any(test in sets for _, sets, _ in some)
+    ]
+
+
+def _means(columns: Sequence[tuple[str, Json, Callable[[Json], float]]], test: str, hops: Sequence[str]) -> list[Any]:
+    """The mean of a group in each column, and over how many of its directions."""
+    found = [
+        {hop: value(scores) for hop, scores in sets[test]["directions"].items()}
+        for _, sets, value in columns
+        if test in sets
+    ]
+    return [mean_of_group(scores, hops) for scores in found]
 
 
 def _shared(card: Json) -> dict[str, Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from itertools import pairwise
@@ -96,7 +96,8 @@ def _pictures(painter: Painter, run: Json, limits: tuple[float, float]) -> Json:
             ("Validation loss", curves["loss"][MEAN], {}),
             ("Training loss", curves["train_loss"], {}),
         ]),
-        "directions": _by_direction(painter, run),
+        "groups": _on_one_scale(painter, curves["groups"]),
+        "directions": _on_one_scale(painter, {hop: lines for hop, lines in curves["bleu"].items() if hop != MEAN}),
         "time": _drawn(painter, [
             ("Target tokens per second", curves["tokens_per_second"], {"bottom": 0}),
             ("Share of the time spent generating", curves["generate_share"], {"bottom": 0, "top": 1}),
@@ -115,11 +116,11 @@ def _drawn(painter: Painter, wanted: Sequence[tuple[str, Any, Json]]) -> list[tu
     return [(title, _trusted(painter.curves(lines, **options))) for title, lines, options in wanted if lines]
 
 
-def _by_direction(painter: Painter, run: Json) -> list[tuple[str, Any]]:
-    """All on one scale, so that directions can be compared."""
-    bleu = {hop: lines for hop, lines in run["curves"]["bleu"].items() if hop != MEAN and lines}
-    best = max((y for lines in bleu.values() for points in lines.values() for _, y in points), default=0.0)
-    return _drawn(painter, [(hop, lines, {"bottom": 0, "top": best * 1.08 or 1}) for hop, lines in bleu.items()])
+def _on_one_scale(painter: Painter, named: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """All on one scale, so that they can be compared."""
+    drawn = {name: lines for name, lines in named.items() if lines}
+    best = max((y for lines in drawn.values() for points in lines.values() for _, y in points), default=0.0)
+    return _drawn(painter, [(name, lines, {"bottom": 0, "top": best * 1.08 or 1}) for name, lines in drawn.items()])
 
 
 def _graphs(run: Json, limits: tuple[float, float]) -> list[Json]:

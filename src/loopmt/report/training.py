@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from loopmt.evaluation.groups import Groups, mean_of_group
 from loopmt.evaluation.means import differ, validated
+from loopmt.planning.loop_choice import chosen_kinds
 from loopmt.run import Json
 
 MEAN = "mean"
@@ -16,9 +18,15 @@ Series = dict[str, list[list[float]]]
 
 
 def curves(
-    records: Mapping[str, Sequence[Json]], starts: Mapping[str, int], parents: Mapping[str, str | None]
+    records: Mapping[str, Sequence[Json]],
+    starts: Mapping[str, int],
+    parents: Mapping[str, str | None],
+    bitext: Collection[object] = (),
 ) -> dict[str, Any]:
-    """By quantity, then by direction where it has one, then by stage; x counts updates along the tree."""
+    """By quantity, then by direction where it has one, then by stage; x counts updates along the tree.
+
+    `groups` has the validation BLEU of groups of directions: with the hub, with bitext, without.
+    """
     valid = {name: [row for row in rows if row["kind"] == "valid"] for name, rows in records.items()}
     train = {name: [row for row in rows if row["kind"] == "train"] for name, rows in records.items()}
     hops = dict.fromkeys(hop for rows in valid.values() for row in rows for hop in row["bleu"])
@@ -36,7 +44,12 @@ def curves(
         parent = parents[name]
         return parent is not None and not differ(validated(rows[-1]) for rows in (valid[name], valid[parent]) if rows)
 
+    def by_group(group: Sequence[str]) -> Series:
+        found = _series(valid, starts, lambda row: mean_of_group(row["bleu"], group)[0])
+        return {name: [*_last(found, parents[name]), *points] for name, points in found.items()}
+
     return {
+        "groups": {name: by_group(group) for name, group in Groups.with_bitext(hops, bitext).parts()},
         **{quantity: {hop or MEAN: by_hop(quantity, hop) for hop in (None, *hops)} for quantity in quantities},
         "train_loss": _series(train, starts, lambda row: _mean(row["loss"])),
         "tokens_per_second": _series(train, starts, lambda row: row["tokens_per_second"]),
@@ -85,7 +98,9 @@ def spending(name: str, records: Sequence[Json]) -> Json:
     end = next((row for row in records if row["kind"] == "end"), None)
     watched = sum(row["seconds"] for row in train)
     generated = sum(row["seconds"] * row["generate_share"] for row in train)
-    seconds = end["seconds"] if end else {"generate": generated, "train": watched - generated, "validate": 0.0}
+    chosen = sum(row.get("seconds", 0.0) for row in records if row["kind"] == "choice")
+    so_far = {"generate": generated, "train": watched - generated - chosen, "validate": 0.0, "choose": chosen}
+    seconds = {"choose": 0.0, **end["seconds"]} if end else so_far
     total, target = sum(seconds.values()), sum(row["seconds"] * row["tokens_per_second"] for row in train)
     said = sum(row["generated_tokens"] for row in train)
     return {
@@ -153,7 +168,26 @@ def choices(name: str, records: Iterable[Json]) -> list[Json]:
     if not chosen:
         return []
     first, last = chosen[0]["worth"], chosen[-1]["worth"]
+    gone = {path: {**worth, "share": 0.0} for path, worth in first.items() if path not in last}  # not measured again
     return [
         {"stage": name, "path": path, "first": first.get(path, {}).get("share", 0.0), **worth, "times": len(chosen)}
-        for path, worth in last.items()
+        for path, worth in (last | gone).items()
     ]
+
+
+def choice_summary(name: str, records: Sequence[Json]) -> list[Json]:
+    """The same in few rows: how many directions learn from which kind of route, at first and at last."""
+    chosen = [row for row in records if row["kind"] == "choice"]
+    if not chosen:
+        return []
+    first, last = (chosen_kinds(row["worth"]) for row in (chosen[0], chosen[-1]))
+    kinds = sorted({**last, **first}, key=lambda kind: -last.get(kind, 0))
+    rows = [{"kind": kind, "first": first.get(kind, 0), "last": last.get(kind, 0)} for kind in kinds]
+    facts = {key: chosen[-1].get(key) for key in ("measured", "candidates")}
+    return [{"stage": name, "times": len(chosen), "kinds": rows, **facts, "time_share": _choosing(records)}]
+
+
+def _choosing(records: Sequence[Json]) -> float | None:
+    """The share of a finished stage's time that measuring took; older versions did not record it."""
+    spent: dict[str, float] = next((row["seconds"] for row in records if row["kind"] == "end"), {})
+    return spent["choose"] / sum(spent.values()) if "choose" in spent else None

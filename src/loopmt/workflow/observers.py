@@ -10,8 +10,10 @@ from importlib.util import find_spec
 from statistics import fmean
 
 from loopmt.config import Experiment, Stage, Train
+from loopmt.evaluation.groups import Groups
 from loopmt.evaluation.means import validated
 from loopmt.learn.alarms import place_of
+from loopmt.path import Hop
 from loopmt.planning.loop_choice import chosen_kinds
 from loopmt.progress import Advance, Progress
 from loopmt.run import Json, Run
@@ -58,7 +60,7 @@ def watched(
     """A function to call with every record of the stage."""
     begun = max(context.run.stage(stage.name).updates(), default=0)
     train, number = context.experiment.training(stage), _number(context.experiment, stage)
-    display = Display(stage, train, progress, number, begun)
+    display = Display(stage, train, progress, number, begun, context.experiment.data.supply().bitext)
     with ExitStack() as stack:
         stack.enter_context(display.shown())
         viewers: list[Callable[[Json], None]] = [display.show]
@@ -88,12 +90,21 @@ def _tracked(context: TrainingContext, stage: Stage) -> TrackedStage:
 class Display:
     """Turns the trainer's records into a progress bar and lines."""
 
-    def __init__(self, stage: Stage, train: Train, progress: Progress, number: str = "", begun: int = 0) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        train: Train,
+        progress: Progress,
+        number: str = "",
+        begun: int = 0,
+        bitext: Collection[Hop] = (),
+    ) -> None:
         self.stage = stage
         self.total = stage.updates or train.max_updates
         self.progress = progress
         self.title = f"{number}training {stage.name}"
         self.update = begun
+        self.bitext = bitext
         self._began = False
         self._alarms, self._alarmed = 0, -1  # how many, at which update
         self._advance: Advance = lambda steps: None
@@ -181,15 +192,21 @@ class Display:
             parts.append(f"{record['select_by']} {record['mean_selected']:.3f}")
         if record["mean_accuracy"] is not None:
             parts.append(f"exact {record['mean_accuracy']:.3f}")
-        return f"{self._place(record)}  {', '.join(parts)}  ({_by_direction(record['bleu'], hops)})"
+        return f"{self._place(record)}  {', '.join(parts)}  ({_by_direction(record['bleu'], hops, self.bitext)})"
 
 
-def _by_direction(bleu: Mapping[str, float], trained: Collection[str]) -> str:
-    """Every direction; if they are too many for a line, the mean into each language."""
+def _by_direction(bleu: Mapping[str, float], trained: Collection[str], bitext: Collection[Hop]) -> str:
+    """Every direction; if they are too many for a line, the mean of each group and into each language."""
     if len(bleu) <= _LISTED:
         marks = {hop: "" if hop in trained else " (not trained)" for hop in bleu}
         return "  ".join(f"{hop} {score:.1f}{marks[hop]}" for hop, score in bleu.items())
+    groups = [f"{name} {fmean(bleu[hop] for hop in hops):.1f}" for name, hops in _groups(trained, bitext)]
     into: dict[str, list[float]] = {}
     for hop in trained:
         into.setdefault(hop.partition(">")[2], []).append(bleu[hop])
-    return "into " + "  ".join(f"{language} {fmean(scores):.1f}" for language, scores in into.items())
+    means = "  ".join(f"{language} {fmean(scores):.1f}" for language, scores in into.items())
+    return "; ".join([*groups, f"into {means}"])
+
+
+def _groups(hops: Collection[str], bitext: Collection[Hop]) -> list[tuple[str, list[str]]]:
+    return Groups.with_bitext(hops, bitext).parts()
