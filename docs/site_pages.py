@@ -26,5 +26,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _with_links(text: str) -> str:
-    """`](../ARCHITECTURE.md` and, in the pages beside docs/, `](ARCHITECTURE.md`."""
-    return re.sub(r"\]\((?:\.\./)?([A-Z_]+\.md)", lambda link: f"]({LINKS.get(link[1], link[1])}", text)
+    """`](../ARCHITECTURE.md` and, in the pages beside docs/, `](ARCHITECTURE.md`. Other links stay."""
+    return re.sub(
+        r"\]\((?:\.\./)?([A-Z_]+\.md)", lambda link: f"]({LINKS[link[1]]}" if link[1] in LINKS else link[0], text
+    )

@@ -43,7 +43,7 @@ from loopmt.progress import Silent
 from loopmt.run import Run, write_json
 from loopmt.workflow.analyze import AnalyzeOptions, analyze
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
-from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan, tried_loops
+from loopmt.workflow.plan import PlanInputs, PlanOptions, direct_is_best, pilot_stages, plan, tried_loops
 
 DUAL, LONGER = LanguagePath.parse("en>fr>en"), LanguagePath.parse("en>fr>es>en")
 GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
@@ -175,6 +175,18 @@ def test_a_loop_is_trained_from_its_second_language() -> None:
     for loop in loops_of(hops, 4):
         assert loop_of(training_path(loop)) == loop
         assert sorted(map(str, training_path(loop).hops)) == sorted(map(str, loop.hops))
+
+
+def test_routes_that_score_the_same_decide_nothing() -> None:
+    scores = {
+        "fr>es": {"fr>es": 3.0, "fr>en>es": 2.0},
+        "es>fr": {"es>fr": 1.0, "es>en>fr": 2.0},
+        "fr>de": {"fr>de": 0.0, "fr>en>de": 0.0},
+        "de>fr": {"de>en>fr": 2.0},
+    }
+    card = {"stages": {"loops": {"routes": {hop: {"scores": found} for hop, found in scores.items()}}}}
+    assert direct_is_best(card) == {"fr>es": True, "es>fr": False}
+    assert direct_is_best({}) == {}
 
 
 def test_routes_are_worth_what_arrives() -> None:

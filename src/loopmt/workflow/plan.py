@@ -244,18 +244,21 @@ def _advice(inputs: PlanInputs, made: Json, updates: int, tried: Sequence[TriedL
     records = inputs.run.stage(inputs.stage.name).records()
     still = rising(inputs.stage.name, [record for record in records if record["kind"] == "valid"])
     weak = too_weak(made["grid"])
+    groups = group_verdicts(made, weak is not None, tried, direct_is_best(known_scorecard(inputs.run)))
     return {
         "rising": still.as_json() if still else None,
         "weak": weak,
         "longer": longer_stage(inputs.experiment, inputs.stage, updates) if still or weak else None,
         "tried": [one.as_json() | {"sentence": one.sentence} for one in tried],
-        "groups": [one.as_json() for one in group_verdicts(made, weak is not None, tried, _direct_is_best(inputs))],
+        "groups": [one.as_json() for one in groups],
     }
 
 
-def _direct_is_best(inputs: PlanInputs) -> dict[str, bool]:
-    """For directions that some evaluated stage translates directly: whether no route of any stage scores better."""
-    card = known_scorecard(inputs.run)
+def direct_is_best(card: Json) -> dict[str, bool]:
+    """For directions that some evaluated stage translates directly: whether the direct route scores best.
+
+    Directions whose routes all score the same are left out: before anything is learnt, all score 0.
+    """
     first = first_metric(card)
     sign, scores = 1 if first.higher_is_better else -1, dict[str, dict[str, float]]()
     for stage in card.get("stages", {}).values():
@@ -263,7 +266,8 @@ def _direct_is_best(inputs: PlanInputs) -> dict[str, bool]:
             for path, score in found["scores"].items():
                 best = scores.setdefault(hop, {})
                 best[path] = max(sign * score, best.get(path, sign * score))
-    return {hop: found[hop] == max(found.values()) for hop, found in scores.items() if hop in found}
+    known = {hop: found for hop, found in scores.items() if hop in found and len(set(found.values())) > 1}
+    return {hop: found[hop] == max(found.values()) for hop, found in known.items()}
 
 
 def tried_loops(inputs: PlanInputs) -> Iterator[TriedLoops]:
