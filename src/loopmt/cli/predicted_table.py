@@ -14,6 +14,11 @@ from loopmt.planning.predictor import NO_GAIN, formulas
 from loopmt.progress import visible
 
 Json = Mapping[str, Any]
+_MEASURED = "*"
+_CONTROLS = (
+    "The control of a loop of two languages learns from bitext alone, that of a longer loop from dual loops alone. "
+    "Without bitext it is translating through the third language."
+)
 _MANY = 24  # candidates above which kinds are listed instead
 
 
@@ -25,24 +30,23 @@ def print_predicted(out: Console, predicted: Mapping[str, Json], everything: boo
     many = len(rows) > _MANY and not everything
     table = number_table(
         "Predicted gain over a control with the same updates (80% intervals)",
-        *(("candidates", "control") if many else ("trained as", "control")),
-        *("BLEU", "chrF", "verdict"),
+        *("candidates" if many else "trained as", "BLEU", "chrF", "verdict"),
     )
     for cells in _by_kind(rows) if many else _by_path(rows):
         table.add_row(*cells)
-    print_table(out, table, names=2)
-    _say(out, _rests_on(many))
+    print_table(out, table)
+    _say(out, _rests_on([one for _, _, one in rows], many))
     for line in _unlike([one for _, _, one in rows]):
         _say(out, line)
 
 
 def _by_path(rows: Sequence[tuple[str, str, Json]]) -> Iterator[list[str]]:
     for _, path, one in rows:
-        yield [path, one["over"], _estimate(one["bleu"]), f"{one['chrf'][0]:+z.1f}", _verdict(one)]
+        yield [path, _estimate(one["bleu"]), f"{one['chrf'][0]:+z.1f}", _verdict(one)]
 
 
 def _verdict(one: Json) -> str:
-    return f"{one['verdict']} (measured)" if one["measured"] else str(one["verdict"])
+    return f"{one['verdict']}{_MEASURED * bool(one['measured'])}"
 
 
 def _estimate(values: Sequence[float]) -> str:
@@ -58,8 +62,7 @@ def _by_kind(rows: Sequence[tuple[str, str, Json]]) -> Iterator[list[str]]:
     for (kind, verdict), found in sorted(groups.items()):
         bleu = [sum(one["bleu"][place] for one in found) / len(found) for place in range(3)]
         chrf = sum(one["chrf"][0] for one in found) / len(found)
-        control = found[0]["over"] if len({one["over"] for one in found}) == 1 else "by a third language"
-        yield [f"{len(found)} {kind}", control, _estimate(bleu), f"{chrf:+z.1f}", verdict]
+        yield [f"{len(found)} {kind}", _estimate(bleu), f"{chrf:+z.1f}", verdict]
 
 
 def _kind(path: str, one: Json) -> str:
@@ -68,11 +71,12 @@ def _kind(path: str, one: Json) -> str:
     return "dual loops" if len(LanguagePath.parse(path).hops) == 2 else "longer loops"
 
 
-def _rests_on(many: bool) -> str:
-    runs, more = max(one.runs for one in formulas().values()), ", --all lists every path" if many else ""
+def _rests_on(rows: Sequence[Json], many: bool) -> str:
+    runs, more = max(one.runs for one in formulas().values()), "; --all lists every path" if many else ""
+    measured = f" {_MEASURED}: measured by `evaluate`." if any(one["measured"] for one in rows) else ""
     return (
-        f'"{NO_GAIN}": the interval contains 0. Fitted on up to {runs} recorded runs of small networks; on corpora '
-        f"unlike them the intervals are too narrow (docs/planning.md{more})."
+        f'{_CONTROLS} "{NO_GAIN}": the interval contains 0.{measured} Fitted on up to {runs} recorded runs of small '
+        f"networks; on corpora unlike them the intervals are too narrow (docs/planning.md{more})."
     )
 
 
