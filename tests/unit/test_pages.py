@@ -161,7 +161,7 @@ def test_plans_with_pilots_are_kinds_of_their_own() -> None:
 
 def test_a_line_of_the_front_page_has_each_of_its_directions() -> None:
     star = summary.poor("star", "loops", "dual loops", "europarl-star", "poor-pair.md", "auto", "dual-longer")
-    data, what, gained, seeds = star.cells()
+    data, what, gained, _, seeds = star.cells()
     assert data == "[star](experiments/poor-pair.md)" and (what, seeds) == ("loops over dual loops", "3")
     assert [part.split()[:2] for part in gained.split("; ")] == [["fr>es", "+3.78"], ["es>fr", "+4.19"]]
 
