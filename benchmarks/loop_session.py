@@ -47,7 +47,9 @@ SETTINGS: Mapping[str, Setting] = {
     "shared-42": Setting(f"{_star(7)} --stages control dual --vanilla 96 --updates 128", seven=True),
     "base": Setting("--preset base --vocabulary 16000 --stages control dual --vanilla 96 --updates 192"),
 }
-TINY = "--preset tiny --tokens 256 --round 1 --vanilla 2 --updates 12 --vocabulary 300 --pairs 100 --mono 100"
+TINY = (
+    "--preset tiny --tokens 256 --round 1 --vanilla 2 --updates 12 --vocabulary 500 --pairs 100 --mono 100 --validate 2"
+)
 
 
 def measure(name: str, options: argparse.Namespace, seconds: float) -> str:

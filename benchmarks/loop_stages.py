@@ -62,6 +62,7 @@ tokens = {tokens}
 shapes = 12
 round = {round}
 validate_every = 100_000
+validate_sentences = {validate}
 
 [[stage]]
 name = "vanilla"
@@ -245,6 +246,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=48_000, help="sentence pairs of each two languages")
     parser.add_argument("--mono", type=int, default=239_049, help="sentences of each language")
     parser.add_argument("--vocabulary", type=int, default=8000, help="subwords")
+    parser.add_argument("--validate", type=int, default=500, help="sentences of a validation, per direction")
     parser.add_argument("--vanilla", type=int, default=1500, help="updates of the parent")
     parser.add_argument("--updates", type=int, default=1500, help="updates of each stage")
     parser.add_argument("--profile", choices=["control", "dual"], help="trace rounds of this stage afterwards")

@@ -14,6 +14,7 @@ from helpers.toy import write_corpora
 def test_stages_are_measured_beside_their_control(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_corpora(tmp_path / "corpora")
     sizes = "--preset tiny --tokens 256 --round 1 --vanilla 2 --updates 12 --pairs 100 --mono 100 --vocabulary 300"
+    sizes += " --validate 4"
     options = ["--run", str(tmp_path / "run"), "--out", str(tmp_path / "out.json"), "--profile", "dual"]
     loop_stages.main([str(tmp_path / "corpora"), *options, "--stages", "control", "dual", *sizes.split()])
     found = json.loads((tmp_path / "out.json").read_text())
