@@ -458,22 +458,6 @@ def test_directions_agree_together_or_each(of: dict[str, int], left_out: list[st
     assert list(map(str, found)) == left_out
 
 
-def test_stages_of_an_older_version_with_other_settings_are_not_compared(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An experiment file with such a comparison is refused; a run of an older version may have one."""
-    file = copied / "experiment.json"
-    experiment = read_checked(file, "")
-    stages = [{**one, "updates": 99} if one["name"] == "vanilla-longer" else one for one in experiment["stage"]]
-    write_json(file, experiment | {"stage": stages})
-    card = evaluate([copied], QUICK, Silent())
-    assert card["comparisons"] == []
-    (one,) = card["waiting"]
-    assert "99" in one["why"] and "16" in one["why"]
-    print_scorecard(card)
-    assert "dual against vanilla-longer cannot be compared" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [

@@ -101,7 +101,7 @@ class ModelTokens:
         return int(getattr(self.tokenizer, "get_lang_id", self.tokenizer.convert_tokens_to_ids)(code))
 
     @cached_property
-    def _code_ids(self) -> frozenset[int]:
+    def code_ids(self) -> frozenset[int]:
         """Ids of language codes, which are not text; some tokenizers do not list them as special tokens."""
         return frozenset(map(self._id, self.known_codes)) if self.coded else frozenset()
 
@@ -127,7 +127,7 @@ class ModelTokens:
 
     def text(self, ids: Tensor) -> list[str]:
         """The text of generated ids, without language codes and other special tokens."""
-        rows = [[one for one in row if one not in self._code_ids] for row in ids.tolist()]
+        rows = [[one for one in row if one not in self.code_ids] for row in ids.tolist()]
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
     def _for_hop(self, hop: Hop) -> Any:

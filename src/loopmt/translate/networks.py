@@ -35,7 +35,7 @@ from loopmt.translate.protocol import (
     Translations,
     own_weights,
 )
-from loopmt.translate.scoring import negative_log_likelihood
+from loopmt.translate.scoring import drawn_scores, negative_log_likelihood
 
 _DECODERS: dict[object, CapturedDecoder] = {}  # one per architecture in a process
 
@@ -197,6 +197,12 @@ class NetworkStack:
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
         return negative_log_likelihood(self.decoder(hop), self.source_rows(sources, hop), targets.ids, as_generated)
+
+    def drawn_scores(self, hop: Hop, sources: Sentences, targets: Sentences, how: Generate) -> Floats:
+        return drawn_scores(self.decoder(hop, own_weights(how)), self.source_rows(sources, hop), targets.ids, how)
+
+    def drawable(self, hop: Hop) -> Tensor:
+        return self.logit_mask(hop.target)
 
     def decoder(self, hop: Hop, by: By = "live") -> Decoder:
         row, mask = self.network(hop), self.logit_mask(hop.target)

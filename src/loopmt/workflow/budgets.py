@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from statistics import fmean
 
-from loopmt.path import Hop, LanguagePath, Pattern
+from loopmt.learn.routes import taught_by
+from loopmt.path import Hop
 from loopmt.run import Json
 
 SAME_TOKENS = 0.05  # of all compared directions together
@@ -19,12 +20,7 @@ one direction and less in another."""
 
 def trained_tokens(state: Json, directions: Collection[Hop]) -> int:
     """Target tokens that a stage learnt from in these directions."""
-    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if _taught(path) in directions)
-
-
-def _taught(path: str) -> Hop:
-    pattern = Pattern.parse(path)
-    return LanguagePath(pattern.places, pattern.backward).taught
+    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if taught_by(path) in directions)
 
 
 def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, float]:
@@ -64,3 +60,15 @@ def _excess(states: Sequence[Sequence[Json]], directions: Collection[Hop]) -> fl
 def _reason(of: str, against: str, excess: float) -> str:
     more, less = (of, against) if excess > 0 else (against, of)
     return f"{more} learnt from {abs(excess):.0%} more target tokens than {less}"
+
+
+def unequal_seconds(of: str, against: str, budget: Json) -> list[str]:
+    """A warning, if two stages that are compared at equal time were trained for different times."""
+    one, other = (budget[side]["seconds"] for side in ("of", "against"))
+    updates = budget["against"]["updates"] * one / other if other else 0.0
+    if abs(one - other) <= SAME_TOKENS * min(one, other):
+        return []
+    return [
+        f"{of} was trained for {one:,.0f} seconds and {against} for {other:,.0f}; for equal seconds give a control "
+        f"about {updates:,.0f} updates"
+    ]

@@ -16,7 +16,7 @@ from loopmt.evaluation.means import mean_scores
 from loopmt.evaluation.metric import Metric, MetricFacts
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
-from loopmt.workflow.budgets import budget_of, unequal_tokens
+from loopmt.workflow.budgets import budget_of, unequal_seconds, unequal_tokens
 from loopmt.workflow.measures import (
     BySeed,
     Measures,
@@ -162,7 +162,7 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
     return [
         _comparison(experiment, compare, runs, paired, samples)
         for compare in ready
-        if not setting_differences(experiment, compare) and (paired := _paired(experiment, compare, runs))
+        if (paired := _paired(experiment, compare, runs))
     ]
 
 
@@ -179,8 +179,6 @@ def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
 
 def _why_not(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> str | None:
     """Why two stages that are measured are not compared; None if they are."""
-    if unlike := setting_differences(experiment, compare):
-        return f"cannot be compared: they differ in {'; '.join(unlike)}"
     compared, excluded = _directions(experiment, compare, runs)
     if not compared:
         return f"cannot be compared: there is no direction to compare: {'; '.join(by_reason(excluded))}"
@@ -224,15 +222,22 @@ def _conditions(experiment: Experiment, compare: Compare, runs: Sequence[RunMeas
     compared, excluded = _directions(experiment, compare, runs)
     sides = dict(zip(("of", "against"), _states(compare, runs), strict=True))
     budget = {side: budget_of(states, compared) for side, states in sides.items()}
-    return {"compared": list(map(str, compared)), "excluded": excluded, "budget": budget}
+    warnings = unequal_seconds(compare.of, compare.against, budget) if compare.budget == "seconds" else []
+    warnings += [f"they differ in {what}" for what in setting_differences(experiment, compare)]
+    return {"compared": list(map(str, compared)), "excluded": excluded, "budget": budget, "warnings": warnings}
 
 
 def _directions(
     experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]
 ) -> tuple[list[Hop], dict[str, str]]:
-    """The directions that both stages train with equally many tokens, and the others with the reason why not."""
+    """The directions that both stages train with equally many tokens, and the others with the reason why not.
+
+    Stages that are compared at equal time may have different numbers of tokens.
+    """
     found = compared_directions(experiment, compare)
-    unequal = unequal_tokens(compare.of, compare.against, _states(compare, runs), found.compared)
+    unequal: dict[Hop, str] = {}
+    if compare.budget != "seconds":
+        unequal = unequal_tokens(compare.of, compare.against, _states(compare, runs), found.compared)
     reasons = {str(hop): reason for hop, reason in {**found.excluded, **unequal}.items()}
     return [hop for hop in found.compared if hop not in unequal], reasons
 
