@@ -1,6 +1,6 @@
 """`loopmt evaluate`: every finished stage on every test set.
 
-RUN/stages/NAME/translations/    kept, and taken up again by the next call
+RUN/stages/NAME/translations/    kept, and reused by the next call
 RUN/stages/NAME/scores.json      one stage
 RUN/scorecard.json               all stages so far, and the experiment's comparisons
 """
@@ -16,11 +16,13 @@ from pathlib import Path
 from loopmt.config import Experiment, available_hops
 from loopmt.errors import DataError, PathError, RunError
 from loopmt.evaluation.metric import MetricInput
+from loopmt.evaluation.outputs import OutputStatistics, output_statistics
 from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
 from loopmt.text.manifest import Manifest
 from loopmt.text.store import Store
+from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
 from loopmt.workflow.measures import RunMeasures, StageMeasures, TestPath
@@ -29,6 +31,7 @@ from loopmt.workflow.routes import pivots_without_bitext
 from loopmt.workflow.scorecard import over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.stage_choice import choose_stage
+from loopmt.workflow.stages import repetition_limits
 
 _BETWEEN_STAGES = ("comparisons", "waiting")
 
@@ -53,9 +56,9 @@ _DEFAULTS = EvaluateOptions()
 
 
 def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progress) -> Json:
-    """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned.
+    """Translate what is missing, score everything, and write each run's scorecard; returns that of all runs.
 
-    Of several runs, the first says what is compared. What is returned has the stages that were asked for alone.
+    The comparisons are those of the first run. The result has only the requested stages.
     """
     evaluations = [RunEvaluation.open(folder, options) for folder in folders]
     _check_comparable(evaluations)
@@ -73,7 +76,7 @@ def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progre
 
 
 def _among(card: Json, stages: set[str]) -> Json:
-    """These stages, and the comparisons among them."""
+    """The result for these stages, and the comparisons among them."""
     return {
         **card,
         "stages": {name: stage for name, stage in card["stages"].items() if name in stages},
@@ -98,7 +101,7 @@ def _check_comparable(evaluations: Sequence[RunEvaluation]) -> None:
 
 @dataclass(frozen=True)
 class RunEvaluation:
-    """A run, its test sets and its judges."""
+    """A run with its test sets and metrics."""
 
     run: Run
     experiment: Experiment
@@ -119,7 +122,7 @@ class RunEvaluation:
         return cls(run, experiment, pairs, Scorer.of(experiment, options.metrics, options.comet))
 
     def measures(self, options: EvaluateOptions, progress: Progress) -> RunMeasures:
-        """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
+        """The requested stages and those with complete translations: a scorecard grows by stages."""
         for name in options.stages:
             choose_stage(self.run, self.experiment, name)
         asked = {name: self.pairs_of(name) for name in self.run.finished() if name in (options.stages or (name,))}
@@ -128,7 +131,7 @@ class RunEvaluation:
         )
 
     def record(self, measures: RunMeasures, options: EvaluateOptions, progress: Progress) -> tuple[RunMeasures, Json]:
-        """Write the scorecard, and again while other evaluations finish: the last that is written has all stages."""
+        """Write the scorecard; repeat while other evaluations finish, so that the last one written has all stages."""
         while True:
             card = scorecard(self.experiment, measures, options.beam, options.samples, self.scorer.metrics)
             for name, stage in card["stages"].items():
@@ -154,7 +157,7 @@ class RunEvaluation:
         options: EvaluateOptions,
         progress: Progress,
     ) -> RunMeasures:
-        """Also these stages, in the experiment's order."""
+        """These stages too, in the experiment's order."""
         found = {
             **measures.stages,
             **{name: self._stage(name, pairs, options, progress) for name, pairs in stages.items()},
@@ -179,7 +182,19 @@ class RunEvaluation:
                 measures[one.test] = found
                 advance(1)
         kept.check_unchanged()
-        return StageMeasures(measures, kept.digest, state)
+        return StageMeasures(measures, kept.digest, state, self._statistics(pairs, outputs))
+
+    def _statistics(
+        self, pairs: Sequence[TestPairs], outputs: Sequence[Sequence[str]]
+    ) -> dict[TestPath, OutputStatistics]:
+        """Lengths and repetitions, which show a collapse that scores may hide."""
+        vocab, store = Vocab.load(self.run.folder / "vocab"), Store.open(self.run.folder / "store")
+        limits = repetition_limits(store, self.experiment.guards)
+        return {
+            one.test: output_statistics(found, one.references, one.test.ends.target, vocab, limits)
+            for one, found in zip(pairs, outputs, strict=True)
+            if one.test.direct
+        }
 
     def _texts(self, pairs: TestPairs, outputs: list[str]) -> MetricInput:
         hop, lower = pairs.test.ends, self.experiment.data.lowercase

@@ -14,6 +14,7 @@ from loopmt.config import Compare, Experiment, by_reason, compared_directions, s
 from loopmt.evaluation.choice import first_metric
 from loopmt.evaluation.means import mean_scores
 from loopmt.evaluation.metric import Metric, MetricFacts
+from loopmt.evaluation.outputs import OutputStatistics
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
 from loopmt.workflow.budgets import budget_of, unequal_seconds, unequal_tokens
@@ -35,7 +36,7 @@ _VERSION = 1
 def scorecard(
     experiment: Experiment, measures: RunMeasures, beam: int, samples: int, metrics: Sequence[Metric] = ()
 ) -> Json:
-    """One run. Without `metrics`, those that were measured are registered ones."""
+    """The scorecard of one run. Without `metrics`, the measured ones are registered."""
     described = {"metrics": [asdict(one.facts) for one in metrics]} if metrics else {}
     first = first_metric({**described, "signatures": _signatures(measures)})
     return {
@@ -44,6 +45,7 @@ def scorecard(
         "languages": experiment.languages,
         "seeds": [measures.seed],
         "beam": beam,
+        "most_repetitive": experiment.guards.most_repetitive,
         "stages": {name: _stage(stage, measures.seed, first, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
         "waiting": _waiting(experiment, [measures]),
@@ -53,7 +55,7 @@ def scorecard(
 
 
 def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Sequence[Json], samples: int) -> Json:
-    """Several runs of one experiment: means and deviations over seeds, and comparisons joint over them."""
+    """The scorecard of several runs of one experiment: means and deviations over seeds, and joint comparisons."""
     measured = _measured(runs)
     common = [name for name in cards[0]["stages"] if name in measured]
     return {
@@ -89,7 +91,13 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
         if not test.direct
     }
     found = {"directions": directions, "mean": mean_scores(list(directions.values()), skip=("sentences",))}
+    if outputs := {str(test.path): _statistics(one) for test, one in stage.outputs.items() if test.name == name}:
+        found["outputs"] = outputs
     return {**found, "pivots": pivots} if pivots else found
+
+
+def _statistics(outputs: OutputStatistics) -> dict[str, float]:
+    return {"length_ratio": outputs.length_ratio, "repetitive": outputs.repetitive}
 
 
 def _over_direct(pivot: TestPath, by_seed: BySeed, samples: int) -> Json:
@@ -133,6 +141,8 @@ def _stage_over_seeds(name: str, runs: Sequence[RunMeasures], cards: Sequence[Js
 def _set_over_seeds(sets: Sequence[Json]) -> Json:
     directions = {hop: mean_scores([one["directions"][hop] for one in sets]) for hop in sets[0]["directions"]}
     found = {"directions": directions, "mean": mean_scores([one["mean"] for one in sets])}
+    if outputs := [one["outputs"] for one in sets if "outputs" in one]:
+        found["outputs"] = {hop: mean_scores([one[hop] for one in outputs]) for hop in outputs[0]}
     ways = [one.get("pivots", {}) for one in sets]
     pivots = {path: mean_scores([way[path] for way in ways], skip=("over_direct",)) for path in ways[0]}
     return {**found, "pivots": pivots} if pivots else found
@@ -147,7 +157,7 @@ def tested(stage: Json) -> dict[tuple[str, str], Json]:
 
 
 def setbacks(card: Json) -> dict[str, str]:
-    """The stages that are worse than their control by the first metric, beyond chance, each with its control."""
+    """Stages that score below their control by the first metric, beyond chance, each with its control."""
     first = first_metric(card)
     return {one["of"]: one["against"] for one in card["comparisons"] if first.gain(one["joint"][first.name]) < 0}
 
@@ -156,7 +166,7 @@ def setbacks(card: Json) -> dict[str, str]:
 
 
 def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: int) -> list[Json]:
-    """Those whose two stages are measured in every run, on a direction that can be compared."""
+    """Comparisons whose two stages are measured in every run, on a direction that can be compared."""
     measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
     return [
@@ -167,7 +177,7 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
 
 
 def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
-    """The comparisons that cannot be made, the stages they lack, and else why not."""
+    """Comparisons that cannot be made: the stages they lack, or another reason."""
     measured = _measured(runs)
     lacking = [(compare, {compare.of, compare.against} - measured) for compare in experiment.compare]
     return [
@@ -188,7 +198,7 @@ def _why_not(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasure
 
 
 def _measured(runs: Sequence[RunMeasures]) -> set[str]:
-    """The stages that every run has."""
+    """The stages that are measured in every run."""
     return set.intersection(*(set(run.stages) for run in runs))
 
 
@@ -207,7 +217,7 @@ def _comparison(
 
 
 def _compared_set(paired: Sequence[PairedTest], samples: int) -> Json:
-    """Of one test set: all directions together, and each."""
+    """The comparison on one test set: all directions together, and each."""
     by_path: dict[LanguagePath, list[PairedTest]] = {}
     for one in paired:
         by_path.setdefault(one.test.path, []).append(one)
