@@ -288,8 +288,8 @@ def test_a_copy_of_somebody_else_is_checked(dual: Make) -> None:
     file = run.folder / "pretrained" / "pretrained.json"
     notes = json.loads(file.read_text())
     outside = {**notes, "folders": {**notes["folders"], "en>fr": "../../outside"}, "verified": False}
-    wrong = [{**notes, **change} for change in ({"folders": []}, {"folders": {}}, {"files": {"x": 5}}, {"digest": "x"})]
-    for content in (outside, *wrong):
+    values = (("folders", []), ("folders", {}), ("files", {"x": 5}), ("digest", "x"))
+    for content in (outside, *({**notes, key: value} for key, value in values)):
         file.write_text(json.dumps(content))
         with pytest.raises(RunError, match="pretrained"):
             stack_in(request)
