@@ -288,7 +288,7 @@ def test_a_copy_of_somebody_else_is_checked(dual: Make) -> None:
     file = run.folder / "pretrained" / "pretrained.json"
     notes = json.loads(file.read_text())
     outside = {**notes, "folders": {**notes["folders"], "en>fr": "../../outside"}, "verified": False}
-    values = (("folders", []), ("folders", {}), ("files", {"x": 5}), ("digest", "x"))
+    values: tuple[tuple[str, object], ...] = (("folders", []), ("folders", {}), ("files", {"x": 5}), ("digest", "x"))
     for content in (outside, *({**notes, key: value} for key, value in values)):
         file.write_text(json.dumps(content))
         with pytest.raises(RunError, match="pretrained"):
