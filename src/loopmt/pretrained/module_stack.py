@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import torch
@@ -167,7 +168,7 @@ class ModuleStack(TorchStack):
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
         tokens = self.of(hop).tokens
-        return tokens.rows(tokens.read(tokens.with_blanks(sources.texts), hop, synthetic))
+        return tokens.source_rows(tokens.read(tokens.with_blanks(sources.texts), hop, synthetic))
 
     def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
         tokens = self.of(hop).tokens
@@ -185,12 +186,17 @@ class ModuleStack(TorchStack):
         return self._lengths[key]
 
     def _counts(self, texts: Sequence[str], language: str) -> Ints:
-        """Token counts of texts, by a checkpoint whose target (else source) is the language."""
+        """Token counts of texts, by a checkpoint whose target (else source) is the language; also within a prompt."""
+        found: list[Ints] = []
         for hop in self.hops:
-            if hop.target == language:
-                return self.of(hop).tokens.rows(self.of(hop).tokens.targets(texts, hop)).lengths
-        hop = next(hop for hop in self.hops if hop.source == language)
-        return self.of(hop).tokens.rows(self.of(hop).tokens.read(texts, hop)).lengths
+            tokens = self.of(hop).tokens
+            if hop.target == language and not found:
+                found.append(tokens.rows(tokens.targets(texts, hop)).lengths)
+        for hop in self.hops:
+            tokens = self.of(hop).tokens
+            if hop.source == language and (tokens.prompt is not None or not found):
+                found.append(tokens.source_rows(tokens.read(texts, hop)).lengths)
+        return cast(Ints, np.max(found, axis=0))
 
     @cached_property
     def _lengths(self) -> dict[tuple[str, str, str, int], Ints]:
