@@ -56,9 +56,10 @@ docs: install ## build the documentation site in site/ (to search it: python3 -m
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-stress: install ## a hundred kills, and the long form of the tests of damage
+stress: install ## a hundred kills, fuzzing, pairs of verbs, hostile clients, and the long form of the tests of damage
 	$(BIN)/python -m stress.kills --kills 100 --torchrun 15 --out docs/results/stress/kills.json
 	$(BIN)/python -m stress.fuzz --cases 10000 --out docs/results/stress/fuzz.json
+	$(BIN)/python -m stress.together --out docs/results/stress/together.json
 	$(BIN)/python -m stress.hostile --out docs/results/serve/hostile.json
 	$(BIN)/python -m pytest -m slow
 

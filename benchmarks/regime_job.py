@@ -132,7 +132,8 @@ def judged(runs: Sequence[Path], progress: Lines) -> Json:
     evaluations = [evaluate.RunEvaluation.open(run) for run in runs]
     measures = [evaluation.measures(settings, progress) for evaluation in evaluations]
     experiment = evaluations[0].experiment
-    unequal = [Compare(of=of, against=against) for of, against in _UNEQUAL if "letter" in measures[0].stages]
+    pairs = _UNEQUAL if "letter" in measures[0].stages else ()
+    unequal = [Compare(of=of, against=against, budget="seconds") for of, against in pairs]  # whatever their tokens
     known = experiment.model_copy(update={"compare": [*experiment.compare, *unequal]})
     cards = [scorecard.scorecard(known, one, _BEAM, settings.samples) for one in measures]
     return cards[0] if len(cards) == 1 else scorecard.over_seeds(known, measures, cards, settings.samples)

@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -290,15 +291,20 @@ def main() -> None:
     size = AttackSize(arguments.hostile, arguments.honest, arguments.seconds, arguments.microseconds)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * size.hostile + 1_000)), hard))
+    before = round(os.getloadavg()[0], 1)  # of other programs
+    found = measure(size, pinned=True)
     result = {
         "command": shlex.join(["python", "-m", "stress.hostile", *sys.argv[1:]]),
+        "date": datetime.now(UTC).date().isoformat(),
         "machine": {
             "system": f"{platform.system()} {platform.machine()}",
+            "cores": os.cpu_count(),
             "python": platform.python_version(),
-            "load_before": round(os.getloadavg()[0], 1),
+            "load_before": before,
+            "load_at_the_end": round(os.getloadavg()[0], 1),
         },
         "size": asdict(size),
-        **measure(size, pinned=True),
+        **found,
     }
     text = json.dumps(result, indent=1)
     print(text)

@@ -43,7 +43,7 @@ AIMS = (
     "start-up",
 )
 _SPEEDS = {"tokens_per_second", "learnt_per_second", "generated_per_second"}
-_TIMED = {"check", "seconds", "generate_share", "window", "first_update", *_SPEEDS}
+TIMED = {"check", "seconds", "generate_share", "window", "first_update", *_SPEEDS}
 
 
 @dataclass
@@ -72,7 +72,7 @@ def outcome(run: Path) -> dict[str, Any]:
     for stage in sorted((run / "stages").iterdir()):
         weights = hashlib.sha256((stage / "result" / "weights.safetensors").read_bytes()).hexdigest()
         lines = (stage / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        records = [{key: value for key, value in json.loads(line).items() if key not in _TIMED} for line in lines]
+        records = [{key: value for key, value in json.loads(line).items() if key not in TIMED} for line in lines]
         found[stage.name] = [weights, records]
     return found
 

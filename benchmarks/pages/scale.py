@@ -34,7 +34,7 @@ PREPARED: list[Line] = [
 ]
 HOSTILE: list[Line] = [
     ("honest requests", lambda one: f"{one['honest']['requests']:,}"),
-    ("answered with 200", lambda one: f"{one['honest']['succeeded']:.0%}"),
+    ("answered with 200", lambda one: f"{one['honest']['succeeded']:.2%}"),
     (
         "seconds to the answer: median, 99th percentile, slowest",
         lambda one: ", ".join(f"{one['honest'][key]:.2f}" for key in ("p50_seconds", "p99_seconds", "slowest_seconds")),

@@ -278,6 +278,20 @@ with appearing(Path(sys.argv[1])) as draft:
 """
 
 
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_folder_that_appears_meanwhile_is_kept(empty: bool, tmp_path: Path) -> None:
+    """Two processes with the same --out: the second one to end is refused."""
+    if empty:
+        (tmp_path / "out").mkdir()
+    with pytest.raises(RunError, match="out exists already"), appearing(tmp_path / "out") as draft:
+        (draft / "file").write_text("second")
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / "file").write_text("first")
+    assert {file.relative_to(tmp_path): file.read_text() for file in tmp_path.rglob("*") if file.is_file()} == {
+        Path("out/file"): "first"
+    }
+
+
 @pytest.mark.parametrize("out", ["new", "there"])
 def test_drafts_of_killed_processes_are_deleted(out: str, tmp_path: Path) -> None:
     """A draft that is still being written stays."""

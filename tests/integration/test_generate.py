@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -127,6 +128,27 @@ def test_of_two_shards_that_end_together_one_assembles(
     after_a_look(monkeypatch, one, end)
     one.assemble()
     assert all(file.is_file() for file in one.result().files) and other.result().files
+
+
+def test_chunks_that_go_while_one_of_them_is_made(
+    shards: tuple[GenerationJob, GenerationJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both processes make all chunks, and the other one ends first."""
+    one, other = shards
+    make, events = GenerationJob._chunk, [1]
+
+    def made_late(self: GenerationJob, *arguments: Any) -> Any:
+        if self is one and events.pop():
+            other.make(0, 1, Silent())
+            other.assemble()
+        return make(self, *arguments)
+
+    monkeypatch.setattr(GenerationJob, "_chunk", made_late)
+    one.file(0).unlink()
+    one.make(0, 2, Silent())
+    one.assemble()
+    assert one.result() == other.result() and all(file.is_file() for file in one.result().files)
+    assert not one.file(0).parent.exists()
 
 
 def test_finished_chunks_are_not_made_again(tiny_run: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, plai
 from helpers.resuming import started, wait_for
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
-from loopmt.errors import ConfigError, DataError, LoopmtError, RunError
+from loopmt.errors import ConfigError, DataError, LoopmtError, RunError, UnsafeFileError
 from loopmt.learn.module import ModuleLearner
 from loopmt.path import Hop
 from loopmt.pretrained.module_stack import ModuleStack
@@ -30,6 +30,7 @@ from loopmt.translate.protocol import HopInput, Sentences
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.plan import PlanOptions, plan
+from loopmt.workflow.pretrained import verify_once
 from loopmt.workflow.show import overview
 from loopmt.workflow.stages import TrainingContext
 from loopmt.workflow.train import TrainOptions, prepare_run, train
@@ -316,6 +317,27 @@ def test_a_run_keeps_its_checkpoint(triangle: Make, m2m: Path, tmp_path: Path) -
 
 
 # -- export --------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_of_somebody_else_is_checked(dual: Make) -> None:
+    """Notes that hold something else or name a folder outside of the run, and a file that was changed."""
+    run, _ = prepare_run(request := dual(), Silent())
+    file = run.folder / "pretrained" / "pretrained.json"
+    notes = json.loads(file.read_text())
+    outside = {**notes, "folders": {**notes["folders"], "en>fr": "../../outside"}, "verified": False}
+    values: tuple[tuple[str, object], ...] = (("folders", []), ("folders", {}), ("files", {"x": 5}), ("digest", "x"))
+    for content in (outside, *({**notes, key: value} for key, value in values)):
+        file.write_text(json.dumps(content))
+        with pytest.raises(RunError, match="pretrained"):
+            stack_in(request)
+    file.write_text(json.dumps(outside))
+    with pytest.raises(UnsafeFileError, match="outside"):
+        verify_once(run.experiment(), run, Silent())
+    file.write_text(json.dumps(notes))
+    vocabulary = file.parent / notes["folders"]["en>fr"] / "vocab.json"
+    vocabulary.write_text(vocabulary.read_text().replace("0", "1", 1))
+    with pytest.raises(RunError, match=r"vocab.json is not the file that was copied"):
+        stack_in(request)
 
 
 def test_an_export_is_the_same_checkpoint_with_other_weights(dual: Make, opus: dict[str, Path], tmp_path: Path) -> None:

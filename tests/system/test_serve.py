@@ -24,7 +24,7 @@ from loopmt.errors import ConfigError, DamagedError, ExhaustedError, MissingExtr
 from loopmt.progress import Silent
 from loopmt.run import Run, StageFolder
 from loopmt.serve.watch import new_records
-from loopmt.serve.word_diff import similarity
+from loopmt.text.word_diff import similarity
 from loopmt.workflow.samples import Samples
 from loopmt.workflow.serve import LoadedEngine, ServeOptions, load_engine, serve
 

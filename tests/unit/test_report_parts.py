@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -45,6 +46,14 @@ def test_what_was_lost() -> None:
     ]  # fmt: skip
     assert difference("Emma is happy.", "Emma is glad.")[1:3] == [("lost", "happy "), ("new", "glad")]
     assert difference("我喜欢这只非常可爱的小猫咪", "我喜欢这只可爱的小猫咪")[1] == ("lost", "非常")
+
+
+def test_sentences_that_repeat_a_mark_are_compared_in_bounded_time() -> None:
+    """A comparison that searches the longest block again and again takes minutes for these."""
+    began = time.process_time()
+    for start, end in (("." * 2000, ".," * 1000), ("a b " * 2000, "b a " * 2000)):
+        assert difference(start, end)
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from loopmt.path import Hop, LanguagePath, ways
 from loopmt.serve.round_trips import RoundTripPlan
-from loopmt.serve.word_diff import differences, matches, similarity, words
+from loopmt.text.word_diff import differences, matches, similarity, words
 
 
 def test_ways_go_where_there_are_translators() -> None:

@@ -22,8 +22,7 @@ def appearing(out: Path) -> Iterator[Path]:
     An existing empty folder is filled, not replaced: it may be the current folder of a shell.
     """
     _remove_dead_drafts(out)
-    if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise RunError(f"{out} exists already. Choose another folder, or delete it.")
+    _refuse_content(out)
     filled = out.exists()
     draft = _place(out) / f"{_prefix(out)}{uuid4().hex[:12]}"
     content = draft / "content"  # beside the lock
@@ -31,6 +30,7 @@ def appearing(out: Path) -> Iterator[Path]:
         content.mkdir(parents=True)
         with locked(draft):
             yield content
+            _refuse_content(out, draft.name)  # of another process
             if filled:
                 _move(content, out)
             else:
@@ -39,6 +39,11 @@ def appearing(out: Path) -> Iterator[Path]:
         raise RunError(f"{out} could not be written: {error}.") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _refuse_content(out: Path, but: str = "") -> None:
+    if os.path.lexists(out) and (not out.is_dir() or any(entry.name != but for entry in out.iterdir())):
+        raise RunError(f"{out} exists already. Choose another folder, or delete it.")
 
 
 def _place(out: Path) -> Path:

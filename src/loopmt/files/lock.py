@@ -28,10 +28,11 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             itself = stack.enter_context(_opened(folder))
+            held = _acquire_soon(itself)  # before there is a file: whoever sees it finds it locked
             file = stack.enter_context(appending(folder / ".lock"))
         except OSError as error:
             raise RunError(f"{folder} is not writable: {error}. Make it writable, or choose another --run.") from None
-        if not (_acquire_soon(itself) and _acquire_soon(file.fileno())):
+        if not (held and _acquire_soon(file.fileno())):
             raise LockedError(
                 f"{folder} is in use by another process (pid {_owner(file)}). "
                 "Wait for it, stop it, or choose another --run."

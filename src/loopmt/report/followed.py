@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from loopmt.evaluation.validation import Agree
 from loopmt.path import LanguagePath
 from loopmt.planning.round_trips import Bools, RoundTrip
 from loopmt.run import Json
+from loopmt.text.word_diff import matches, runs
 
 FATES = ("mended", "broken", "lost", "home though wrong", "home")
 """Most telling first."""
@@ -133,9 +133,11 @@ def difference(start: str, end: str) -> Diff:
     one, other = _words(start, end)
     bare, bare_other = ([word.strip() for word in words] for words in (one, other))
     found: Diff = []
-    for kind, a, b, c, d in SequenceMatcher(None, bare, bare_other, autojunk=False).get_opcodes():
-        parts = [("same", other[c:d])] if kind == "equal" else [("lost", one[a:b]), ("new", other[c:d])]
-        found += [(what, "".join(words)) for what, words in parts if words]
+    place = 0  # in the other sentence
+    for kind, first, last in runs(matches(bare, bare_other), len(one), len(other)):
+        length = 0 if kind == "lost" else last - first
+        found.append((kind, "".join(other[place : place + length] if length else one[first:last])))
+        place += length
     return _parted(found) if _has_spaces(start, end) else found
 
 

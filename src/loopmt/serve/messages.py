@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from loopmt.serve.word_diff import Kind
 from loopmt.text.vocab import replace_surrogates
+from loopmt.text.word_diff import Kind
 
 # Responses may quote a text and cannot encode lone surrogates.
 Text = Annotated[str, AfterValidator(replace_surrogates)]

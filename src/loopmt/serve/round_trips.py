@@ -14,7 +14,7 @@ from loopmt.serve import messages
 from loopmt.serve.batching import Batcher
 from loopmt.serve.limits import RefusedError
 from loopmt.serve.threads import WorkerThread
-from loopmt.serve.word_diff import differences, similarity, words
+from loopmt.text.word_diff import differences, similarity, words
 from loopmt.translate.protocol import Sentences, Translations
 from loopmt.translate.walker import HopRequest, Rollout, Walker
 

@@ -185,8 +185,18 @@ class GenerationJob:
         text_filter = text_filter_of(self.context, self.train)
         with progress.track(f"generating {self.path}", len(mine)) as advance:
             for chunk in mine:
-                write_json(self.file(chunk), self._chunk(chunk, text_filter))
+                self._keep(chunk, self._chunk(chunk, text_filter))
                 advance(1)
+        if self._finished():
+            shutil.rmtree(self.options.out / "chunks", ignore_errors=True)  # what was made twice
+
+    def _keep(self, number: int, content: Json) -> None:
+        """Another process with the same command may have made all chunks, and put them together, meanwhile."""
+        try:
+            write_json(self.file(number), content)
+        except RunError:
+            if not self._finished():
+                raise
 
     def _chunk(self, number: int, text_filter: SyntheticTextFilter) -> Json:
         """A chunk depends only on the settings and its number, not on the process that makes it."""
@@ -232,7 +242,7 @@ class GenerationJob:
                 self._write(file, column)
             body = {"settings": self.settings(), "finished": self._counts(self._done())}
             write_json(self.options.out / "generate.json", body)
-            shutil.rmtree(self.options.out / "chunks")
+            shutil.rmtree(self.options.out / "chunks", ignore_errors=True)  # another process may still write there
 
     def _write(self, file: Path, column: str) -> None:
         draft = file.with_name(f".{file.name}")

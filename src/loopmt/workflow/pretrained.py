@@ -12,15 +12,17 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from pydantic import BaseModel, Field, ValidationError
 from torch import Tensor
 
 from loopmt.config import Experiment, Stage, available_hops
 from loopmt.config.pretrained import PRETRAINED, pretrained_hops
-from loopmt.errors import DataError, MissingExtraError, RunError
+from loopmt.errors import DamagedError, DataError, MissingExtraError, RunError, listed
 from loopmt.files.documents import file_digest
-from loopmt.files.regular import file_size, has_file, subfolder
+from loopmt.files.regular import file_size, has_file, member, subfolder
 from loopmt.learn.resume import TrainingState
 from loopmt.path import Hop
 from loopmt.pretrained.causal import CausalNetwork, CausalTokens
@@ -100,6 +102,8 @@ def _unmodified(
     folders, dropout = _folders(run, experiment), experiment.training(stage).dropout
     names = ["all"] if experiment.shared else [str(hop) for hop in hops]
     places = {name: subfolder(run.folder, PRETRAINED, folders[name]) for name in names}
+    for folder in {folders[name] for name in names}:
+        _check_kept(run, folder)
     networks = {name: _network(experiment, place, device, dtype, dropout) for name, place in places.items()}
     stack = ModuleStack(vocab, hops, device, networks, _digest(run))
     for hop in hops:
@@ -118,8 +122,8 @@ def verify_once(experiment: Experiment, run: Run, progress: Progress) -> None:
     if not notes or notes.get("verified"):
         return
     store, hops = Store.open(run.folder / "store"), all_hops(experiment.languages, pretrained_hops(experiment))
-    for name, folder in notes["folders"].items():
-        network = _network(experiment, run.folder / PRETRAINED / folder, torch.device("cpu"), torch.float32, None)
+    for name in notes["folders"]:
+        network = _network(experiment, origin_of(run, name), torch.device("cpu"), torch.float32, None)
         own = [hop for hop in hops if name in ("all", str(hop))]
         each = -(-SENTENCES // len(own))
         count = sum(verify(network, hop, store.texts("valid", hop.source)[:each]) for hop in own)
@@ -307,16 +311,39 @@ def _told(experiment: Experiment) -> Json:
     return {"codes": model.codes, "prompt": model.prompt, **{key: one for key, one in added.items() if one is not None}}
 
 
+class _Notes(BaseModel):
+    """What RUN/pretrained/pretrained.json must hold; somebody else may have written it."""
+
+    asked: dict[str, Any]
+    folders: dict[str, str]
+    files: dict[str, tuple[int, str]]
+    digest: str = Field(pattern="^[0-9a-f]{64}$")
+    verified: bool = False
+
+
 def _read_notes(run: Run) -> Json:
     file = run.folder / PRETRAINED / _NOTES
-    return read_json(file, f"Delete {file.parent} and train again.") if has_file(file) else {}
+    if not has_file(file):
+        return {}
+    fix = f"Delete {file.parent} and train again."
+    notes = read_json(file, fix)
+    try:
+        _Notes.model_validate(notes)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise DamagedError(f"{file} does not describe a checkpoint: {what}. {fix}") from None
+    return notes
 
 
 def _folders(run: Run, experiment: Experiment) -> dict[str, str]:
-    notes = _read_notes(run)
+    notes, file = _read_notes(run), run.folder / PRETRAINED / _NOTES
     if not notes:
         fix = f"`loopmt prepare EXPERIMENT --run {run.folder}` copies it"
         raise RunError(f"{run.folder / PRETRAINED} is missing: {fix}.")
+    if missing := _named(experiment).keys() - notes["folders"].keys():
+        fix = f"Delete {file.parent} and train again."
+        raise DamagedError(f"{file} has no checkpoint of {listed(sorted(missing))}. {fix}")
     return dict(notes["folders"])
 
 
@@ -325,12 +352,14 @@ def _digest(run: Run) -> str:
 
 
 def _check_kept(run: Run, folder: str) -> None:
-    for name, (size, _) in _read_notes(run)["files"].items():
-        file = run.folder / PRETRAINED / name
-        if name.startswith(f"{folder}/") and (not has_file(file) or file_size(file) != size):
-            raise RunError(
-                f"{file} is not the file that was copied. Delete {run.folder / PRETRAINED}: it is copied again."
-            )
+    place = subfolder(run.folder, PRETRAINED, folder)
+    for name, (size, digest) in _read_notes(run)["files"].items():
+        if name.startswith(f"{folder}/"):
+            file = member(place, name.removeprefix(f"{folder}/"))
+            if not has_file(file) or file_size(file) != size or file_digest(file) != digest:
+                raise RunError(
+                    f"{file} is not the file that was copied. Delete {run.folder / PRETRAINED}: it is copied again."
+                )
 
 
 def _finish_stage(run: Run) -> None:

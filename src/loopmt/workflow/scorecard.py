@@ -6,18 +6,18 @@ over directions, and over seeds where several runs of one experiment are judged 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import stdev
 
-from loopmt.config import Compare, Experiment, compared_directions, setting_differences, tuned
+from loopmt.config import Compare, Experiment, by_reason, compared_directions, setting_differences, tuned
 from loopmt.evaluation.choice import first_metric
 from loopmt.evaluation.means import mean_scores
 from loopmt.evaluation.metric import Metric, MetricFacts
 from loopmt.evaluation.outputs import OutputStatistics
-from loopmt.path import LanguagePath
+from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json, result_bleu
-from loopmt.workflow.budgets import budget_of, unequal
+from loopmt.workflow.budgets import budget_of, unequal_seconds, unequal_tokens
 from loopmt.workflow.measures import (
     BySeed,
     Measures,
@@ -172,7 +172,7 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
     return [
         _comparison(experiment, compare, runs, paired, samples)
         for compare in ready
-        if (paired := _duels(experiment, compare, runs))
+        if (paired := _paired(experiment, compare, runs))
     ]
 
 
@@ -181,18 +181,20 @@ def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
     measured = _measured(runs)
     lacking = [(compare, {compare.of, compare.against} - measured) for compare in experiment.compare]
     return [
-        {"of": one.of, "against": one.against, "lacks": sorted(lacks), "why": _why_not(experiment, one, lacks)}
+        {"of": one.of, "against": one.against, "lacks": sorted(lacks), "why": why}
         for one, lacks in lacking
-        if lacks or not _duels(experiment, one, runs)
+        if (why := f"waits for {', '.join(sorted(lacks))}" if lacks else _why_not(experiment, one, runs))
     ]
 
 
-def _why_not(experiment: Experiment, compare: Compare, lacks: Collection[str]) -> str:
-    if lacks:
-        return f"waits for {', '.join(sorted(lacks))}"
-    if not compared_directions(experiment, compare).compared:
-        return "cannot be compared: there is no direction that both train"
-    return "cannot be compared: no test set has a direction that both train"
+def _why_not(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> str | None:
+    """Why two stages that are measured are not compared; None if they are."""
+    compared, excluded = _directions(experiment, compare, runs)
+    if not compared:
+        return f"cannot be compared: there is no direction to compare: {'; '.join(by_reason(excluded))}"
+    if not _paired(experiment, compare, runs):
+        return "cannot be compared: no test set has a direction that both train"
+    return None
 
 
 def _measured(runs: Sequence[RunMeasures]) -> set[str]:
@@ -226,23 +228,37 @@ def _compared_set(paired: Sequence[PairedTest], samples: int) -> Json:
 
 
 def _conditions(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> Json:
-    """The compared directions, the excluded ones with the reason, and the budgets of both stages."""
-    directions = compared_directions(experiment, compare)
-    budget = {
-        side: budget_of([run.stages[name].state for run in runs], directions.compared)
-        for side, name in (("of", compare.of), ("against", compare.against))
-    }
-    unlike = [f"they differ in {what}" for what in setting_differences(experiment, compare)]
-    return {
-        "compared": list(map(str, directions.compared)),
-        "excluded": {str(hop): reason for hop, reason in directions.excluded.items()},
-        "budget": budget,
-        "warnings": [*unequal(compare.budget, compare.of, compare.against, budget), *unlike],
-    }
+    """Which directions are compared, what is left out and why, and what both stages were trained with."""
+    compared, excluded = _directions(experiment, compare, runs)
+    sides = dict(zip(("of", "against"), _states(compare, runs), strict=True))
+    budget = {side: budget_of(states, compared) for side, states in sides.items()}
+    warnings = unequal_seconds(compare.of, compare.against, budget) if compare.budget == "seconds" else []
+    warnings += [f"they differ in {what}" for what in setting_differences(experiment, compare)]
+    return {"compared": list(map(str, compared)), "excluded": excluded, "budget": budget, "warnings": warnings}
 
 
-def _duels(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> list[PairedTest]:
-    compared = set(compared_directions(experiment, compare).compared)
+def _directions(
+    experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]
+) -> tuple[list[Hop], dict[str, str]]:
+    """The directions that both stages train with equally many tokens, and the others with the reason why not.
+
+    Stages that are compared at equal time may have different numbers of tokens.
+    """
+    found = compared_directions(experiment, compare)
+    unequal: dict[Hop, str] = {}
+    if compare.budget != "seconds":
+        unequal = unequal_tokens(compare.of, compare.against, _states(compare, runs), found.compared)
+    reasons = {str(hop): reason for hop, reason in {**found.excluded, **unequal}.items()}
+    return [hop for hop in found.compared if hop not in unequal], reasons
+
+
+def _states(compare: Compare, runs: Sequence[RunMeasures]) -> list[list[Json]]:
+    """The training states of the stage and of its control, over seeds."""
+    return [[run.stages[name].state for run in runs] for name in (compare.of, compare.against)]
+
+
+def _paired(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> list[PairedTest]:
+    compared = set(_directions(experiment, compare, runs)[0])
     stages = [(run.seed, run.stages[compare.of].tests, run.stages[compare.against].tests) for run in runs]
     return [
         PairedTest(test, seed, of[test], against[test])

@@ -36,13 +36,16 @@ def differences(before: str, after: str) -> Iterator[tuple[Kind, str]]:
     """Pieces of both lines in reading order, with their original spelling."""
     old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
     found = matches([match[0] for match in old], [match[0] for match in new])
-    for kind, start, end in _runs(found, len(old), len(new)):
+    for kind, start, end in runs(found, len(old), len(new)):
         text, places = (after, new) if kind == "new" else (before, old)
         yield kind, text[places[start].start() : places[end - 1].end()]
 
 
-def _runs(found: Sequence[Match], old: int, new: int) -> Iterator[tuple[Kind, int, int]]:
-    """Maximal runs of one kind, with their start and end positions."""
+def runs(found: Sequence[Match], old: int, new: int) -> Iterator[tuple[Kind, int, int]]:
+    """Maximal runs of one kind in lines of `old` and `new` words, with start and end in the line that has them.
+
+    Positions of common words are those in the first line.
+    """
     row = column = 0
     for start, new_start, length in (*_blocks(found), (old, new, 0)):
         if start > row:
