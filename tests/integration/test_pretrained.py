@@ -11,20 +11,20 @@ import pytest
 import torch
 
 from helpers.pretrained import experiment, make_opus, make_t5, pairs_of
-from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, plainly, stack_in, translated
+from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, modules_in, plainly, stack_in, translated
 from helpers.resuming import started, wait_for
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError, LoopmtError, RunError
+from loopmt.learn.learner import Learner
 from loopmt.learn.module import ModuleLearner
 from loopmt.path import Hop
-from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Rows, make_shapes
 from loopmt.text.packing import pack
 from loopmt.text.ragged import Ints
-from loopmt.translate.protocol import HopInput, Sentences
+from loopmt.translate.protocol import HopInput, Sentences, TrainableModel
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.plan import PlanOptions, plan
@@ -92,7 +92,7 @@ def test_n_best_lists_have_scores_and_sampling_has_keys(dual: Make) -> None:
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
-def rows_of(stack: ModuleStack, hop: Hop, pairs: tuple[list[str], list[str]]) -> Rows:
+def rows_of(stack: TrainableModel, hop: Hop, pairs: tuple[list[str], list[str]]) -> Rows:
     sources, targets = (
         Sentences(stack.vocab, one, texts=side) for one, side in zip((hop.source, hop.target), pairs, strict=True)
     )
@@ -101,19 +101,21 @@ def rows_of(stack: ModuleStack, hop: Hop, pairs: tuple[list[str], list[str]]) ->
 
 
 @pytest.mark.parametrize("kind", ["dual", "triangle"])
-def test_the_loss_is_the_modules_own(kind: str, request: pytest.FixtureRequest, text: Path) -> None:
+@pytest.mark.parametrize("backend", ["native", "module"])
+def test_the_loss_is_the_modules_own(kind: str, backend: str, request: pytest.FixtureRequest, text: Path) -> None:
     make: Make = request.getfixturevalue(kind)
-    context = context_of(make("train.label_smoothing=0.0", "train.dropout=0.0"))
+    asked = make("train.label_smoothing=0.0", "train.dropout=0.0", f'model.backend="{backend}"')
+    context = context_of(asked)
     stage = context.experiment.stage("first")
     stack = context.networks(stage)
-    assert isinstance(stack, ModuleStack)
     sources, targets = (side[:8] for side in pairs_of(text, "en", "fr"))
     parts = [Rows.empty()] * stack.num_networks
     parts[stack.network(EN_FR)] = rows_of(stack, EN_FR, (sources, targets))
     (batch,) = pack(parts, make_shapes([48], 8 * 48, 8), 1, "test").batches
-    learner = ModuleLearner(stack, context.experiment.training(stage), 1, Processes())
+    learn = {"networks": Learner, "modules": ModuleLearner}[stack.learner]
+    learner = learn(stack, context.experiment.training(stage), 1, Processes())
     learner.update(batch, 1, 0.0)
-    network = stack.of(EN_FR)
+    network = modules_in(asked).of(EN_FR)
     tokenizer = network.tokens.tokenizer
     inputs = dict(tokenizer(sources, text_target=targets, padding=True, return_tensors="pt"))
     inputs["labels"] = inputs["labels"].masked_fill(inputs["labels"] == tokenizer.pad_token_id, -100)
@@ -301,8 +303,8 @@ def test_a_prompt_or_a_tag_selects_the_target(text: Path, tmp_path: Path) -> Non
     prepare_run(request, Silent())
     stack = stack_in(request)
     source = "The {text} cat."
-    (ids,) = stack.of(EN_FR).tokens.read([source], EN_FR)
-    assert ids == stack.of(EN_FR).tokens.tokenizer(f"translate English to fr: {source}").input_ids
+    (ids,) = stack.tokens_of(EN_FR).read([source], EN_FR)
+    assert ids == stack.tokens_of(EN_FR).tokenizer(f"translate English to fr: {source}").input_ids
     found = translated(stack, EN_FR, TEXTS)
     assert found == plainly(t5, [f"translate English to fr: {text}" for text in TEXTS])
     multi = make_opus(text, tmp_path / "multi", "en", "fr", steps=0, tags=("fra", "spa"))

@@ -126,8 +126,8 @@ def _check_translator(experiment: Experiment) -> None:
 def _check_none(experiment: Experiment) -> None:
     if experiment.model.adapt != "full" or any(one.adapt or one.lora for one in experiment.stages):
         raise ConfigError("adapt and lora say how a checkpoint is trained: set model.pretrained, too.")
-    for key in ("codes", "prompt", "lora"):
-        if getattr(experiment.model, key):
+    for key in ("codes", "prompt", "lora", "backend"):
+        if getattr(experiment.model, key) not in (None, {}, "", "auto"):
             raise ConfigError(f"model.{key} is of a checkpoint: set model.pretrained, too.")
 
 

@@ -194,6 +194,10 @@ class Model(Section):
     prompt: str | None = Field(
         None, description='the form of its input, as in "translate {source_language} to {target_language}: {text}"'
     )
+    backend: Literal["auto", "native", "module"] = Field(
+        "auto",
+        description="what computes it: loopmt's own transformer, the Hugging Face module, or the first that is right",
+    )
     adapt: Adapt = Field("full", description="train all its weights, or matrices beside them (needs peft)")
     lora: Lora | None = Field(None, description='settings of `adapt = "lora"`')
 

@@ -92,7 +92,7 @@ class ShardedNetwork(ShardedPart):
         for layer in self._side("encoder"):
             states = layer(states, mask, dropout)
         states = transformer.final(weights, "encoder", states)
-        x = transformer.embed(weights, "target_embed", shifted(target), 0, dropout)
+        x = transformer.embed(weights, "target_embed", shifted(target, transformer.conventions.start), 0, dropout)
         for layer in self._side("decoder"):
             x = layer(x, states, mask, dropout)
         return transformer.final(weights, "decoder", x)
@@ -170,6 +170,10 @@ class ShardedLearner(Learner):
         loss, losses_NB, tokens_NB = self.network(work, self.train.label_smoothing, self.dropout)
         # FSDP averages over processes; the update needs the sum.
         torch.autograd.backward(loss * self.processes.size)
+        frozen = self.translators.layout.frozen
+        for name, parameter in zip(self.translators.layout.shapes, self.parameters, strict=True):
+            if name in frozen:
+                cast(DTensor, parameter.grad).zero_()
         gradients = [cast(DTensor, parameter.grad).to_local().flatten() for parameter in self.parameters]
         self.gradient += torch.cat(gradients)[None]
         for parameter in self.parameters:
@@ -187,6 +191,11 @@ class ShardedLearner(Learner):
     def _put_back(self) -> None:
         for parameter, part in zip(self.parameters, self._parts(self.weights), strict=True):
             parameter.to_local().copy_(part)
+
+    def frozen(self) -> list[Tensor]:
+        layout = self.translators.layout
+        named = zip(layout.shapes, self._parts(self.weights), strict=True)
+        return [part for name, part in named if name in layout.frozen]
 
     def norm(self, gradient: Tensor) -> Tensor:
         return self.processes.all_reduce(super().norm(gradient).square()).sqrt()

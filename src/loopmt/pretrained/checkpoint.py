@@ -75,6 +75,14 @@ def load_tokenizer(folder: Path) -> Any:
     return _load(transformers().AutoTokenizer, folder, "tokenizer")
 
 
+def load_generation(folder: Path) -> Any:
+    """The settings of `generate`; old checkpoints have them in config.json."""
+    if has_file(folder / "generation_config.json"):
+        return _load(transformers().GenerationConfig, folder, "generation_config.json")
+    settings = {"config_file_name": "config.json", "_from_model_config": True}
+    return _load(transformers().GenerationConfig, folder, "config.json", **settings)
+
+
 def load_model(folder: Path) -> Any:
     refuse_sizes(folder)
     kind, what = transformers().AutoModelForSeq2SeqLM, "model that translates"

@@ -3,7 +3,8 @@
 Checkpoints select languages in one of four ways: not at all (one direction), by language codes of the tokenizer
 (M2M100, NLLB, mBART), by a tag before the source (OPUS-MT with several targets) or by a prompt (T5).
 
-Ids in rows are shifted by three, after PAD, EOS and UNK of `text.ragged`; rows have no EOS of the tokenizer.
+Ids in rows are shifted by three, after PAD, EOS and UNK of `text.ragged`, or permuted by a `Numbering`; rows have no
+EOS of the tokenizer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from loopmt.errors import DataError, listed
 from loopmt.path import Hop
+from loopmt.pretrained.numbering import Numbering
 from loopmt.text.ragged import EOS, PAD, UNK, Ragged
 from loopmt.text.vocab import UNKNOWN_WORD
 
@@ -39,6 +41,7 @@ class ModelTokens:
     tokenizer: Any
     codes: Mapping[str, str] | None = None
     prompt: str | None = None
+    numbering: Numbering | None = None  # of ids in rows; without one they are shifted
 
     # -- languages -------------------------------------------------------------------------------------------
 
@@ -127,7 +130,15 @@ class ModelTokens:
 
     def text(self, ids: Tensor) -> list[str]:
         """The text of generated ids, without language codes and other special tokens."""
-        rows = [[one for one in row if one not in self._code_ids] for row in ids.tolist()]
+        return self._texts(ids.tolist())
+
+    def decoded(self, rows: Ragged) -> list[str]:
+        """The text of rows that have a numbering."""
+        assert self.numbering is not None, "shifted rows are not decoded"
+        return self._texts(self.numbering.ids(rows))
+
+    def _texts(self, ids: Ids) -> list[str]:
+        rows = [[one for one in row if one not in self._code_ids] for row in ids]
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
     def _for_hop(self, hop: Hop) -> Any:
@@ -153,12 +164,10 @@ class ModelTokens:
     def rows(self, ids: Ids) -> Ragged:
         """Ids as rows, without EOS."""
         end, unknown = self.tokenizer.eos_token_id, self.tokenizer.unk_token_id
-        return Ragged.of(
-            [
-                [UNK if one == unknown else one + _FIRST for one in (row[:-1] if row[-1:] == [end] else row)]
-                for row in ids
-            ]
-        )
+        open_ids = [row[:-1] if row[-1:] == [end] else row for row in ids]
+        if self.numbering is not None:
+            return self.numbering.rows(open_ids)
+        return Ragged.of([[UNK if one == unknown else one + _FIRST for one in row] for row in open_ids])
 
     def ids(self, rows_BL: Tensor, closed: bool) -> tuple[Tensor, Tensor]:
         """A table of rows as the model's ids, with its attention mask. If not `closed`, EOS is part of the rows."""

@@ -112,6 +112,7 @@ class CapturedDecoder:
         self,
         flat_NP: Tensor,
         logit_mask_NV: Tensor,
+        opening: int | None,
         source_BS: Tensor,
         lengths_B: Ints,
         limits: DecodeLimits,
@@ -126,10 +127,10 @@ class CapturedDecoder:
         self._load(flat_NP, logit_mask_NV, used)
         most = int(np.bincount(order).max())
         length = longest // 2 if len(used) * _rows_each(len(used), most) >= _MANY else longest
-        shape = self._shape(len(used), most, widest, length, how)
+        shape = self._shape(len(used), most, widest, length, how, opening is not None)
         if generator is not None:
             torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
-        self._fill(shape, source_BS, limit, _places(order, shape.rows_each))
+        self._fill(shape, source_BS, limit, _places(order, shape.rows_each), opening)
         shape.read.replay()
         for position in range(1, max(limit) + 1):
             shape.step.replay()
@@ -163,7 +164,8 @@ class CapturedDecoder:
         ranks = (keep.view(old.networks, -1).cumsum(1).flatten() - 1)[rows]
         hypotheses = beam_search.search_state(beam_search.subset(old.hypotheses, rows))
         past = [tensor[_wide(rows, width) if len(tensor) > old.rows else rows] for tensor in old.by_row(position)]
-        new = self._shape(old.networks, most, old.source.shape[1], length, how)
+        opens = "opening" in hypotheses
+        new = self._shape(old.networks, most, old.source.shape[1], length, how, opens)
         places = rows // old.rows_each * new.rows_each + ranks
         for name, tensor in beam_search.search_state(new.hypotheses).items():
             value = hypotheses[name]
@@ -175,7 +177,7 @@ class CapturedDecoder:
         new.position.copy_(old.position)
         return new
 
-    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int], places: Ints) -> None:
+    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int], places: Ints, opening: int | None) -> None:
         rows = torch.from_numpy(places).to(source_BS.device)
         shape.source.fill_(PAD)
         shape.source[:, 0] = EOS  # unused rows need a position to attend to
@@ -185,23 +187,26 @@ class CapturedDecoder:
             tensor.copy_(shape.first[name])
         state["longest"][rows] = torch.tensor(limit, device=rows.device)
         state["rows"][rows] = torch.arange(len(places), device=rows.device)
+        if opening is not None:
+            state["opening"].fill_(opening)
         shape.position.zero_()
 
-    def _shape(self, networks: int, most: int, source_length: int, length: int, how: Generate) -> _Shape:
+    def _shape(self, networks: int, most: int, source_length: int, length: int, how: Generate, opens: bool) -> _Shape:
         """The shape for at most `most` sentences of each network, and outputs of at least this length."""
         rows, length = networks * _rows_each(networks, most), _up(length, _LENGTHS)
-        key = (rows, source_length, length, networks, how.model_dump_json(exclude={"by"}))
+        key = (rows, source_length, length, networks, how.model_dump_json(exclude={"by"}), opens)
         shape = self.shapes.pop(key, None)
         while shape is None and len(self.shapes) >= _MOST_SHAPES:
             self.shapes.pop(next(iter(self.shapes)))  # the least recently used
-        self.shapes[key] = shape or self._capture(networks, rows, source_length, length, how)
+        self.shapes[key] = shape or self._capture(networks, rows, source_length, length, how, opens)
         return self.shapes[key]
 
-    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
+    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate, opens: bool) -> _Shape:
         device = self.flat.device
         source = torch.full((rows, source_length), EOS, device=device)
         source_NBS, weights = source.view(networks, -1, source_length), self.weights[networks - 1]
-        hypotheses = beam_search.start_search([length] * rows, how, device, self.transformer.fuse)
+        start, opening = self.transformer.conventions.start, EOS if opens else None  # `_fill` has the true one
+        hypotheses = beam_search.start_search([length] * rows, how, device, self.transformer.fuse, start, opening)
         first = {name: tensor.clone() for name, tensor in beam_search.search_state(hypotheses).items()}
         first["longest"].fill_(1)
         first["rows"].fill_(-1)
@@ -242,7 +247,7 @@ class CapturedDecoder:
 
     def _allocate(self, networks: int, size: int) -> None:
         """Allocate weights and caches. Discard all shapes, which refer to the old ones, and their memory pool."""
-        self.shapes: dict[tuple[int, int, int, int, str], _Shape] = {}
+        self.shapes: dict[tuple[int, int, int, int, str, bool], _Shape] = {}
         self.recorder = self.custom_recorder or partial(record, pool=torch.cuda.graph_pool_handle())
         if networks > len(self.flat):
             self.flat = self.flat.new_zeros(networks, self.flat.shape[1])

@@ -25,12 +25,12 @@ def decoder_states(
     """Decoder states with teacher forcing, (N, B, T, D)."""
     states = transformer.encode(weights, source_NBL, dropout)
     memory = transformer.memory(weights, states, source_NBL)
-    return transformer.decode(weights, memory, shifted(target_NBL), dropout)
+    return transformer.decode(weights, memory, shifted(target_NBL, transformer.conventions.start), dropout)
 
 
-def shifted(target_NBL: Tensor) -> Tensor:
-    """Decoder inputs for the targets, which start with padding."""
-    return F.pad(target_NBL[..., :-1], (1, 0), value=PAD)
+def shifted(target_NBL: Tensor, start: int = PAD) -> Tensor:
+    """Decoder inputs for the targets."""
+    return F.pad(target_NBL[..., :-1], (1, 0), value=start)
 
 
 _MOST_LOGITS = {"cpu": 2**25, "cuda": 2**30}  # per batch; smaller batches are bound by launch overhead
@@ -56,6 +56,8 @@ def negative_log_likelihood(
         states = decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT)
         if as_generated:  # masked logits are infinite; the kernels would average over them
             losses = token_losses(decoder.transformer.logits(weights, states), target, 0.0)
+            if decoder.opening is not None:  # it is not chosen
+                losses[..., 0] = 0.0
         else:
             losses = decoder.transformer.losses(weights, states, target, 0.0)
         found[numbers] = losses[0].sum(-1).double().cpu().numpy()

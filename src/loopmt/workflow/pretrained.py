@@ -27,9 +27,11 @@ from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
 from loopmt.pretrained.importing import TAKEN, copy_safely
 from loopmt.pretrained.lora import add_adapter
 from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack, drawing
+from loopmt.pretrained.native import NativeForm, UnfitError, native_form
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.pretrained.tokens import ModelTokens
-from loopmt.pretrained.verify import SENTENCES, verify
+from loopmt.pretrained.verify import SENTENCES, disagreement, verify
 from loopmt.progress import Progress
 from loopmt.run import Checkpoint, Json, Run, StageFolder, read_json, write_json
 from loopmt.text.store import Store
@@ -37,6 +39,7 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import all_hops
 
 _NOTES = "pretrained.json"
+_BACKENDS = {"native": "loopmt's own transformer", "module": "Hugging Face's module"}
 _HUB_NAME = 2  # parts of a name at the hub: who, and what
 
 
@@ -53,8 +56,17 @@ def install(experiment: Experiment, run: Run, beside: Path, progress: Progress) 
 
 def open_stack(
     run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
-) -> ModuleStack:
+) -> ModuleStack | NativeStack:
     """The checkpoints of a run as a stage trains them: the original weights, or an adapter on those of its base."""
+    if experiment.lora(stage) is None and _read_notes(run).get("backend") == "native":
+        return _native(run, experiment, stage, vocab, device, dtype)
+    return open_modules(run, experiment, stage, vocab, device, dtype)
+
+
+def open_modules(
+    run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
+) -> ModuleStack:
+    """The same, computed by Hugging Face."""
     hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     stack = _unmodified(run, experiment, stage, hops, vocab, device, dtype)
     if (lora := experiment.lora(stage)) is None:
@@ -69,13 +81,17 @@ def open_stack(
 
 def whole_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
     """The result of a stage by the names of the checkpoint's own tensors: an adapter is merged into its base."""
-    weights = run.stage(stage.name).result().tensors["weights"]
     if experiment.lora(stage) is None:
-        return weights
-    vocab = Vocab.load(run.folder / "vocab")
-    stack = open_stack(run, experiment, stage, vocab, torch.device("cpu"), torch.float32)
+        return run.stage(stage.name).result().tensors["weights"]
+    return modules_of(run, experiment, stage).whole_weights()
+
+
+def modules_of(run: Run, experiment: Experiment, stage: Stage) -> ModuleStack:
+    """The result of a stage as modules on the CPU, whatever trained it."""
+    vocab, weights = Vocab.load(run.folder / "vocab"), run.stage(stage.name).result().tensors["weights"]
+    stack = open_modules(run, experiment, stage, vocab, torch.device("cpu"), torch.float32)
     stack.load(weights)
-    return stack.whole_weights()
+    return stack
 
 
 def inherited_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
@@ -95,14 +111,29 @@ def _unmodified(
     device: torch.device,
     dtype: torch.dtype,
 ) -> ModuleStack:
-    folders, dropout = _folders(run, experiment), experiment.training(stage).dropout
-    names = ["all"] if experiment.shared else [str(hop) for hop in hops]
-    places = {name: subfolder(run.folder, PRETRAINED, folders[name]) for name in names}
+    places, dropout = _places(run, experiment, hops), experiment.training(stage).dropout
     networks = {name: _network(experiment, place, device, dtype, dropout) for name, place in places.items()}
     stack = ModuleStack(vocab, hops, device, networks, _digest(run))
     for hop in hops:
         stack.of(hop).tokens.check(hop)
     return stack
+
+
+def _places(run: Run, experiment: Experiment, hops: tuple[Hop, ...]) -> dict[str, Path]:
+    """The folder of each network."""
+    folders = _folders(run, experiment)
+    names = ["all"] if experiment.shared else [str(hop) for hop in hops]
+    return {name: subfolder(run.folder, PRETRAINED, folders[name]) for name in names}
+
+
+def _native(
+    run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
+) -> NativeStack:
+    hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
+    places = _places(run, experiment, hops)
+    forms = {name: native_form(place, _told(experiment, place)) for name, place in places.items()}
+    fuse = experiment.training(stage).fuse
+    return NativeStack.of(forms, places, hops, vocab, device, dtype, fuse, _digest(run))
 
 
 def origin_of(run: Run, network: str) -> Path:
@@ -111,18 +142,46 @@ def origin_of(run: Run, network: str) -> Path:
 
 
 def verify_once(experiment: Experiment, run: Run, progress: Progress) -> None:
-    """On first use, compare each checkpoint with Hugging Face alone on sentences of the validation set."""
+    """On first use, compare each checkpoint with Hugging Face alone on sentences of the validation set.
+
+    If our own transformer computes the same, it trains the checkpoints.
+    """
     notes = _read_notes(run) if experiment.model.pretrained is not None else {}
     if not notes or notes.get("verified"):
         return
     store, hops = Store.open(run.folder / "store"), all_hops(experiment.languages, pretrained_hops(experiment))
+    forms, why = _forms(experiment, run, hops)
     for name, folder in notes["folders"].items():
         network = _network(experiment, run.folder / PRETRAINED / folder, torch.device("cpu"), torch.float32, None)
-        own = [hop for hop in hops if name in ("all", str(hop))]
-        each = -(-SENTENCES // len(own))
-        count = sum(verify(network, hop, store.texts("valid", hop.source)[:each]) for hop in own)
+        own = tuple(hop for hop in hops if name in ("all", str(hop)))
+        texts = {hop: store.texts("valid", hop.source)[: -(-SENTENCES // len(own))] for hop in own}
+        count = sum(verify(network, hop, texts[hop]) for hop in own)
         progress.say(f"pretrained {name}: {count} sentences are translated as by Hugging Face alone")
-    write_json(run.folder / PRETRAINED / _NOTES, {**notes, "verified": True})
+        if why is None:
+            native = NativeStack.alone(forms[name], run.folder / PRETRAINED / folder, own)
+            why = next(filter(None, (disagreement(native, network, *one) for one in texts.items())), None)
+    backend = _chosen(experiment, why)
+    progress.say(f"pretrained: computed by {_BACKENDS[backend]}{f': {why}' if why else ''}")
+    write_json(run.folder / PRETRAINED / _NOTES, {**notes, "verified": True, "backend": backend, "why": why})
+
+
+def _forms(experiment: Experiment, run: Run, hops: tuple[Hop, ...]) -> tuple[dict[str, NativeForm], str | None]:
+    """The networks as our own transformer computes them, or the reason why it cannot."""
+    if experiment.model.backend == "module":
+        return {}, 'model.backend = "module"'
+    places = _places(run, experiment, hops)
+    try:
+        forms = {name: native_form(place, _told(experiment, place)) for name, place in places.items()}
+    except UnfitError as error:
+        return {}, str(error)
+    shapes = {form.shape for form in forms.values()}
+    return forms, None if len(shapes) == 1 else "the checkpoints differ in size, and native ones are computed together"
+
+
+def _chosen(experiment: Experiment, why: str | None) -> str:
+    if why is not None and experiment.model.backend == "native":
+        raise DataError(f'model.backend = "native": {why}. Remove the key, or set model.backend = "module".')
+    return "native" if why is None else "module"
 
 
 def named_checkpoints(run: Run) -> dict[str, str]:
@@ -133,8 +192,12 @@ def named_checkpoints(run: Run) -> dict[str, str]:
 def _network(
     experiment: Experiment, folder: Path, device: torch.device, dtype: torch.dtype, dropout: float | None
 ) -> PretrainedNetwork:
-    tokens = ModelTokens(folder, load_tokenizer(folder), experiment.model.codes, experiment.model.prompt)
-    return PretrainedNetwork(load_pretrained(folder, dropout).to(device), tokens, device, dtype)
+    return PretrainedNetwork(load_pretrained(folder, dropout).to(device), _told(experiment, folder), device, dtype)
+
+
+def _told(experiment: Experiment, folder: Path) -> ModelTokens:
+    """The tokenizer of a folder, and what the experiment says of it."""
+    return ModelTokens(folder, load_tokenizer(folder), experiment.model.codes, experiment.model.prompt)
 
 
 # -- the copy --------------------------------------------------------------------------------------------------
@@ -186,7 +249,7 @@ def _refuse_used(run: Run, experiment: Experiment) -> None:
     used = [stage.name for stage in experiment.stages if run.stage(stage.name).begun]
     if used:
         raise RunError(
-            f"[model] names another checkpoint, or other codes, than {', '.join(used)} started from: "
+            f"[model] names another checkpoint, other codes or another backend than {', '.join(used)} started from: "
             f"{', '.join(_read_notes(run)['asked']['named'].values())}. Name that one, or choose another --run."
         )
 
@@ -273,7 +336,9 @@ def _notes(experiment: Experiment, draft: Path, folders: Mapping[str, str]) -> J
 
 def _asked(experiment: Experiment) -> Json:
     """What the file says of the checkpoint: if that changes, it is copied again."""
-    return {"named": _named(experiment), "codes": experiment.model.codes, "prompt": experiment.model.prompt}
+    model = experiment.model
+    asked = {"named": _named(experiment), "codes": model.codes, "prompt": model.prompt}
+    return asked if model.backend == "auto" else {**asked, "backend": model.backend}
 
 
 def _read_notes(run: Run) -> Json:
