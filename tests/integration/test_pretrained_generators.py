@@ -47,16 +47,19 @@ def test_the_unmodified_checkpoint_generates_beside_the_live_one(dual: Make) -> 
 
 
 @pytest.mark.parametrize(
-    ("backend", "members"), [("module", '["live", "frozen"]'), ("native", '["live", "stage:pretrained"]')]
+    ("backend", "members", "name"),
+    [("module", '["live", "frozen"]', "live"), ("native", '["live", "stage:pretrained"]', "stage:pretrained")],
 )
-def test_modules_and_other_stages_do_not_choose_tokens_together(dual: Make, backend: str, members: str) -> None:
+def test_modules_and_other_stages_do_not_choose_tokens_together(
+    dual: Make, backend: str, members: str, name: str
+) -> None:
     mix = loops(f'generate = {{ by = {members}, ensemble = "mean" }}')
     request = dual(f'model.backend="{backend}"', stages=mix)
     context = opened(request)
     stage = context.experiment.stage("loops")
     with pytest.raises(ConfigError) as error:
         assemble(context, stage, context.run.stage("loops"), StopSignal(), lambda record: None)
-    assert all(fact in str(error.value) for fact in ("mean", "live", "rows"))
+    assert all(fact in str(error.value) for fact in ("mean", name, "rows"))
 
 
 def test_a_blanked_word_is_one_token_of_the_checkpoint(dual: Make) -> None:

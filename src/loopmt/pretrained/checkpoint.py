@@ -96,7 +96,11 @@ def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
     if dropout is not None:
         setattr(config, "dropout_rate" if hasattr(config, "dropout_rate") else "dropout", dropout)
     settings = {"config": config, "dtype": "float32", "use_safetensors": True, "attn_implementation": "sdpa"}
-    return _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", **settings)
+    model = _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", **settings)
+    for layer in model.modules():
+        if "Sinusoidal" in type(layer).__name__:  # a table of constants, which loading makes trainable
+            layer.requires_grad_(False)
+    return model
 
 
 def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:

@@ -91,7 +91,6 @@ class NativeStack(TokenizedRows, NetworkStack):
     def start_fresh(self, seed: int) -> None:
         """Nothing to do: the weights come from files."""
 
-    @torch.no_grad()
     def read(self, folders: Mapping[str, Path]) -> None:
         """Load the weights of the original checkpoints."""
         for name, folder in folders.items():
@@ -116,7 +115,6 @@ class NativeStack(TokenizedRows, NetworkStack):
             found |= {f"{name}/{key}": tensor for key, tensor in tensors.items() if key != OUTPUT_BIAS}
         return found
 
-    @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
         """Load weights by name. The stage `pretrained` has none; only its checkpoint must be the same."""
         if UNMODIFIED in tensors:

@@ -183,12 +183,16 @@ class ModelTokens:
     @cached_property
     def sources_closed(self) -> bool:
         """Whether its sources end with EOS, and not with a code after it."""
-        (ids,) = _lists(self.tokenizer(["a"]).input_ids)
-        return bool(ids[-1] == self.tokenizer.eos_token_id)
+        return self._closed(text=["a"])
 
     @cached_property
     def targets_closed(self) -> bool:
-        (ids,) = _lists(self.tokenizer(text_target=["a"]).input_ids)
+        return self._closed(text_target=["a"])
+
+    def _closed(self, **text: list[str]) -> bool:
+        if self.coded:  # in any language
+            self.tokenizer.src_lang = self.tokenizer.tgt_lang = self.known_codes[0]
+        (ids,) = _lists(self.tokenizer(**text).input_ids)
         return bool(ids[-1] == self.tokenizer.eos_token_id)
 
 
