@@ -20,6 +20,7 @@ from loopmt.errors import ConfigError, DataError, LoopmtError, RunError
 from loopmt.learn.learner import Learner
 from loopmt.learn.module import ModuleLearner
 from loopmt.path import Hop
+from loopmt.pretrained.rows import TokenizedRows
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Rows, make_shapes
@@ -109,6 +110,7 @@ def test_the_loss_is_the_modules_own(kind: str, backend: str, request: pytest.Fi
     context = context_of(asked)
     stage = context.experiment.stage("first")
     stack = context.networks(stage)
+    assert isinstance(stack, TokenizedRows)
     sources, targets = (side[:8] for side in pairs_of(text, "en", "fr"))
     parts = [Rows.empty()] * stack.num_networks
     parts[stack.network(EN_FR)] = rows_of(stack, EN_FR, (sources, targets))
@@ -117,7 +119,7 @@ def test_the_loss_is_the_modules_own(kind: str, backend: str, request: pytest.Fi
     learner = learn(stack, context.experiment.training(stage), 1, Processes())
     learner.update(batch, 1, 0.0)
     network = modules_in(asked).of(EN_FR)
-    tokenizer = network.tokens.tokenizer
+    tokenizer = stack.tokens_of(EN_FR).tokenizer
     inputs = dict(tokenizer(sources, text_target=targets, padding=True, return_tensors="pt"))
     inputs["labels"] = inputs["labels"].masked_fill(inputs["labels"] == tokenizer.pad_token_id, -100)
     own = network.model.eval()(**inputs).loss
@@ -202,7 +204,6 @@ def test_keys_that_conflict_with_model_pretrained(lines: str, facts: list[str], 
     ("override", "facts"),
     [
         ("train.subword_dropout=0.1", ["train.subword_dropout", "tokenizer"]),
-        ("train.shard=true", ["train.shard", "false"]),
         ("stage.first.name=pretrained", ["pretrained"]),
         ('model.pretrained={"en>fr"="a"}', ["fr>en", "model.pretrained", "en>fr"]),
         ('model.pretrained={"en>de"="a"}', ["en>de", "en, fr"]),
@@ -213,6 +214,16 @@ def test_settings_that_pretrained_checkpoints_do_not_support(override: str, fact
     with pytest.raises(LoopmtError) as caught:
         loads(experiment(text, ["en", "fr"], "folder"), [override])
     assert all(fact in str(caught.value) for fact in facts)
+
+
+@pytest.mark.parametrize(
+    ("pretrained", "more"),
+    [("folder", "model.backend='module'"), ("folder", "model.adapt='lora'"), ({"en>fr": "a", "fr>en": "b"}, "seed=2")],
+)
+def test_sharding_needs_one_network_of_our_own(pretrained: str | dict[str, str], more: str, text: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(experiment(text, ["en", "fr"], pretrained), ["train.shard=true", more])
+    assert all(fact in str(caught.value) for fact in ("train.shard", "false"))
 
 
 def refused(request: TrainOptions, *facts: str) -> None:
