@@ -190,8 +190,8 @@ class ModelTokens:
         return self._closed(text_target=["a"])
 
     def _closed(self, **text: list[str]) -> bool:
-        if self.coded:  # in any language
-            self.tokenizer.src_lang = self.tokenizer.tgt_lang = self.known_codes[0]
+        if self.coded and self.tokenizer.tgt_lang is None:
+            self.tokenizer.tgt_lang = self.known_codes[0]
         (ids,) = _lists(self.tokenizer(**text).input_ids)
         return bool(ids[-1] == self.tokenizer.eos_token_id)
 
