@@ -15,7 +15,7 @@ from loopmt.model.transformer import Transformer
 from loopmt.model.weights import Layout
 from loopmt.rng import torch_generator
 from loopmt.translate import captured_decoder
-from loopmt.translate.captured_decoder import CapturedDecoder
+from loopmt.translate.captured_decoder import CapturedDecoder, cache_elements
 from loopmt.translate.decoder import Decoder, generate_each, generate_nbest
 from loopmt.translate.protocol import DecodeLimits
 
@@ -119,6 +119,30 @@ def test_all_shapes_share_one_buffer_of_caches() -> None:
         for shape in fixed.shapes.values()
     )
     assert fixed.caches.numel() == largest, "no more than the largest shape needs"
+
+
+def test_larger_caches_replace_the_old_ones() -> None:
+    """Discarded shapes hold none of the old buffer, or there would be two of them for a while."""
+    slow, fast, fixed = speakers()
+    generate_each(fast, [[5] * 3] * 4, GREEDY, DecodeLimits())
+    small = list(fixed.shapes.values())
+    sources = [[5] * 30] * 40
+    assert generate_each(fast, sources, GREEDY, DecodeLimits()) == generate_each(slow, sources, GREEDY, DecodeLimits())
+    assert small and not any(shape.memory.keys or shape.cache.values for shape in small)
+    assert not {id(shape) for shape in small} & {id(shape) for shape in fixed.shapes.values()}
+
+
+@pytest.mark.parametrize("how", [GREEDY, Generate(how="beam", beam=3)])
+def test_the_buffer_has_the_size_that_is_predicted(how: Generate) -> None:
+    """Of keys and values, of all layers, of the rows and lengths of the largest shape."""
+    _, fast, fixed = speakers()
+    generate_each(fast, [[5] * 20] * 30, how, DecodeLimits())
+    beam = how.beam if how.how == "beam" else 1
+    sizes = [
+        cache_elements(fixed.layout.model, rows * beam, source, rows * beam, length)
+        for rows, source, length, *_ in fixed.shapes
+    ]
+    assert fixed.caches.numel() == max(sizes)
 
 
 def test_every_batch_of_a_call_has_its_own_draws(monkeypatch: pytest.MonkeyPatch) -> None:

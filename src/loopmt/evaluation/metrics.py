@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from loopmt.evaluation.metric import MetricInput, Texts, check_parallel, metric
 from loopmt.text.moses import tokenize
 
 ORDER = 4
+_KEPT = 64  # sets of references
 
 
 # -- by name ---------------------------------------------------------------------------------------------------
@@ -91,20 +92,30 @@ def multi_bleu_statistics(
 
 
 def sacre_bleu_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
-    sacre = BLEU(lowercase=lowercase, force=True)
-    return _sacre_statistics(sacre, partial(bleu, smooth=True), hypotheses, references)
+    check_parallel(hypotheses=hypotheses, references=references)
+    return _sacre_statistics(_bleu_against(tuple(references), lowercase), partial(bleu, smooth=True), hypotheses)
 
 
 def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = False) -> Statistics:
     """chrF2 with sacreBLEU's defaults: character n-grams up to six."""
-    return _sacre_statistics(CHRF(lowercase=lowercase), _chrf, hypotheses, references)
-
-
-def _sacre_statistics(
-    sacre: BLEU | CHRF, formula: Callable[[FloatArray], FloatArray], hypotheses: Texts, references: Texts
-) -> Statistics:
     check_parallel(hypotheses=hypotheses, references=references)
-    rows = sacre._extract_corpus_statistics(hypotheses, [references])
+    return _sacre_statistics(_chrf_against(tuple(references), lowercase), _chrf, hypotheses)
+
+
+@lru_cache(maxsize=_KEPT)
+def _bleu_against(references: tuple[str, ...], lowercase: bool) -> BLEU:
+    """With the n-grams of the references, which every validation needs again."""
+    return BLEU(lowercase=lowercase, force=True, references=[references])
+
+
+@lru_cache(maxsize=_KEPT)
+def _chrf_against(references: tuple[str, ...], lowercase: bool) -> CHRF:
+    return CHRF(lowercase=lowercase, references=[references])
+
+
+def _sacre_statistics(sacre: BLEU | CHRF, formula: Callable[[FloatArray], FloatArray], hypotheses: Texts) -> Statistics:
+    """Statistics against the references of `sacre`."""
+    rows = sacre._extract_corpus_statistics(hypotheses, None)
     return Statistics(np.array(rows, dtype=np.float64), formula, str(sacre.get_signature()))
 
 

@@ -44,10 +44,10 @@ def held_out(store: Store, hops: Iterable[Hop], vocab: Vocab, name: str, most: i
     return found
 
 
-def translate_hop(model: TranslationModel, hop: Hop, sources: Sentences, how: Generate) -> list[str]:
-    """Translations of one hop as text, by a search without random draws."""
-    (found,) = model.generate([HopInput(hop, sources)], how, DecodeLimits.on(model.device), ("translate",))
-    return found.best().sentences.texts
+def translate_hops(model: TranslationModel, inputs: Sequence[HopInput], how: Generate) -> list[list[str]]:
+    """Translations of each hop as text, in one call of the model, by a search without random draws."""
+    found = model.generate(inputs, how, DecodeLimits.on(model.device), ("translate",))
+    return [translations.best().sentences.texts for translations in found]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Validator:
     untaught: Sequence[str] = ()
 
     def __call__(self) -> ValidationScores:
-        outputs = [translate_hop(self.model, pairs.hop, pairs.sources, self.how) for pairs in self.sets]
+        outputs = translate_hops(self.model, [HopInput(pairs.hop, pairs.sources) for pairs in self.sets], self.how)
         loss = loss_by_hop(self.model, self.sets)
         own = self.metric.name not in (BLEU, LOSS)
         return ValidationScores(

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from loopmt.config import Generate
 from loopmt.evaluation.metrics import sentence_bleu
-from loopmt.evaluation.validation import Agree, HeldOut, translate_hop
+from loopmt.evaluation.validation import Agree, HeldOut, translate_hops
 from loopmt.path import Hop, LanguagePath
 from loopmt.translate.filters import FEWEST_KEPT, SyntheticTextFilter
-from loopmt.translate.protocol import DecodeLimits, Floats, Key, TranslationModel
+from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key
 from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
 
 _RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
@@ -138,24 +138,23 @@ def measure_routes(
             rollouts[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.sources)
     limits = DecodeLimits.on(translators.own.device)
     generate_along(translators, list(rollouts.values()), limits, (*key, "measure"), observe=recorder(text_filter))
-    found = {}
-    for candidate in candidates:
-        rollout = rollouts.get(candidate.number)
-        held_out = held.get(candidate.path.taught.reverse)
-        found[candidate.number] = (
-            _route_quality(translators.own, rollout, held_out, agree)
-            if rollout and held_out
-            else RouteQuality(0.0, None)
+    arrived = [HopInput(rollout.path.taught, rollout.text) for rollout in rollouts.values()]
+    home = dict(zip(rollouts, translate_hops(translators.own, arrived, Generate(how="greedy")), strict=True))
+    return {
+        candidate.number: _route_quality(
+            rollouts[candidate.number], home[candidate.number], held[candidate.path.taught.reverse], agree
         )
-    return found
+        if candidate.number in rollouts
+        else RouteQuality(0.0, None)
+        for candidate in candidates
+    }
 
 
-def _route_quality(model: TranslationModel, rollout: Rollout, pairs: HeldOut, agree: Agree | None) -> RouteQuality:
-    """`pairs` leads from the start of the rollout to where it arrives."""
+def _route_quality(rollout: Rollout, home: Sequence[str], pairs: HeldOut, agree: Agree | None) -> RouteQuality:
+    """`pairs` leads from the start of the rollout to where it arrives; `home` is what comes back from there."""
     taught = rollout.path.taught
     sources, references = pairs.sources.texts, pairs.references.texts
     quality = _quality(sources, pairs.hop.source, rollout.text.texts, taught.source, references, agree)
-    home = translate_hop(model, taught, rollout.text, Generate(how="greedy"))
     came_home = _quality(sources, pairs.hop.source, home, taught.target, sources, agree)
     limit = 0.5 if agree else _RIGHT / 100
     ratio, kept = _ratio(quality > limit, came_home > limit), float(rollout.keep.mean())

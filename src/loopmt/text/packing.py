@@ -34,8 +34,9 @@ def pack(networks: Sequence[Rows], shapes: Sequence[BatchShape], updates: int, *
     A batch holds a group whole or not at all. Groups leave more padding, for which the shapes grow: so that as many
     tokens are learnt as if all rows stood alone.
     """
-    share = _largest_share([_Queue.of(rows, grouped=False) for rows in networks], shapes, updates)
-    queues, plan = _grown_plan([_Queue.of(rows) for rows in networks], shapes, updates, share)
+    alone = [_Queue.of(rows, grouped=False) for rows in networks]
+    whole = [_Queue.of(rows) if (rows.groups >= 0).any() else one for rows, one in zip(networks, alone, strict=True)]
+    queues, plan = _grown_plan(whole, shapes, updates, _largest_share(alone, shapes, updates))
     rows, firsts = Rows.join(networks), np.cumsum([0, *map(len, networks)])[:-1]
     order = numpy_generator(*key, "order").permutation(len(plan))
     batches = [
@@ -152,6 +153,8 @@ class _Queue:
 
 def _plan(queues: Sequence[_Queue], shapes: Sequence[BatchShape], most: int) -> Plan:
     """Longest rows first; ends beyond `most` batches."""
+    if not any(queue.groups for queue in queues):
+        return _plan_of_rows([queue.single_lengths for queue in queues], shapes, most)
     places: list[Place] = [(0, 0)] * len(queues)
     plan: Plan = []
     while len(plan) <= most and (
@@ -160,6 +163,20 @@ def _plan(queues: Sequence[_Queue], shapes: Sequence[BatchShape], most: int) -> 
         shape = next(shape for shape in shapes if shape.length >= longest)
         plan.append((shape, places))
         places = [queue.after(place, shape.rows) for queue, place in zip(queues, places, strict=True)]
+    return plan
+
+
+def _plan_of_rows(lengths: Sequence[Ints], shapes: Sequence[BatchShape], most: int) -> Plan:
+    """`_plan` without groups: all networks take as many rows, so only the longest row at each place counts."""
+    longest = np.zeros(max(map(len, lengths), default=0), dtype=np.int64)
+    for own in lengths:
+        np.maximum(longest[: len(own)], own, out=longest[: len(own)])
+    plan: Plan = []
+    start = 0
+    while len(plan) <= most and start < len(longest):
+        shape = next(shape for shape in shapes if shape.length >= longest[start])
+        plan.append((shape, [(min(start, len(own)), 0) for own in lengths]))
+        start += shape.rows
     return plan
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from loopmt.config import Generate
+from loopmt.config import Generate, Model
 from loopmt.model.transformer import Cache, Memory, Transformer
 from loopmt.model.weights import Layout
 from loopmt.text.ragged import EOS, PAD, Ints
@@ -33,7 +33,7 @@ from loopmt.translate.protocol import DecodeLimits
 
 _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
-_ROWS = (8, 32, 128, 256, 512, 1024, 2048, 4096)
+_ROWS = (8, 32, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096)
 _MOST_SHAPES = 48  # kept at once
 _MANY = 1024  # rows whose caches first hold half of the longest outputs, since few become so long
 
@@ -77,6 +77,11 @@ class _Shape:
         past += [] if self.cache.ancestors is None else [self.cache.ancestors[:, :length]]
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
+    def free(self) -> None:
+        """Let go of the caches of a shape that is not used again."""
+        for tensors in (self.memory.keys, self.memory.values, self.cache.keys, self.cache.values):
+            tensors.clear()
+
 
 @dataclass
 class _Buffer:
@@ -106,6 +111,7 @@ class CapturedDecoder:
         self.custom_recorder = recorder
         self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
         self.caches = self.flat.new_zeros(0)
+        self.shapes: dict[tuple[int, int, int, int, str, bool], _Shape] = {}
         self._allocate(1, 0)
 
     def decode(
@@ -211,7 +217,7 @@ class CapturedDecoder:
         first["longest"].fill_(1)
         first["rows"].fill_(-1)
         position = torch.zeros((), dtype=torch.long, device=device)
-        memory, cache = self._caches(self._read(source_NBS, hypotheses.width), rows, hypotheses.width, length)
+        memory, cache = self._caches(rows, hypotheses.width, source_length, length)
 
         def read() -> None:
             fresh = self._read(source_NBS, hypotheses.width)
@@ -233,25 +239,27 @@ class CapturedDecoder:
         graphs = self.recorder(read), self.recorder(step)
         return _Shape(networks, source, first, hypotheses, memory, cache, position, *graphs)
 
-    def _caches(self, like: Memory, rows: int, width: int, length: int) -> tuple[Memory, Cache]:
-        """Memory shaped like `like`, and a cache, in the buffer that all shapes share."""
-        model = self.transformer.model
-        own = rows * width * length * model.width
-        size = 2 * model.num_decoder_layers * (like.keys[0].numel() + own)
+    def _caches(self, rows: int, beam: int, source_length: int, length: int) -> tuple[Memory, Cache]:
+        """Memory and a cache in the buffer that all shapes share."""
+        model, everything = self.transformer.model, torch.ones(rows, 1, 1, source_length, device=self.flat.device)
+        mask = self.transformer.widen(Memory([], [], everything.bool()), beam).mask
+        size = cache_elements(model, len(mask), source_length, rows * beam, length)
         if self.caches.numel() < size:
             self._allocate(len(self.flat), size)
-        buffer = _Buffer(self.caches)
-        keys, values = ([buffer.allocate(part.shape) for part in store] for store in (like.keys, like.values))
-        cache = self.transformer.new_cache(rows * width, length, buffer.allocate, moving=width > 1)
-        return Memory(keys, values, like.mask.clone()), cache
+        buffer, layers = _Buffer(self.caches), range(model.num_decoder_layers)
+        shape = (len(mask), model.heads, source_length, model.width // model.heads)
+        keys, values = ([buffer.allocate(shape) for _ in layers] for _ in range(2))
+        return Memory(keys, values, mask), self.transformer.new_cache(rows * beam, length, buffer.allocate, beam > 1)
 
     def _allocate(self, networks: int, size: int) -> None:
         """Allocate weights and caches. Discard all shapes, which refer to the old ones, and their memory pool."""
-        self.shapes: dict[tuple[int, int, int, int, str, bool], _Shape] = {}
+        discarded, self.shapes = self.shapes, {}
         self.recorder = self.custom_recorder or partial(record, pool=torch.cuda.graph_pool_handle())
         if networks > len(self.flat):
             self.flat = self.flat.new_zeros(networks, self.flat.shape[1])
         if size > self.caches.numel():
+            for shape in discarded.values():
+                shape.free()  # also the one whose sentences move to a larger shape
             self.caches = self.flat.new_zeros(0)  # frees the old caches first
             self.caches = self.flat.new_zeros(size)  # must always hold finite values
         self.weights = [self.layout.unpack(self.flat[: number + 1]) for number in range(len(self.flat))]
@@ -279,6 +287,11 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
         work()
     torch.cuda.set_rng_state(random_state)
     return graph
+
+
+def cache_elements(model: Model, sources: int, source_length: int, outputs: int, length: int) -> int:
+    """Elements of keys and values of all layers: of the sources, and of the outputs."""
+    return 2 * model.num_decoder_layers * model.width * (sources * source_length + outputs * length)
 
 
 def _seed_from(generator: torch.Generator) -> int:
