@@ -40,16 +40,16 @@ def plan(found: Json) -> Json:
 def write(file: Path, content: Any, depth: int = 3) -> None:
     """JSON with a line for each entry down to `depth`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_lines(content, depth) + "\n", encoding="utf-8")
+    file.write_text(lines(content, depth) + "\n", encoding="utf-8")
 
 
-def _lines(content: Any, depth: int, indent: str = "\n") -> str:
+def lines(content: Any, depth: int, indent: str = "\n") -> str:
     if not depth or not content or not isinstance(content, dict | list):
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     inner = indent + " "
     if isinstance(content, list):
-        return f"[{inner}{f',{inner}'.join(_lines(one, depth - 1, inner) for one in content)}{indent}]"
-    entries = [f"{json.dumps(key)}: {_lines(one, depth - 1, inner)}" for key, one in content.items()]
+        return f"[{inner}{f',{inner}'.join(lines(one, depth - 1, inner) for one in content)}{indent}]"
+    entries = [f"{json.dumps(key)}: {lines(one, depth - 1, inner)}" for key, one in content.items()]
     return f"{{{inner}{f',{inner}'.join(entries)}{indent}}}"
 
 

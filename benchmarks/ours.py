@@ -93,7 +93,7 @@ def random_batch(vocab: Vocab, networks: int, rows: int, length: int) -> Batch:
 
     paths = np.zeros((networks, rows), dtype=np.int64)
     ones = np.ones(paths.shape, np.float32)
-    return Batch(BatchShape(rows, length), table("source"), table("target"), paths, paths - 1, ones)
+    return Batch(BatchShape(rows, length), table("source"), table("target"), paths, paths - 1, ones, ones * 0)
 
 
 def random_store(place: Path, vocab: Vocab, rows: int, lengths: tuple[int, int], mono: bool = True) -> Store:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from benchmarks.machine import describe
-from benchmarks.regime import QUICK, REGIMES, Regime, Sizes
+from benchmarks.regime import LETTER, QUICK, REGIMES, Regime, Sizes
 from benchmarks.regime import experiment as experiment_file
 from benchmarks.timing import Json, Plan
 
@@ -29,7 +29,7 @@ from loopmt.run import Run, write_text
 from loopmt.workflow import analyze, evaluate, plan, scorecard
 from loopmt.workflow.train import TrainOptions, train
 
-_METRICS = ("accuracy", "multi_bleu")
+_METRICS = ("accuracy", "multi_bleu", "chrf")
 # Stage "letter" has no real pairs and more padding in its rounds of one update: as many updates, fewer real tokens.
 _UNEQUAL = (("uniform", "letter"), ("auto", "letter"))
 _BEAM = 1
@@ -43,14 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("seeds", type=int, nargs="+")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
+    sizes.add_argument("--short", action="store_true", help="a third of the updates, without pilots")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     regime = REGIMES[options.regime]
     runs = [options.work / f"{options.regime}-{seed}" for seed in options.seeds]
     if len(runs) == 1:
-        sizes = QUICK if options.quick else regime.sizes
-        record = one_seed(regime, options.seeds[0], sizes, runs[0], options.work / f"{runs[0].name}.toml")
+        chosen = QUICK if options.quick else LETTER if options.short else regime.sizes
+        record = one_seed(regime, options.seeds[0], chosen, runs[0], options.work / f"{runs[0].name}.toml")
         name = runs[0].name
     else:
         record, name = slim(judged(runs, Lines())), options.regime

@@ -23,6 +23,7 @@ from benchmarks.pages.scores import (
 
 STAR, NONE = "europarl-star", "europarl-star-none"
 WAYS = ("fr>en>es", "es>en>fr")
+LONG = tuple((f"{hop}, long", "test-long", hop) for hop in POOR)
 SHARED = {"star": "europarl-star-shared", "no pair": "europarl-star-none-shared"}
 OF_SHARED = ("vanilla", "vanilla-longer", "dual", "dual-longer", "dual-longer-filtered", "multi-step", "auto")
 
@@ -32,19 +33,24 @@ def _both(test: str) -> list[StageColumn]:
     return [direction(path, test, path) for path in (*POOR, *WAYS)]
 
 
+def _long() -> list[StageColumn]:
+    """The same directions on longer sentences."""
+    return [direction(*cell) for cell in LONG]
+
+
 def _shared() -> str:
     rows = [
-        [name, stage, *(cell(one) for _, cell in [_with_english(), *_both("test")])]
+        [name, stage, *(cell(one) for _, cell in [_with_english(), *_both("test"), *_long()])]
         for name, folder in SHARED.items()
         for stage in OF_SHARED
         for one in of(folder, stage)
     ]
     rows += [
-        [f"{name}, six networks", label, *(cell(one) for _, cell in [_with_english(), *_both("test")])]
+        [f"{name}, six networks", label, *(cell(one) for _, cell in [_with_english(), *_both("test"), *_long()])]
         for name, folder, label, stage in SIX
         for one in of(folder, stage)
     ]
-    return grid(["data", "stage", "with English", *POOR, *WAYS], rows)
+    return grid(["data", "stage", "with English", *POOR, *WAYS, *(head for head, *_ in LONG)], rows)
 
 
 def _with_english() -> StageColumn:
@@ -110,14 +116,14 @@ def _no_bitext() -> str:
 
 TABLES: dict[str, Table] = {
     "no-bitext": _no_bitext,
-    "star-stages": lambda: stages([updates(), seconds(), mean("test"), *_both("test")], STAR_STAGES),
+    "star-stages": lambda: stages([updates(), seconds(), mean("test"), *_both("test"), *_long()], STAR_STAGES),
     "star-other-sets": lambda: stages([mean(test) for test in SETS], STAR_STAGES),
     "star-gains": lambda: gains(
-        [gain_of("mean of six", "test"), *(gain_of(hop, "test", hop) for hop in POOR)], STAR_GAINS
+        [gain_of(*cell) for cell in (("mean of six", "test"), *((hop, "test", hop) for hop in POOR), *LONG)], STAR_GAINS
     ),
     "star-direct": lambda: poor_gains(DIRECT),
     "star-direct-chrf": lambda: poor_gains(DIRECT[1:], "chrf"),
-    "star-none-stages": lambda: stages([updates(), seconds(), _with_english(), *_both("test")], NONE_STAGES),
+    "star-none-stages": lambda: stages([updates(), seconds(), _with_english(), *_both("test"), *_long()], NONE_STAGES),
     "star-none-other-sets": lambda: stages(
         [direction(f"{test}: {hop}", test, hop) for test in SETS[1:] for hop in POOR],
         [one for one in NONE_STAGES if one.name in ("pivot", "multi-step", "auto", "poor-pivot", "poor")],

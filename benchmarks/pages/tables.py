@@ -10,11 +10,24 @@ from benchmarks.pages import (
     parameters,
     poor_pair,
     predictions,
+    predictor,
     scale,
     speed,
     summary,
 )
 from benchmarks.pages.blocks import Table
 
-_MODULES = (summary, equal_bitext, poor_pair, other_corpora, built_in, parameters, predictions, exploring, speed, scale)
+_MODULES = (
+    summary,
+    equal_bitext,
+    poor_pair,
+    other_corpora,
+    built_in,
+    parameters,
+    predictions,
+    predictor,
+    exploring,
+    speed,
+    scale,
+)
 TABLES: dict[str, Table] = {name: made for module in _MODULES for name, made in module.TABLES.items()}

@@ -25,7 +25,7 @@ def outcome(request: TrainOptions) -> tuple[dict[str, torch.Tensor], list[dict[s
 
 def _timeless(record: dict[str, Any]) -> dict[str, Any]:
     speeds = {"tokens_per_second", "learnt_per_second", "generated_per_second"}
-    timed = {"seconds", "generate_share", "window", "first_update", *speeds}
+    timed = {"seconds", "generate_share", "time_share", "window", "first_update", *speeds}
     return {key: value for key, value in record.items() if key not in timed}
 
 

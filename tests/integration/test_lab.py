@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from loopmt import theory
 from loopmt.errors import MissingExtraError, TheoryError
 from loopmt.lab import LabSettings, draw, run_lab
-from loopmt.lab.experiments import dual_record, length_curve, predict, theorem1_finding, triangle_finding
+from loopmt.lab.experiments import (
+    dual_record,
+    length_curve,
+    predict,
+    rewards_finding,
+    theorem1_finding,
+    triangle_finding,
+)
 from loopmt.lab.languages import Array, LabStart, vanilla
 from loopmt.lab.learning import DUAL, TRIANGLE, loops_of, softmax, train, train_every_hop
 from loopmt.lab.measuring import LabRoundTrip, conditional_likelihood, decode, dual_truth, likelihood, tally
+from loopmt.lab.rewards import DRAWS, RATES, Estimate, RewardRound, RewardWorld, estimates
+from loopmt.model.policy_gradient import restricted
 
 SMALL = LabSettings(meanings=12, sentences=2, worlds=2, steps=8)
 
@@ -180,3 +191,51 @@ def test_pictures_without_matplotlib_are_an_error(monkeypatch: pytest.MonkeyPatc
 def test_invalid_sizes_are_refused(wrong: dict[str, int], sentence: str) -> None:
     with pytest.raises(TheoryError, match=sentence):
         LabSettings(**wrong)
+
+
+# -- rewards -------------------------------------------------------------------------------------------------------
+
+EXACT = ("no baseline", "leave-one-out", "leave-one-out, KL")
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+@pytest.mark.parametrize("world", range(2))
+def test_the_policy_gradient_is_unbiased_in_all_updates_of_a_round(draws: str, world: int) -> None:
+    """By enumeration of all groups of samples; with truncation, as long as it is that of the samples."""
+    how, drawn = DRAWS[draws], RewardWorld.draw(LabSettings(meanings=4, sentences=2), world)
+    for rate in RATES.values():
+        updates = RewardRound(drawn, how, rate)
+        inside = [restricted(logits, how) > -math.inf for logits in updates.logits]
+        assert len(inside) == 16
+        for logits, mask in zip(updates.logits, inside, strict=True):
+            same = bool((mask == inside[0]).all())
+            for name in EXACT:
+                bias = estimates(how)[name].bias(drawn, logits, drawn.start_SV)
+                assert (bias < 1e-10) or not same, (draws, rate, name)
+        if how.top_k == 0 and how.top_p == 1:
+            assert not updates.moved and updates.logits[-1].ne(updates.logits[0]).any()
+
+
+def test_the_bias_of_clipping_and_of_groups_is_reported() -> None:
+    found = {(row["draws"], row["updates"], row["estimate"]): row for row in rewards_finding(SMALL).rows}
+    exact, clipped, group = (
+        found["T 0.7", "fast", name] for name in ("leave-one-out", "leave-one-out, clipped", "group")
+    )
+    assert exact["last"] < 1e-10 and clipped["first"] < 1e-10 < 0.1 < clipped["last"] and group["first"] > 0.1
+    assert found["T 0.7, top-k 3", "fast", "leave-one-out"]["last"] > 0.01, "where truncations change"
+
+
+def test_the_estimate_is_the_mean_of_samples() -> None:
+    """The enumeration against many draws."""
+    how, drawn = DRAWS["T 0.7, top-k 3"], RewardWorld.draw(LabSettings(meanings=4, sentences=2), 0)
+    estimate = Estimate(how, kl=0.5)
+    logits = drawn.start_SV.clone().requires_grad_()
+    log_q = restricted(logits, how).log_softmax(1)
+    picks = torch.multinomial(log_q.detach().exp(), 60_000, True, generator=torch.Generator().manual_seed(1))
+    chosen = log_q.gather(1, picks)
+    start = (drawn.start_SV / how.temperature).log_softmax(1).gather(1, picks)
+    rewards = drawn.rewards_SV.gather(1, picks) - 0.5 * (chosen.detach() - start)
+    pairs = rewards.view(len(picks), -1, 2)
+    advantage = (pairs - pairs.flip(-1)).flatten(1)  # of two samples, relative to the other
+    (sampled,) = torch.autograd.grad((chosen * advantage).mean(1).sum(), logits)
+    torch.testing.assert_close(sampled, estimate.expected(drawn, drawn.start_SV, drawn.start_SV), atol=0.05, rtol=0)

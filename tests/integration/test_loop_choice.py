@@ -9,10 +9,13 @@ import pytest
 
 from helpers.resuming import assert_same, started, wait_for
 from helpers.stages import assembled, folder_of, records, stage
+from loopmt.learn.trainer import Trainer
 from loopmt.path import LanguagePath
-from loopmt.planning.loop_choice import FAR_BELOW, CandidatePath, RouteQuality, _ratio, choose_loop_weights, share_out
+from loopmt.planning.loop_choice import FAR_BELOW, choose_loop_weights, share_out
+from loopmt.planning.route_quality import RouteMeter, RouteQuality, _ratio
 from loopmt.progress import Silent
 from loopmt.translate.walker import Translators
+from loopmt.workflow.chooser import candidates_of
 from loopmt.workflow.train import TrainOptions, train
 
 ASK = Callable[..., TrainOptions]
@@ -45,12 +48,19 @@ def worth(routes: Routes) -> dict[int, RouteQuality]:
     return {number: RouteQuality(*one) for number, one in routes.items()}
 
 
+def shares_of(routes: dict[int, RouteQuality], direct: int | None, must: bool) -> dict[int, float]:
+    """The shares that are not 0; what has none says why."""
+    found = share_out(routes, direct, must)
+    assert all(one.share > 0 or one.why for one in found.values())
+    return {number: one.share for number, one in found.items() if one.share}
+
+
 @pytest.mark.parametrize("case", SHARED_OUT)
 @pytest.mark.parametrize("must", [False, True])
 def test_who_gets_a_share(case: str, must: bool) -> None:
     routes, shares = SHARED_OUT[case]
     assert FAR_BELOW == 0.5, "which the table goes by"
-    assert share_out(worth(routes), DIRECT if DIRECT in routes else None, must) == pytest.approx(shares)
+    assert shares_of(worth(routes), DIRECT if DIRECT in routes else None, must) == pytest.approx(shares)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +71,31 @@ def test_who_gets_a_share(case: str, must: bool) -> None:
     ],
 )
 def test_a_direction_without_pairs_has_its_best_loop_at_least(routes: Routes, first: int) -> None:
-    assert share_out(worth(routes), DIRECT, must=False) == {}
-    assert share_out(worth(routes), DIRECT, must=True) == {first: 1.0}
+    assert shares_of(worth(routes), DIRECT, must=False) == {}
+    assert shares_of(worth(routes), DIRECT, must=True) == {first: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("teacher", "shares"),
+    [
+        (RouteQuality(0.6, None, lead=0.2), {DIRECT: 0.4, 8: 0.6}),
+        (RouteQuality(0.3, None, lead=0.1), {DIRECT: 4 / 7, 8: 3 / 7}),  # the bar of loops is none of teachers
+        (RouteQuality(0.6, None, lead=-0.01), {DIRECT: 1.0}),
+        (RouteQuality(0.1, None, lead=0.1), {DIRECT: 1.0}),
+        (RouteQuality(0.6, None, lead=0.2, kept=0.2), {DIRECT: 1.0}),
+        (RouteQuality(0.6, None, lead=0.2, alarm="es>fr: collapsed"), {DIRECT: 1.0}),
+    ],
+)
+def test_a_teacher_must_be_better_than_the_direct_translator(teacher: RouteQuality, shares: dict[int, float]) -> None:
+    assert shares_of({DIRECT: RouteQuality(0.4, 0.5), 8: teacher}, DIRECT, must=True) == pytest.approx(shares)
+
+
+def test_a_loop_that_sets_off_an_alarm_has_no_share() -> None:
+    collapsed = RouteQuality(0.9, 0.1, alarm="en>fr: repetition")
+    assert shares_of({DIRECT: collapsed, 8: RouteQuality(0.9, 0.5)}, DIRECT, must=False) == {8: 1.0}
+    found = share_out({DIRECT: collapsed, 8: RouteQuality(0.1, 1.5)}, DIRECT, must=True)
+    assert found[8].share == 1.0 and not found[DIRECT].share, "the other one is poor, but has not collapsed"
+    assert "repetition" in found[DIRECT].why
 
 
 def test_whether_coming_home_tells() -> None:
@@ -78,7 +111,9 @@ def test_a_round_s_weights_are_what_was_chosen(ask_for: ASK) -> None:
     """Real pairs keep their share; loops have the rest, by what the log says of them."""
     trainer = assembled(ask_for(CHOSEN))
     assert trainer.hooks.choose
-    weights, logged = trainer.hooks.choose(0)
+    weights, record = trainer.hooks.choose(0)
+    logged = record["worth"]
+    assert record["measured"] == record["candidates"] == len(logged), "three languages have few"
     loops = {route.number: str(route.path) for route in trainer.routes if route.synthetic}
     assert set(logged) == set(loops.values())
     for route in trainer.routes:
@@ -90,7 +125,7 @@ def test_a_round_s_weights_are_what_was_chosen(ask_for: ASK) -> None:
                 number: RouteQuality(logged[path]["quality"], logged[path]["ratio"]) for number, path in mine.items()
             }
             direct = next(number for number, path in mine.items() if path.count(">") == 2)
-            shares = share_out(known, direct, must=False)
+            shares = shares_of(known, direct, must=False)
             assert {number: logged[path]["share"] for number, path in mine.items() if number in shares} == shares
             assert weights[route.number] == 1 / 3
             assert {number: weights[number] for number in mine if number in weights} == pytest.approx(
@@ -98,15 +133,17 @@ def test_a_round_s_weights_are_what_was_chosen(ask_for: ASK) -> None:
             )
 
 
+def unable(trainer: Trainer) -> RouteMeter:
+    """No text is held out, so nothing can be measured."""
+    return RouteMeter(Translators(trainer.translators), [], ("test",))
+
+
 def test_unmeasured_loops_feed_what_nothing_else_feeds(ask_for: ASK) -> None:
     """No text is held out, so nothing is known of any loop: of six directions the one with pairs does without."""
     trainer = assembled(ask_for(CHOSEN))
-    candidates = [
-        CandidatePath(route.number, route.path, route.settings) for route in trainer.routes if route.synthetic
-    ]
     paired = trainer.routes[0]
     supervised = {paired.path.taught: (paired.number, 0.3)}
-    weights = choose_loop_weights(Translators(trainer.translators), [], candidates, supervised, ("test",), None).weights
+    weights = choose_loop_weights(unable(trainer), candidates_of(trainer.routes), supervised).weights
     assert weights.pop(paired.number) == 0.3 and list(weights.values()) == [1.0] * 5
     fed = {route.path.taught for route in trainer.routes if route.number in weights}
     assert len(fed) == 5 and paired.path.taught not in fed
@@ -115,11 +152,8 @@ def test_unmeasured_loops_feed_what_nothing_else_feeds(ask_for: ASK) -> None:
 def test_bitext_without_a_share_is_all_that_a_direction_has_without_loops(ask_for: ASK) -> None:
     """With auto.supervised = 0 a direction none of whose loops is worth a share would have no text at all."""
     trainer = assembled(ask_for(CHOSEN.replace("measure_every", "supervised = 0, measure_every")))
-    candidates = [
-        CandidatePath(route.number, route.path, route.settings) for route in trainer.routes if route.synthetic
-    ]
     supervised = {route.path.taught: (route.number, 0.0) for route in trainer.routes if not route.synthetic}
-    weights = choose_loop_weights(Translators(trainer.translators), [], candidates, supervised, ("test",), None).weights
+    weights = choose_loop_weights(unable(trainer), candidates_of(trainer.routes), supervised).weights
     assert weights == {number: 1.0 for number, _ in supervised.values()}, "nothing is known of any loop"
     assert trainer.hooks.choose
     chosen, _ = trainer.hooks.choose(0)
@@ -139,6 +173,9 @@ def test_loops_are_chosen_again_and_a_killed_stage_chooses_the_same(ask_for: ASK
     chosen = {path for record in choices for path, one in record["worth"].items() if one["share"]}
     learnt = {path for record in records(whole) for path in record["tokens"] if path.count(">") > 1}
     assert learnt == chosen < set(choices[0]["worth"]), "loops without a share are not followed"
+    assert all(0 < record["time_share"] < 1 and record["seconds"] > 0 for record in choices)
+    spent = folder_of(whole).result_state()["seconds"]
+    assert spent["choose"] == pytest.approx(sum(record["seconds"] for record in choices))
     folder = folder_of(broken)
     process = started(broken)
     wait_for(lambda: folder.begun and len(records(broken, "choice")) >= 2, process)

@@ -186,6 +186,19 @@ def test_n_best_scores_leave_out_the_forced_language(checkpoints: Callable[[str]
     assert all(score < 0 for score in greedy.scores)
 
 
+@pytest.mark.parametrize("kind", ["marian", "m2m"])
+def test_both_find_how_likely_a_sentence_is_drawn(kind: str, checkpoints: Callable[[str], Path], text: Path) -> None:
+    native, network = both(checkpoints(kind))
+    modules = ModuleStack(native.vocab, native.hops, CPU, {"all": network}, "")
+    sides = [
+        Sentences(None, one, texts=side[:6]) for one, side in zip(("en", "fr"), pairs_of(text, "en", "fr"), strict=True)
+    ]
+    how = Generate(how="sample", temperature=0.7)
+    expected = modules.drawn_scores(EN_FR, sides[0], sides[1], how)
+    assert native.drawn_scores(EN_FR, sides[0], sides[1], how) == pytest.approx(expected, abs=0.02)
+    assert native.drawable(EN_FR).isinf().any()
+
+
 # -- what is not native --------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import tomllib
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,11 @@ from typer.testing import CliRunner
 from helpers.toy import EXPERIMENT
 from loopmt.cli import app
 from loopmt.cli.plan_tables import print_plan
-from loopmt.config import Experiment, expansions, is_fair, loads, supervised_shares
+from loopmt.config import Experiment, MixEntry, Stage, expansions, is_fair, loads, supervised_shares
 from loopmt.errors import DataError, TheoryError
 from loopmt.files.documents import read_checked
 from loopmt.path import Hop, LanguagePath
-from loopmt.planning.advice import HELPS, UNCLEAR, USELESS
+from loopmt.planning.advice import HELPS, UNCLEAR, USELESS, TriedLoops
 from loopmt.planning.analysis import before_training
 from loopmt.planning.forecast import (
     VERDICTS,
@@ -39,10 +40,10 @@ from loopmt.planning.forecast import (
 from loopmt.planning.round_trips import Bools, Verdicts, loops_of
 from loopmt.planning.suggest import LOOPS, as_toml, free_name, suggest_weights
 from loopmt.progress import Silent
-from loopmt.run import write_json
+from loopmt.run import Run, write_json
 from loopmt.workflow.analyze import AnalyzeOptions, analyze
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
-from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan
+from loopmt.workflow.plan import PlanInputs, PlanOptions, pilot_stages, plan, tried_loops
 
 DUAL, LONGER = LanguagePath.parse("en>fr>en"), LanguagePath.parse("en>fr>es>en")
 GOOD = (500, 20, 100, 380)  # right and home, wrong but home, right but lost, wrong and lost
@@ -389,9 +390,34 @@ def test_what_was_tried_is_not_proposed_again(run: Path, tmp_path: Path) -> None
     assert not tried & proposed(after)
     (known,) = after["advice"]["tried"]
     assert (known["stage"], known["control"]) == ("dual", "vanilla-longer") and set(known["paths"]) == tried
+    measured = {path: one["measured"] for paths in after["predicted"].values() for path, one in paths.items()}
+    assert {path for path, sentence in measured.items() if sentence} == tried & set(measured)
     shown = CliRunner().invoke(app, ["plan", str(copy), "--beam", "1", "--sentences", "20"])
     assert "loopmt: stage vanilla\n" in shown.stderr
+    known_later = tried_later(copy)
+    assert [(one.stage, one.gain, set(one.paths) & tried) for one in known_later[1:]] == [("multi", -1, set())]
+    assert len(known_later[1].paths) == 6, "the loops that multi has and its control lacks"
     assert "dual" in shown.stdout and f"{one['joint']['multi_bleu']['difference']:+.2f}" in shown.stdout
+
+
+def tried_later(folder: Path) -> list[TriedLoops]:
+    """What a plan on the first stage knows, after a stage that started from dual loops lost with a third language."""
+    card = read_checked(folder / "scorecard.json", "")
+    lost = {"difference": -1.0, "low": -2.0, "high": -0.5}
+    later = {"of": "multi", "against": "again", "joint": dict.fromkeys(card["comparisons"][0]["joint"], lost)}
+    scored = {name: card["stages"]["dual"] for name in ("again", "multi")}
+    card |= {"comparisons": [*card["comparisons"], later], "stages": card["stages"] | scored}
+    for name in scored:
+        shutil.copytree(Run.open(folder).stage("dual").folder, Run.open(folder).stage(name).folder)
+    write_json(folder / "scorecard.json", card)
+    inputs = PlanInputs.open(folder, PlanOptions(beam=1, sentences=20))
+    mixes = {"again": ["X>Y", "X>Y>X"], "multi": ["X>Y", "X>Y>X", "X>Y>Z>X"]}
+    stages = [
+        Stage(name=name, from_="dual", updates=1, mix=[MixEntry(path=path) for path in mix])
+        for name, mix in mixes.items()
+    ]
+    experiment = inputs.experiment.model_copy(update={"stages": [*inputs.experiment.stages, *stages]})
+    return list(tried_loops(replace(inputs, experiment=experiment)))
 
 
 def proposed(made: dict[str, Any]) -> set[str]:

@@ -151,6 +151,26 @@ def test_three_languages_learn_in_loops_of_two_and_three(triangle: Make) -> None
     assert not all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.parametrize("make", ["dual", "triangle"])
+def test_rewards_are_learnt_under_the_distribution_that_was_drawn_from(
+    make: str, request: pytest.FixtureRequest
+) -> None:
+    """In the first update, what is computed without dropout equals what was stored; language codes do not count."""
+    rewarded = 'samples = 2, reward = "likelihood", credit = "all", kl = 0.1, generate = { top_k = 0 }'
+    options = ("train.round=1", "train.log_every=1", "train.tokens=128", "guards.filters=[]")
+    mix = f'["X>Y", {{ path = "en>fr>en", {rewarded} }}]'
+    asked: TrainOptions = request.getfixturevalue(make)(*options, stages={"loops": mix}, updates=2)
+    assert train(asked, Silent())
+    assert asked.run
+    records = [record for record in Run(asked.run).stage("loops").records() if record["kind"] == "train"]
+    first = records[0]["measured"]
+    name = "en>fr>en rewards en>fr"
+    assert first["ratio"][name] == pytest.approx(1, abs=1e-3) and first["clipped"][name] == 0
+    assert first["divergence"][name] == pytest.approx(0, abs=1e-4)
+    before, after = (stack_in(asked, stage).named() for stage in ("pretrained", "loops"))
+    assert not all(torch.equal(before[weight], after[weight]) for weight in before)
+
+
 def test_a_stage_goes_on_from_another(dual: Make) -> None:
     request = dual(stages={"first": '["X>Y"]'})
     assert train(request, Silent())

@@ -49,6 +49,7 @@ from = "vanilla"
 mix = [
     "X>Y",
     { path = "X>Y>X", keep = 0.7, same_rows = true, generate = { how = "greedy" } },
+    { path = "X>Y>X", samples = 2, reward = "likelihood", credit = "all", kl = 0.1, generate = { top_k = 1 } },
     { path = "X>Z<Y", generate = { how = "greedy" } },
 ]
 updates = 8
@@ -190,7 +191,10 @@ def test_two_processes_in_parts_that_do_not_divide_a_batch_train_what_one_does(a
 
 
 def test_two_processes_keep_and_cut_what_one_does_and_resume(ask_for: ASK) -> None:
-    """The rows with the lowest cross-entropies are selected among all processes. R-Drop computes batches twice."""
+    """The rows with the lowest cross-entropies are selected among all processes. R-Drop computes batches twice.
+
+    Rewards compare samples that different processes drew: always the likeliest, since draws differ by process.
+    """
     stage = FILTERED.replace("train = {", "train = { rdrop = 1.0,")
     one, both, killed = (ask_for(stage) for _ in range(3))
     assert train(one, Silent())
@@ -247,12 +251,28 @@ def test_a_sharded_network_trains_like_an_unsharded_one(ask_for: ASK, norm: str)
 
 
 def test_a_sharded_network_has_the_same_objectives(ask_for: ASK) -> None:
-    """With a second pass and log-probabilities."""
-    stages = SHARED.replace("train = {", "train = { rdrop = 1.0,")
+    """With a second pass, log-probabilities, and rewards of what each process drew."""
+    rewarded = '{ path = "X>Y>X", samples = 2, reward = "likelihood", credit = "all", weight = 0.5 }'
+    stages = SHARED.replace("train = {", "train = { rdrop = 1.0, dropout = 0.1,").replace(
+        "]\nupd", f", {rewarded}]\nupd"
+    )
     whole, sharded = (ask_for(stages, "model.sharing=all", *more, parent=False) for more in ([], ["train.shard=true"]))
-    assert train(whole, Silent())
+    finish(whole)
     finish(sharded)
     assert_close(whole, sharded, "shared")
+    one, other = (_measured(request, "shared") for request in (whole, sharded))
+    assert len(one) == len(other) and all(found == pytest.approx(other[name], rel=0.01) for name, found in one.items())
+
+
+def _measured(request: TrainOptions, name: str) -> dict[str, float]:
+    """Rewards, ratios and the like of every line of the log."""
+    records = [record for record in folder_of(request, name).records() if record["kind"] == "train"]
+    return {
+        f"{number} {measure} {path}": value
+        for number, record in enumerate(records)
+        for measure, own in record["measured"].items()
+        for path, value in own.items()
+    }
 
 
 def test_sharding_needs_processes(ask_for: ASK) -> None:

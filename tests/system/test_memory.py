@@ -51,7 +51,7 @@ def update(rows):
     ids = np.random.default_rng(1).integers(20, 300, (1, 512, 32))[:, :rows]
     none = np.full((1, rows), -1)
     ones = np.ones(none.shape, np.float32)
-    batch = Batch(BatchShape(rows, 32), ids, ids.copy(), none * 0, none, ones)
+    batch = Batch(BatchShape(rows, 32), ids, ids.copy(), none * 0, none, ones, ones * 0)
     (learner.add if rows < 512 else lambda batch: learner.update(batch, 1, 0.01))(batch)
 
 def decode(rows):
@@ -205,7 +205,7 @@ def test_out_of_memory_is_an_error_with_fixes() -> None:
 def batch(rows: int, groups: list[int]) -> Batch:
     ids = np.ones((1, rows, 4), dtype=np.int64)
     paths, ones = np.zeros((1, rows), np.int64), np.ones((1, rows), np.float32)
-    return Batch(BatchShape(rows, 4), ids, ids, paths, np.array([groups]), ones)
+    return Batch(BatchShape(rows, 4), ids, ids, paths, np.array([groups]), ones, ones * 0)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def batch(shape: BatchShape, networks: int, seed: int) -> Batch:
     tables[..., -1] = 1
     tables[:, :, :2, shape.length // 2 :] = 0
     paths = np.zeros((networks, shape.rows), dtype=np.int64)
-    return Batch(shape, tables[0], tables[1], paths, paths - 1, draw.uniform(0.5, 1.5, paths.shape).astype(np.float32))
+    factors = draw.uniform(0.5, 1.5, paths.shape).astype(np.float32)
+    return Batch(shape, tables[0], tables[1], paths, paths - 1, factors, np.zeros_like(factors))
 
 
 def losses(

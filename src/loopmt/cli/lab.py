@@ -56,8 +56,20 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         "One loop of K steps alone",
         {"pivots": "helpers", "length": "K", "M": "M", "gain": "gain", "theorem1": "Theorem 1", "hypothesis_h": "H"},
     ),
+    "rewards": (
+        "Bias of the policy gradient, relative to the largest gradient, in the first and the 16th update of a round",
+        {
+            "draws": "drawn with", "updates": "updates", "estimate": "estimate", "first": "first", "last": "16th",
+            "moved": "truncations changed",
+        },
+    ),
 }  # fmt: skip
-_NAMES = {"theorem1": 2, "triangle": 2, "length": 2}  # columns that say which row it is, where it is not the first
+_NAMES = {
+    "theorem1": 2,
+    "triangle": 2,
+    "length": 2,
+    "rewards": 3,
+}  # columns that say which row it is, where it is not the first
 
 
 def lab(

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from loopmt.cli.predicted_table import listed, print_predicted
 from loopmt.cli.tables import console, number_table, print_table
 from loopmt.evaluation.means import differ
 from loopmt.planning.advice import HELPS, UNCLEAR, USELESS, committed
@@ -127,8 +128,18 @@ def print_plan(plan: Json, everything: bool = False) -> None:
         _print_pivots(out, plan)
     if plan["zero_resource"]:
         _print_zero_resource(out, plan["zero_resource"], everything)
+    print_predicted(out, plan.get("predicted", {}), everything)
+    _print_recommended(out, plan.get("recommended", []))
     _say(out, f"\n{_turns(plan)}" if everything else f"\n{_MORE_OF_A_PLAN}")
     _print_advice(out, plan)
+
+
+def _print_recommended(out: Console, found: Sequence[Json]) -> None:
+    """What to try first, by the kind of data that each pair has."""
+    if found:
+        _say(out, "\nFor this kind of data, try first (docs/mixes.md has what it brought):")
+    for one in found:
+        _say(out, f"- {listed(one['pairs'])} ({one['data']}): {one['first']}.")
 
 
 def _chosen(plan: Json) -> str:

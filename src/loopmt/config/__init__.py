@@ -17,6 +17,7 @@ from loopmt.config.experiment import Experiment
 from loopmt.config.load import load, loads, validated
 from loopmt.config.schema import (
     Auto,
+    Baseline,
     Clean,
     Compare,
     Data,
@@ -39,6 +40,7 @@ from loopmt.config.schema import (
 
 __all__ = [
     "Auto",
+    "Baseline",
     "Clean",
     "Compare",
     "ComparedDirections",

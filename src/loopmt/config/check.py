@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import PRETRAINED, check_pretrained, check_taught, pretrained_hops
-from loopmt.config.schema import MixEntry, Stage
+from loopmt.config.schema import Generate, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.languages import meant_language
 from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, expand_fed
@@ -135,6 +135,8 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     if all(entry.from_update for entry in entries):
         raise ConfigError(f'stage "{stage.name}": every path joins the mix later; give one of them from_update = 0.')
     pairs = list(zip(entries, expanded, strict=True))
+    if stage.mix == "auto":
+        pairs += _teachers(experiment, stage, trained | {path.taught for one in expanded for path in one.paths})
     taught = frozenset(path.taught for expansion in expanded for path in expansion.paths)
     check_taught(experiment, stage, taught)
     for entry, expansion in pairs:
@@ -142,6 +144,7 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
             _check_utilities(stage, entry, expansion, trained | taught)
         _check_entry(stage, entry, expansion, trained | generators)
         _check_generated(stage, entry, expansion)
+        _check_reward(stage, entry, expansion, trained)
         _check_own(stage, entry, expansion, trained | taught)
         _check_stages(experiment, stage, entry, expansion)
     return pairs
@@ -155,6 +158,31 @@ def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
     fits = [one for one in patterns if len(one.variables) + len(one.named) <= len(experiment.languages)]
     loops = [MixEntry(path=str(one), generate=stage.auto.generate, keep=stage.auto.keep) for one in fits]
     return [MixEntry(path="X>Y"), *loops]
+
+
+def _teachers(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> list[tuple[MixEntry, Expansion]]:
+    """The teacher paths of `mix = "auto"` for directions without bitext, as far as the data feeds them."""
+    supply, found = experiment.data.supply(), []
+    for pattern in map(Pattern.parse, stage.auto.teachers):
+        _check_teacher(stage, pattern)
+        fed = [path for path in pattern.expand(experiment.languages) if supply.lack(path) is None]
+        paths = [path for path in fed if path.taught not in supply.bitext and trained.issuperset(path.generating)]
+        if paths:
+            how = stage.auto.teach or Generate(how="greedy")
+            entry = MixEntry(path=str(pattern), generate=how, keep=stage.auto.keep)
+            found.append((entry, Expansion(tuple(paths), ())))
+    return found
+
+
+def _check_teacher(stage: Stage, pattern: Pattern) -> None:
+    """A teacher translates a real sentence through other languages."""
+    if pattern.backward and pattern.places[0] == pattern.places[-1] and len(pattern.places) > 3:
+        return
+    raise ConfigError(
+        f'stage "{stage.name}": auto.teachers: {pattern} is no teacher path, which translates a real sentence through '
+        "another language and ends with an arrow back to it. Write X>Z>Y<X or, to name the pivot, X>en>Y<X; loops "
+        "belong into auto.candidates."
+    )
 
 
 def _check_candidate(stage: Stage, pattern: Pattern) -> None:
@@ -219,7 +247,7 @@ def _check_utilities(stage: Stage, entry: MixEntry, expansion: Expansion, own: f
         "candidates": entry.choose if entry.candidates > 1 else "",
         "keep": entry.keep_by if entry.keep < 1 else "",
     }
-    for key, name in chosen.items():
+    for key, name in [*chosen.items(), *(("reward", name) for name in entry.rewards)]:
         if name and not expansion.paths[0].generating:
             raise ConfigError(f'stage "{stage.name}", path {entry.path} generates nothing, so `{key}` cannot be set.')
         for path in expansion.paths if name in ("dual", "round-trip") else ():
@@ -243,6 +271,49 @@ def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> Non
             f"{where}: candidates = {entry.candidates} would all be the same, since no hop samples. Set "
             'generate = { how = "sample" }, or leave candidates out.'
         )
+
+
+def _check_reward(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
+    """What a reward needs, and what it excludes."""
+    path, where = expansion.paths[0], f'stage "{stage.name}", path {entry.path}'
+    if not entry.rewards:
+        unused = [
+            key for key in ("credit", "kl", "likelihood") if getattr(entry, key) != MixEntry.model_fields[key].default
+        ]
+        if unused:
+            raise ConfigError(f'{where}: {unused[0]} needs a reward. Set reward = "likelihood", or leave it out.')
+        return
+    if path.backward:
+        raise ConfigError(f"{where}: with an arrow back nothing comes home, so there is no reward. Leave it out.")
+    if "consensus" in entry.rewards:
+        raise ConfigError(f'{where}: "consensus" compares candidates, and is no reward. Use another utility.')
+    if entry.credit == "all":
+        _check_credit(where, entry, expansion, trained)
+    elif entry.kl is not None or entry.likelihood != 1:
+        raise ConfigError(f'{where}: kl and likelihood are for credit = "all". Set it, or leave them out.')
+
+
+def _check_credit(where: str, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
+    hops = entry.rewarded_hops(len(expansion.paths[0].generating))
+    if not hops:
+        raise ConfigError(
+            f'{where}: credit = "all" teaches hops that sample with live weights, and none does. '
+            'Set generate = { by = "live", how = "sample" }, or credit = "last".'
+        )
+    if entry.candidates > 1:
+        raise ConfigError(f'{where}: credit = "all" needs all that is drawn. Use samples instead of candidates.')
+    if entry.baseline != "none" and entry.samples < 2:
+        raise ConfigError(
+            f'{where}: baseline = "{entry.baseline}" compares samples of a sentence. Set samples = 2 or more, '
+            'or baseline = "none".'
+        )
+    for path in expansion.paths if entry.kl else ():
+        for hop in (path.generating[number] for number in hops):
+            if hop not in trained:
+                raise ConfigError(
+                    f"{where}: kl measures the divergence of {hop} from the start of the stage, and no stage before "
+                    "trains it. Start the stage `from` one that does, or leave kl out."
+                )
 
 
 def _check_stages(experiment: Experiment, stage: Stage, entry: MixEntry, expansion: Expansion) -> None:

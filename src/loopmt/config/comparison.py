@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from loopmt.config.check import available_hops, expansions
 from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import PRETRAINED
-from loopmt.config.schema import Compare, Stage
+from loopmt.config.schema import Compare, MixEntry, Stage
 from loopmt.errors import ConfigError, listed
-from loopmt.path import Hop
+from loopmt.path import Hop, LanguagePath
 
 _SAME_SHARE = 0.005  # a third may be written as 0.333
 _NEVER_TUNED = (
@@ -41,7 +41,8 @@ _RATES = ("learning_rate", "warmup")  # full training and LoRA each have their o
 _NOT_LISTED = "it is not in the comparison's `directions`"
 _FIX_SETTINGS = (
     "Give both the same settings, or name keys of [train] that were tuned for each in the comparison's `tuned` "
-    f"(budget and validation cannot be tuned: {', '.join(_NEVER_TUNED)})."
+    f'(budget and validation cannot be tuned: {", ".join(_NEVER_TUNED)}). budget = "seconds" compares stages of '
+    "different updates and equal time."
 )
 
 
@@ -203,7 +204,7 @@ def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
     if PRETRAINED in (of.name, against.name) and experiment.model.pretrained is not None:
         return []
     unlike = [] if of.from_ == against.from_ else [f"from ({of.from_} and {against.from_})"]
-    if (of.updates, of.until) != (against.updates, against.until):
+    if compare.budget == "updates" and (of.updates, of.until) != (against.updates, against.until):
         unlike.append(f"budget ({of.updates or of.until} and {against.updates or against.until})")
     if experiment.lora(of) != experiment.lora(against) and "adapt" not in compare.tuned:
         unlike.append('adapt or lora (if that is the question, set tuned = ["adapt"])')
@@ -256,7 +257,7 @@ def supervised_shares(experiment: Experiment, stage: Stage, update: int | None =
     for entry, expansion in expansions(experiment, stage):
         if entry.from_update > (_last_update(stage) if update is None else update):
             continue
-        for hop, count in Counter(path.taught for path in expansion.paths).items():
+        for hop, count in Counter(hop for path in expansion.paths for hop in _taught(entry, path)).items():
             weight = entry.weight * min(count, entry.per_round or count)
             total[hop] = total.get(hop, 0.0) + weight
             if not expansion.paths[0].generating:
@@ -265,3 +266,8 @@ def supervised_shares(experiment: Experiment, stage: Stage, update: int | None =
     if stage.mix == "auto":  # which shares out only where there are both pairs and loops
         return {hop: share if share in (0.0, 1.0) else stage.auto.supervised for hop, share in shares.items()}
     return shares
+
+
+def _taught(entry: MixEntry, path: LanguagePath) -> list[Hop]:
+    """The last hop, and those that learn from the reward."""
+    return [path.taught, *(path.generating[number] for number in entry.rewarded_hops(len(path.generating)))]

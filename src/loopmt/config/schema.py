@@ -378,6 +378,10 @@ class Noise(Section):
     shuffle: int = Field(3, ge=0, description="how many places a word may move")
 
 
+Credit = Literal["last", "all"]
+Baseline = Literal["none", "leave-one-out", "group"]
+
+
 class MixEntry(Section):
     """One path or pattern of a mix."""
 
@@ -399,6 +403,31 @@ class MixEntry(Section):
     tag: bool = Field(False, description="mark rows with a generated side by a tag before their source")
     keep: float = Field(1.0, gt=0, le=1, description="share of the generated rows to train on: the best by `keep_by`")
     keep_by: str = Field("dual", description="the utility that `keep` ranks rows by; the names are those of `choose`")
+    reward: str | dict[str, float] | None = Field(
+        None,
+        description="the reward of what is generated: a utility, or utilities with their weights, as in "
+        '`{ likelihood = 1.0, "round-trip" = 0.01 }`. `likelihood` is the log-probability per token of the real '
+        "sentence on the way home; the other names are those of `choose`",
+    )
+    credit: Credit = Field(
+        "last",
+        description="`last`: only the last hop learns, and the reward is logged; `all`: the hops that sample with "
+        "live weights learn from it, too",
+    )
+    baseline: Baseline = Field(
+        "leave-one-out",
+        description="what is subtracted from a reward: `none`, the mean of the sentence's other samples, or the mean "
+        "of its samples, divided by their standard deviation (`group`)",
+    )
+    ratio_clip: float = Field(
+        0.2, ge=0, lt=1, description="importance ratios are clipped to 1 - ratio_clip and 1 + ratio_clip; 0: not at all"
+    )
+    kl: float | None = Field(
+        None, gt=0, description="weight of the divergence of a rewarded hop from the start of the stage"
+    )
+    likelihood: float = Field(
+        1.0, ge=0, description='with `credit = "all"`: factor on the loss of the last hop; 0: only rewards are learnt'
+    )
     same_rows: bool = Field(
         False, description="share real sentences with such entries of the direction: several sources for each"
     )
@@ -420,9 +449,19 @@ class MixEntry(Section):
     def generates(self) -> bool:
         return self.path.count(">") + self.path.count("<") > 1
 
+    @property
+    def rewards(self) -> dict[str, float]:
+        """The utilities of the reward, with their weights."""
+        return {self.reward: 1.0} if isinstance(self.reward, str) else dict(self.reward or {})
+
+    def rewarded_hops(self, hops: int) -> list[int]:
+        """The numbers of the generating hops that learn from the reward: those that sample with live weights."""
+        settings = self.hop_settings(hops) if self.credit == "all" else []
+        return [number for number, how in enumerate(settings) if how.how == "sample" and how.generators == ["live"]]
+
 
 class Auto(Section):
-    """`mix = "auto"`: loops chosen by what each route is worth on held-out text."""
+    """`mix = "auto"`: loops and teacher paths chosen by what each route is worth on held-out text."""
 
     supervised: float = Field(
         1 / 3,
@@ -430,12 +469,22 @@ class Auto(Section):
         le=1,
         description="share of bitext in directions that get loops; the others train on bitext alone",
     )
-    candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns to choose from")
-    generate: Generate = Field(Generate(), description="decoding of every hop of a candidate")
+    candidates: list[str] = Field(["X>Y>X", "X>Y>Z>X"], description="patterns of loops to choose from")
+    teachers: list[str] = Field(
+        ["X>Z>Y<X"],
+        description="patterns of teacher paths to choose from, for directions without bitext: the direction learns the "
+        "translation through other languages of a real sentence, where that is better than its own; []: none",
+    )
+    generate: Generate = Field(Generate(), description="decoding of every hop of a loop")
+    teach: Generate | None = Field(None, description="decoding of every hop of a teacher path; default: greedy")
     keep: float = Field(
         0.7, gt=0, le=1, description="share of the generated rows to train on, as in a mix entry; 1: all"
     )
-    measure_every: int = Field(20, ge=1, description="rounds between two measurements")
+    measure_every: int = Field(
+        20,
+        ge=1,
+        description="rounds between two measurements; from five languages on more, where they would take too long",
+    )
     sentences: int = Field(200, ge=10, description="validation rows measured")
 
 
@@ -556,6 +605,10 @@ class Compare(Section):
         [],
         description='keys of [train] that may differ because each stage has its own best value; "adapt": full and LoRA '
         "are compared, each at its own rate",
+    )
+    budget: Literal["updates", "seconds"] = Field(
+        "updates",
+        description="what both have as much of; seconds: updates may differ, and `evaluate` warns if the seconds do",
     )
     directions: list[str] = Field(
         [], description='compare these directions only, as in ["en>fr"]; default: all that both stages train'

@@ -17,6 +17,7 @@ from loopmt.errors import TheoryError
 from loopmt.lab.languages import LabSettings, LabStart, Translators, vanilla
 from loopmt.lab.learning import DUAL, PIVOT_DUALS, TRIANGLE, loops_of, train, train_every_hop
 from loopmt.lab.measuring import LabRoundTrip, conditional_likelihood, decode, dual_truth, likelihood, triangle_truth
+from loopmt.lab.rewards import reward_records
 from loopmt.progress import Progress, Silent
 from loopmt.rng import numpy_generator
 from loopmt.theory.cases import jsonable
@@ -320,6 +321,12 @@ def gradient_finding(settings: LabSettings) -> LabResult:
     return LabResult(average(records, ("training",)), records)
 
 
+def rewards_finding(settings: LabSettings) -> LabResult:
+    """The bias of the policy gradient, by exact enumeration."""
+    records = [record for world in range(settings.worlds) for record in reward_records(settings, world)]
+    return LabResult(average(records, ("draws", "updates", "estimate")), records)
+
+
 _EXPERIMENTS: dict[str, Callable[[LabSettings], LabResult]] = {
     "theorem1": theorem1_finding,
     "theorem2": theorem2_finding,
@@ -328,6 +335,7 @@ _EXPERIMENTS: dict[str, Callable[[LabSettings], LabResult]] = {
     "delta": delta_curve,
     "r": back_curve,
     "length": length_curve,
+    "rewards": rewards_finding,
 }
 
 

@@ -34,7 +34,7 @@ class _Recorded:
     """A graph and the tensors it reads, which must live as long as the graph."""
 
     ids: Tensor  # sources, targets, paths and groups of a batch, concatenated
-    factors: Tensor
+    numbers: Tensor  # factors and scores
     graph: Replayable
 
 
@@ -60,7 +60,7 @@ class CapturedLearner(Learner):
         recorded = self.adding.get(batch.shape) or self._record(batch.shape)
         tables = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB)
         _copy(tables, recorded.ids)
-        _copy((batch.factors_NB,), recorded.factors)
+        _copy((batch.factors_NB, batch.scores_NB), recorded.numbers)
         recorded.graph.replay()
 
     def _record(self, shape: BatchShape) -> _Recorded:
@@ -70,10 +70,11 @@ class CapturedLearner(Learner):
         ids = torch.full((2 * places + 2 * rows,), -1, device=device)
         source, target = ids[: 2 * places].fill_(PAD).view(2, num, shape.rows, shape.length)
         paths, groups = ids[2 * places :].view(2, num, shape.rows)
-        factors = torch.ones(num, shape.rows, device=device)
+        numbers = torch.ones(2, num, shape.rows, device=device)
+        numbers[1] = 0
         source[..., 0] = EOS
-        batch = BatchTensors(source, target, paths, groups, factors)
-        recorded = _Recorded(ids, factors.view(-1), self.record(lambda: self.add_tensors(batch)))
+        batch = BatchTensors(source, target, paths, groups, *numbers)
+        recorded = _Recorded(ids, numbers.view(-1), self.record(lambda: self.add_tensors(batch)))
         self.adding[shape] = recorded
         return recorded
 

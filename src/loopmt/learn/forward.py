@@ -9,17 +9,17 @@ Shapes: N networks, B rows, L length, T target length, D width, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from loopmt.model.transformer import Dropout, Transformer
+from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer
 from loopmt.model.weights import Weights
 from loopmt.text.batch import Batch
 from loopmt.text.ragged import PAD
-from loopmt.translate.protocol import Computation
-from loopmt.translate.scoring import decoder_states
+from loopmt.translate.protocol import Computation, RewardedComputation
+from loopmt.translate.scoring import decoder_states, drawn_labels
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,17 @@ class BatchTensors:
     paths_NB: Tensor
     groups_NB: Tensor
     factors_NB: Tensor
+    scores_NB: Tensor
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device) -> BatchTensors:
-        tables = (batch.source_NBL, batch.target_NBL, batch.paths_NB, batch.groups_NB, batch.factors_NB)
+        numbers = (batch.paths_NB, batch.groups_NB, batch.factors_NB, batch.scores_NB)
+        tables = (batch.source_NBL, batch.target_NBL, *numbers)
         return cls(*(torch.from_numpy(table).to(device) for table in tables))
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter((self.source_NBL, self.target_NBL, self.paths_NB, self.groups_NB, self.factors_NB))
+        numbers = (self.paths_NB, self.groups_NB, self.factors_NB, self.scores_NB)
+        return iter((self.source_NBL, self.target_NBL, *numbers))
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,12 @@ class EagerComputation:
 
     def logits(self, states_NBTD: Tensor) -> Tensor:
         return self.transformer.logits(self.weights, states_NBTD)
+
+    def without_dropout(self) -> EagerComputation:
+        return self if self.dropout == NO_DROPOUT else replace(self, dropout=NO_DROPOUT)
+
+    def drawn_labels(self, target_NBL: Tensor) -> Tensor:
+        return drawn_labels(target_NBL, self.transformer.conventions)
 
 
 @dataclass(frozen=True)
@@ -82,9 +91,29 @@ class ForwardPass:
         """Another pass over the same batch, with other dropout masks."""
         return ForwardPass.over(self.computation, self.batch)
 
+    def steady(self) -> ForwardPass:
+        """A pass over the same batch without dropout: this one, if it has none."""
+        computation = rewarded(self.computation)
+        steady = computation.without_dropout()
+        return self if steady is computation else ForwardPass.over(steady, self.batch)
+
+    def logits(self) -> Tensor:
+        """Logits of the vocabulary at every target position (N, B, T, V), in float32."""
+        return self.computation.logits(self.states_NBTD).float()
+
+    def drawn_labels(self) -> Tensor:
+        """The places of the targets in the logits (N, B, T), below 0 where nothing is drawn."""
+        return rewarded(self.computation).drawn_labels(self.batch.target_NBL)
+
     def log_probs(self) -> Tensor:
         """Log-probabilities of the vocabulary at every target position (N, B, T, V), in float32.
 
         Every call computes them. Mask the positions where `real_NBT` is False.
         """
-        return self.computation.logits(self.states_NBTD).float().log_softmax(-1)
+        return self.logits().log_softmax(-1)
+
+
+def rewarded(computation: Computation) -> RewardedComputation:
+    """Cast a computation that is known to learn from rewards."""
+    assert isinstance(computation, RewardedComputation), f"{type(computation).__name__} does not learn from rewards"
+    return computation

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from loopmt.distributed import synchronize
+from loopmt.learn.drawn import DrawnText, Sums, rewards_of
 from loopmt.learn.objectives import PathRows
 from loopmt.learn.reading import Demand, ReadPosition, RealText, TextReader, by_queue, queues_of
-from loopmt.learn.routes import Route, StageSetup, token_shares
+from loopmt.learn.routes import Route, StageSetup, own_routes, token_shares
 from loopmt.path import Hop
 from loopmt.rng import numpy_generator
 from loopmt.text.batch import Rows
@@ -51,6 +52,7 @@ class GatheredRound:
     generated_tokens: int = 0
     seconds: float = 0.0
     generate_seconds: float = 0.0  # the part of `seconds` spent on generation
+    measured: Sums = field(default_factory=dict)  # rewards
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ class NewRows:
 
     path_rows: PathRows
     rows: Rows
+
+    def take(self, numbers: Ints) -> NewRows:
+        return NewRows(self.path_rows.take(numbers), self.rows.take(numbers))
 
 
 class Gatherer:
@@ -97,16 +102,19 @@ class Gatherer:
         active, positions = self._drawn(number, weights), streams or {}
         waiting, shares = by_queue(carried, self._queues), token_shares(active, weights)
         demand = self._demand(active, shares, self.train.round if updates is None else updates, waiting)
-        texts = self._texts([route for route in active if route.synthetic], positions, demand)
-        new, gathered = self._generated_rows(texts, number)
+        reading = own_routes(active)
+        texts = self._texts([route for route in reading if route.synthetic], positions, demand)
+        found, gathered = self._generated_text(texts, number)
+        new = {route: self._kept_rows(self.routes[route], texts[route], text, number) for route, text in found.items()}
+        new |= {route.number: self._rewarded_rows(route, found, demand) for route in _rewarded(active, found)}
         for route, rows in new.items():
             demand.add(self.routes[route], len(rows.rows))
         demand.top_up()
-        real = self._texts([route for route in active if not route.synthetic], positions, demand)
+        real = self._texts([route for route in reading if not route.synthetic], positions, demand)
         new |= {route: self._real_rows(self.routes[route], text, number) for route, text in real.items()}
         gathered.networks = self._mixed(demand, waiting, self._weighted(new))
         gathered.shares, gathered.read = shares, {route: text.read for route, text in (texts | real).items()}
-        gathered.streams = self._positions(active, positions, texts, new, gathered.read)
+        gathered.streams = self._positions(reading, positions, texts, new, gathered.read)
         gathered.seconds = time.perf_counter() - started
         return gathered
 
@@ -114,15 +122,16 @@ class Gatherer:
         """Routes of this round: an entry with `per_round` draws that many of its paths for each direction."""
         active = [route for route in self.routes if weights.get(route.number, 0) > 0]
         rivals: dict[tuple[int, Hop], list[Route]] = {}
-        for route in active:
+        for route in own_routes(active):
             if route.entry.per_round:
-                rivals.setdefault((route.entry_number, route.path.taught), []).append(route)
+                rivals.setdefault((route.entry_number, route.taught), []).append(route)
         out: set[int] = set()
         for (entry, taught), routes in rivals.items():
             generator = numpy_generator(*self.key, "draw", number, entry, str(taught))
             order = generator.permutation(len(routes))[routes[0].entry.per_round :]
             out.update(routes[place].number for place in order)
-        return [route for route in active if route.number not in out]
+        drawn = {route.number for route in active} - out
+        return [route for route in active if {route.number, route.rollouts_of} - {None} <= drawn]
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -165,7 +174,9 @@ class Gatherer:
 
     # -- generation ------------------------------------------------------------------------------------------
 
-    def _generated_rows(self, texts: Mapping[int, RealText], number: int) -> tuple[dict[int, NewRows], GatheredRound]:
+    def _generated_text(
+        self, texts: Mapping[int, RealText], number: int
+    ) -> tuple[dict[int, GeneratedText], GatheredRound]:
         """Generate from the text of each route: each process generates its share, then all shares are gathered."""
         rank, size = self.processes.rank, self.processes.size
         mine = {
@@ -184,11 +195,21 @@ class Gatherer:
         gathered.records = [
             (route, _summed(hop)) for route in rollouts for hop in zip(*(part[1][route] for part in parts), strict=True)
         ]
-        new = {
-            route: self._kept_rows(self.routes[route], text, [part[0][route] for part in parts], number)
+        found = {
+            route: GeneratedText.in_order([part[0][route] for part in parts], len(text))
             for route, text in texts.items()
         }
-        return new, gathered
+        gathered.measured = self._measured(found)
+        return found, gathered
+
+    def _measured(self, found: Mapping[int, GeneratedText]) -> Sums:
+        """The rewards of a round."""
+        sums: Sums = {}
+        for route, text in found.items():
+            for measure, name, total, count in text.drawn.measured(self.routes[route], text.keep) if text.drawn else ():
+                before = sums.setdefault(measure, {}).get(name, (0.0, 0))
+                sums[measure][name] = before[0] + total, before[1] + count
+        return sums
 
     def _start(self, route: int, text: RealText, mine: Ints) -> Sentences:
         """The real text from which this process generates along a path."""
@@ -196,7 +217,7 @@ class Gatherer:
 
     def _generate(
         self, rollouts: Mapping[int, Rollout], ends: Mapping[int, Ragged], number: int
-    ) -> tuple[dict[int, Generated], float]:
+    ) -> tuple[dict[int, GeneratedText], float]:
         """Run all rollouts. Return the generated rows of each route, and the seconds of generation."""
         if not rollouts:
             return {}, 0.0
@@ -207,7 +228,7 @@ class Gatherer:
         found = {route: self._best(self.routes[route], rollout, ends[route]) for route, rollout in rollouts.items()}
         return found, time.perf_counter() - began
 
-    def _best(self, route: Route, rollout: Rollout, ends: Ragged) -> Generated:
+    def _best(self, route: Route, rollout: Rollout, ends: Ragged) -> GeneratedText:
         """The best candidate of each sample, with its value for `keep`."""
         entry, text, keep, scores = route.entry, rollout.text, rollout.keep, rollout.scores
         if entry.candidates > 1:
@@ -215,23 +236,39 @@ class Gatherer:
             chosen = best_of(self._utility(entry.choose, route, text, ends, counts), counts, keep)
             text, keep, scores, ends = text.take(chosen), keep[chosen], scores[chosen], ends.take(chosen)
         values = self._utility(entry.keep_by, route, text, ends) if entry.keep < 1 else np.zeros(len(ends))
-        return text.ids, keep, values, scores
+        return GeneratedText(text.ids, keep, values, scores, self._drawn_text(route, rollout, text, ends))
+
+    def _drawn_text(self, route: Route, rollout: Rollout, text: Sentences, ends: Ragged) -> DrawnText | None:
+        if not route.entry.rewards:
+            return None
+        rewards = rewards_of(route.entry, self._candidates(route, text, ends))
+        return DrawnText.of(route, rollout, rewards, self.networks)
 
     def _utility(self, name: str, route: Route, text: Sentences, ends: Ragged, counts: Ints | None = None) -> Floats:
+        return UTILITIES.find(name)(self._candidates(route, text, ends, counts))
+
+    def _candidates(self, route: Route, text: Sentences, ends: Ragged, counts: Ints | None = None) -> Candidates:
         hop = Hop(*route.path.languages[-2:])
         real = Sentences(self.networks.vocab, hop.target, ids=ends)
         timeout = self.text_filter.context.guards.timeout
         counts = np.ones(len(ends), dtype=np.int64) if counts is None else counts
-        return UTILITIES.find(name)(Candidates(self.networks, hop, text, real, counts, self.limits, timeout))
+        return Candidates(self.networks, hop, text, real, counts, self.limits, timeout)
 
-    def _kept_rows(self, route: Route, text: RealText, parts: Sequence[Generated], number: int) -> NewRows:
+    def _kept_rows(self, route: Route, text: RealText, found: GeneratedText, number: int) -> NewRows:
         """The rows of a generating route that filters keep."""
-        generated, keep, values, scores = _in_order(parts, len(text))
-        kept = _highest(values, np.flatnonzero(keep), route.entry.keep)
-        groups, generated = self._groups(route, text)[kept], generated.take(kept)
+        kept = _highest(found.values, np.flatnonzero(found.keep), route.entry.keep)
+        groups, generated = self._groups(route, text)[kept], found.text.take(kept)
         targets = self._sampled_targets(route, text.ends.take(kept), groups, number)
         sides = (targets, generated) if route.path.backward else (self._noisy(route, generated, number), targets)
-        return self._trainable(route, PathRows(route.path, route.entry, *sides, groups, generated, scores[kept]))
+        return self._trainable(route, PathRows(route.path, route.entry, *sides, groups, generated, found.scores[kept]))
+
+    def _rewarded_rows(self, route: Route, found: Mapping[int, GeneratedText], demand: Demand) -> NewRows:
+        """The rows of a rewarded hop, no more than the round needs."""
+        assert route.rollouts_of is not None
+        text = found[route.rollouts_of]
+        assert text.drawn is not None, "a hop with credit has a reward"
+        rows = self._trainable(route, text.drawn.path_rows(route, text.keep))
+        return rows.take(np.arange(min(len(rows.rows), demand.room(route))))
 
     def _noisy(self, route: Route, sources: Ragged, number: int) -> Ragged:
         if route.entry.noise is None:
@@ -255,15 +292,15 @@ class Gatherer:
 
     def _trainable(self, route: Route, seen: PathRows) -> NewRows:
         """Training rows in the network's tokens, without those longer than the longest batch shape."""
-        hop, vocab = route.path.taught, self.networks.vocab
-        marked = route.entry.tag and route.synthetic
+        hop, vocab = route.taught, self.networks.vocab
+        marked = route.entry.tag and route.synthetic and route.rollouts_of is None
         sources = self.networks.source_rows(Sentences(vocab, hop.source, ids=seen.sources), hop, synthetic=marked)
         targets = self.networks.target_rows(Sentences(vocab, hop.target, ids=seen.targets), hop)
         rows = Rows.of(sources, targets, np.full(len(sources), route.number, dtype=np.int64), seen.groups)
+        if seen.drawn is not None:
+            rows = replace(rows, scores=seen.scores.astype(np.float32))
         fit = rows.lengths <= self.setup.shapes[-1].length
-        if fit.all():
-            return NewRows(seen, rows)
-        return NewRows(seen.take(np.flatnonzero(fit)), rows.take(np.flatnonzero(fit)))
+        return NewRows(seen, rows) if fit.all() else NewRows(seen, rows).take(np.flatnonzero(fit))
 
     def _weighted(self, new: Mapping[int, NewRows]) -> dict[int, Rows]:
         """New rows with the loss factors of objectives."""
@@ -298,7 +335,31 @@ class Gatherer:
         return [interleave(*both) for both in zip(parts, shares, strict=True)]
 
 
-Generated = tuple[Ragged, Mask, Floats, Floats]  # text, rows to keep, utilities, scores
+@dataclass(frozen=True)
+class GeneratedText:
+    """What was generated along a route."""
+
+    text: Ragged
+    keep: Mask  # rows that no filter drops
+    values: Floats  # for `keep`
+    scores: Floats  # log-probabilities
+    drawn: DrawnText | None = None  # if it is rewarded
+
+    @classmethod
+    def in_order(cls, parts: Sequence[GeneratedText], count: int) -> GeneratedText:
+        """Rows of all processes in their original order; process r had every row r, r + size, ..."""
+        ranks = [np.arange(rank, count, len(parts)) for rank in range(len(parts))]
+        order = np.argsort(np.concatenate(ranks), kind="stable")
+        names = ("keep", "values", "scores")
+        keep, values, scores = (np.concatenate([getattr(part, name) for part in parts])[order] for name in names)
+        drawn = [part.drawn for part in parts if part.drawn is not None]
+        text = Ragged.join([part.text for part in parts]).take(order)
+        return cls(text, keep, values, scores, DrawnText.in_order(drawn, order) if drawn else None)
+
+
+def _rewarded(active: Sequence[Route], found: Mapping[int, GeneratedText]) -> list[Route]:
+    """The routes that learn from the rewards of a round's rollouts."""
+    return [route for route in active if route.rollouts_of in found]
 
 
 def _summed(records: Sequence[HopRecord]) -> HopRecord:
@@ -318,13 +379,3 @@ def _highest(values: Floats, numbers: Ints, share: float) -> Ints:
     """The share of the rows `numbers` with the highest values, in order."""
     ranked = np.argsort(-values[numbers], kind="stable") if share < 1 else np.arange(len(numbers))
     return np.sort(numbers[ranked[: math.ceil(share * len(numbers))]])
-
-
-def _in_order(parts: Sequence[Generated], count: int) -> Generated:
-    """Rows of all processes in their original order; process r had every row r, r + size, ..."""
-    order = np.argsort(
-        np.concatenate([np.arange(rank, count, len(parts)) for rank in range(len(parts))]), kind="stable"
-    )
-    texts, *columns = zip(*parts, strict=True)
-    keeps, cross_entropies, scores = (np.concatenate(column)[order] for column in columns)
-    return Ragged.join(texts).take(order), keeps, cross_entropies, scores

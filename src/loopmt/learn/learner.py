@@ -21,7 +21,7 @@ from loopmt.config import Train
 from loopmt.distributed import Processes
 from loopmt.errors import ExhaustedError
 from loopmt.learn.forward import BatchTensors, EagerComputation
-from loopmt.learn.objectives import Objective, total_loss
+from loopmt.learn.objectives import BatchLoss, Objective, measures_of, total_loss
 from loopmt.model.adam import Adam, AdamStep, adam_step, fused_adam_step
 from loopmt.model.backend import precision
 from loopmt.model.gradients import AccumulatedGradient, WrittenGradient
@@ -30,6 +30,8 @@ from loopmt.model.transformer import Dropout
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import TrainableModel
+
+ALL = slice(None)
 
 
 @dataclass
@@ -41,18 +43,37 @@ class LossTally:
     norms: Tensor  # (N,), sum of gradient norms
     updates: Tensor  # (N,), updates that were applied
     bad_update: Tensor  # (N,), the first update whose gradient was not finite, or -1
+    measured: Tensor  # (M, N, J), sums of the measures of objectives over rows
+    measured_rows: Tensor  # (M, N, J)
 
     @classmethod
-    def new(cls, networks: int, paths: int, device: torch.device) -> LossTally:
+    def new(cls, networks: int, paths: int, device: torch.device, measures: int = 0) -> LossTally:
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(*shape, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
 
         bad = torch.full((networks,), -1, dtype=torch.long, device=device)
-        return cls(zeros(networks, paths), zeros(networks, paths), zeros(networks), zeros(networks), bad)
+        measured = zeros(measures, networks, paths), zeros(measures, networks, paths)
+        return cls(zeros(networks, paths), zeros(networks, paths), zeros(networks), zeros(networks), bad, *measured)
+
+    @property
+    def summed(self) -> dict[str, Tensor]:
+        """The tensors that each process counts of its own rows."""
+        measured = {"measured": self.measured, "measured_rows": self.measured_rows}
+        return {"loss": self.loss, "tokens": self.tokens, **(measured if len(self.measured) else {})}
 
     def clear(self) -> None:
-        for tensor in (self.loss, self.tokens, self.norms, self.updates):
+        for tensor in (self.norms, self.updates, *self.summed.values()):
             tensor.zero_()
+
+    def add(self, found: BatchLoss, paths_NB: Tensor, networks: slice = ALL) -> None:
+        """Count the rows of a batch of some of the networks."""
+        place = paths_NB.clamp_min(0)  # padding rows have no tokens and no loss
+        self.loss[networks].scatter_add_(1, place, found.losses_NB.to(self.loss.dtype))
+        self.tokens[networks].scatter_add_(1, place, found.tokens_NB.to(self.tokens.dtype))
+        for sums, rows, values in zip(self.measured, self.measured_rows, found.measured, strict=True):
+            known = ~values.isnan() & (found.tokens_NB > 0)
+            sums[networks].scatter_add_(1, place, values.masked_fill(~known, 0).to(sums.dtype))
+            rows[networks].scatter_add_(1, place, known.to(rows.dtype))
 
 
 class StageLearner(Protocol):
@@ -105,7 +126,8 @@ class Learner:
         self.rate = torch.zeros((), device=self.weights.device)
         self.largest_group = largest_group
         self.objectives = objectives
-        self.tally = LossTally.new(translators.num_networks, paths, self.weights.device)
+        measures = len(measures_of(objectives))
+        self.tally = LossTally.new(translators.num_networks, paths, self.weights.device, measures)
         rate = translators.model.dropout if train.dropout is None else train.dropout
         self.dropout = Dropout(rate, translators.model.attention_dropout, translators.model.activation_dropout)
         self.adam = Adam(*train.adam, train.weight_decay)
@@ -144,9 +166,9 @@ class Learner:
     def add_tensors(self, batch: BatchTensors) -> None:
         weights = self.learning()
         computation = EagerComputation(self.translators.transformer, weights, self.dropout, self.train.label_smoothing)
-        loss, losses_NB, tokens_NB = total_loss(computation, batch, self.objectives)
-        weights.backward(loss)
-        self.count(losses_NB, tokens_NB, batch.paths_NB)
+        found = total_loss(computation, batch, self.objectives)
+        weights.backward(found.total)
+        self.count(found, batch.paths_NB)
 
     def learning(self) -> AccumulatedGradient | WrittenGradient:
         """Trainable weights. On a CPU the first part of an update overwrites the gradient, also after a failed try."""
@@ -155,11 +177,9 @@ class Learner:
             return WrittenGradient(layout, self.weights, self.gradient)
         return AccumulatedGradient(layout, self.weights.to(self.precision), self.gradient)
 
-    def count(self, losses_NB: Tensor, tokens_NB: Tensor, paths: Tensor) -> None:
-        self.tokens += tokens_NB.sum(1)
-        place = paths.clamp_min(0)  # padding rows have no tokens and no loss
-        self.tally.loss.scatter_add_(1, place, losses_NB.to(self.tally.loss.dtype))
-        self.tally.tokens.scatter_add_(1, place, tokens_NB.to(self.tally.tokens.dtype))
+    def count(self, found: BatchLoss, paths_NB: Tensor) -> None:
+        self.tokens += found.tokens_NB.sum(1)
+        self.tally.add(found, paths_NB)
 
     @torch.no_grad()
     def apply(self) -> None:

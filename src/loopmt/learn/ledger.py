@@ -1,7 +1,8 @@
 """The ledger of token budgets: what each path trained on, and what its weight asked for.
 
 `spent`, a part of the training state, has for each path its rows, its target tokens, the real rows read, and the target
-tokens according to its weight (`meant_tokens`). Older versions did not record the last.
+tokens according to its weight (`meant_tokens`). Older versions did not record the last. Rows that learn from a reward
+have an entry of their own: `en>fr>en rewards en>fr`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from loopmt.learn.gather import GatheredRound
-from loopmt.learn.routes import Route
-from loopmt.path import Hop, LanguagePath, Pattern
+from loopmt.learn.routes import Route, path_of
+from loopmt.path import Hop
 from loopmt.text.batch import Batch
 
 Spent = dict[str, dict[str, float]]
@@ -27,14 +28,14 @@ def enter(spent: Spent, routes: Sequence[Route], gathered: GatheredRound, batche
     rows, tokens = (np.bincount(places, counts, len(routes) + 1)[1:] for counts in (None, row_tokens))
     by_direction: dict[Hop, float] = {}
     for route in routes:
-        by_direction[route.path.taught] = by_direction.get(route.path.taught, 0.0) + tokens[route.number]
+        by_direction[route.taught] = by_direction.get(route.taught, 0.0) + tokens[route.number]
     for number in {*gathered.shares, *np.flatnonzero(rows).tolist()}:
-        path = routes[number].path
-        entry = spent.setdefault(str(path), {"rows": 0, "target_tokens": 0, "real_rows": 0})
+        route = routes[number]
+        entry = spent.setdefault(str(route), {"rows": 0, "target_tokens": 0, "real_rows": 0})
         entry["rows"] += int(rows[number])
         entry["target_tokens"] += int(tokens[number])
         entry["real_rows"] += gathered.read.get(number, 0)
-        meant = gathered.shares.get(number, 0.0) * float(by_direction[path.taught])
+        meant = gathered.shares.get(number, 0.0) * float(by_direction[route.taught])
         entry["meant_tokens"] = entry.get("meant_tokens", 0.0) + meant
 
 
@@ -68,6 +69,5 @@ class SyntheticShare:
         )
 
 
-def _generates(path: str) -> bool:
-    pattern = Pattern.parse(path)
-    return bool(LanguagePath(pattern.places, pattern.backward).generating)
+def _generates(name: str) -> bool:
+    return bool(path_of(name).generating)

@@ -19,7 +19,7 @@ from loopmt.config import Train
 from loopmt.distributed import Processes
 from loopmt.learn.forward import BatchTensors
 from loopmt.learn.learner import BatchSplitter, LossTally
-from loopmt.learn.objectives import Objective, total_loss
+from loopmt.learn.objectives import Objective, measures_of, total_loss
 from loopmt.rng import keyed_seed
 from loopmt.text.batch import Batch
 from loopmt.text.ragged import PAD, Ints
@@ -49,7 +49,7 @@ class ModuleLearner:
         self.places = [list(tensors.values()) for tensors in translators.trainable.values()]
         self.gradients = [[torch.zeros_like(place) for place in places] for places in self.places]
         self.tokens = torch.zeros(translators.num_networks, device=self.device)
-        self.tally = LossTally.new(translators.num_networks, paths, self.device)
+        self.tally = LossTally.new(translators.num_networks, paths, self.device, len(measures_of(objectives)))
         self.splitting = BatchSplitter(train, largest_group)
         self.adams = [
             torch.optim.AdamW(places, betas=train.adam[:2], eps=train.adam[2], weight_decay=train.weight_decay)
@@ -82,19 +82,13 @@ class ModuleLearner:
         tensors = BatchTensors.of(_trimmed(batch), self.device)
         name = self.translators.names()[network]
         computation = self.translators.computation(name, self.train.label_smoothing)
-        loss, losses_NB, tokens_NB = total_loss(computation, tensors, self.objectives)
-        found = torch.autograd.grad(loss, self.places[network], allow_unused=True)
-        for gradient, own in zip(self.gradients[network], found, strict=True):
+        found = total_loss(computation, tensors, self.objectives)
+        gradients = torch.autograd.grad(found.total, self.places[network], allow_unused=True)
+        for gradient, own in zip(self.gradients[network], gradients, strict=True):
             if own is not None:
                 gradient += own
-        self._count(network, losses_NB[0], tokens_NB[0], tensors.paths_NB[0])
-
-    def _count(self, network: int, losses_B: Tensor, tokens_B: Tensor, paths_B: Tensor) -> None:
-        self.tokens[network] += tokens_B.sum()
-        place = paths_B.clamp_min(0)  # padding rows have no tokens and no loss
-        tally = self.tally
-        tally.loss[network].scatter_add_(0, place, losses_B.to(tally.loss.dtype))
-        tally.tokens[network].scatter_add_(0, place, tokens_B.to(tally.tokens.dtype))
+        self.tokens[network] += found.tokens_NB.sum()
+        self.tally.add(found, tensors.paths_NB, slice(network, network + 1))
 
     def reduce(self) -> None:
         """Sum gradients and token counts over processes; a mean of means would weight tokens unequally."""
@@ -168,6 +162,7 @@ def _of_network(batch: Batch, network: int) -> Batch:
         batch.paths_NB[cut],
         batch.groups_NB[cut],
         batch.factors_NB[cut],
+        batch.scores_NB[cut],
     )
 
 
@@ -175,8 +170,8 @@ def _trimmed(batch: Batch) -> Batch:
     """Remove columns that are padding in all rows, and padding rows at the end."""
     rows = int((batch.paths_NB[0] >= 0).nonzero()[0][-1]) + 1
     source, target = (_narrow(table[:, :rows]) for table in (batch.source_NBL, batch.target_NBL))
-    tables = (table[:, :rows] for table in (batch.paths_NB, batch.groups_NB, batch.factors_NB))
-    return Batch(batch.shape, source, target, *tables)  # type: ignore[arg-type]
+    numbers = (batch.paths_NB, batch.groups_NB, batch.factors_NB, batch.scores_NB)
+    return Batch(batch.shape, source, target, *(table[:, :rows] for table in numbers))  # type: ignore[arg-type]
 
 
 def _narrow(table_NBL: Ints) -> Ints:

@@ -3,8 +3,8 @@
 The loss of an update is the sum over rows of `factor * loss + term`, divided by the number of target tokens. Without an
 objective every factor is 1 and there is no term. An objective returns them from two methods, both optional:
 
-- `round_factors`, called once per round, gets the rows of every path, the generated text and its log-probability.
-  Rewards belong here.
+- `round_factors`, called once per round, gets the rows of every path, the generated text, its log-probability and its
+  reward. Weights of whole rows belong here.
 - `update_terms`, called in every update, gets the forward pass, which offers a second pass with other dropout and the
   log-probabilities of the vocabulary. Consistency terms and weights that need the current loss belong here.
 
@@ -23,20 +23,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from torch import Tensor
 
-from loopmt.config import MixEntry, Train
+from loopmt.config import Generate, MixEntry, Train
 from loopmt.errors import ExternalError, LoopmtError
 from loopmt.external import cause, explained, imported
 from loopmt.learn.forward import BatchTensors, ForwardPass
 from loopmt.model.out_of_memory import is_out_of_memory
-from loopmt.path import LanguagePath
+from loopmt.path import Hop, LanguagePath
 from loopmt.text.batch import Factors
 from loopmt.text.ragged import Ints, Ragged
 from loopmt.translate.protocol import Computation, Floats, TrainableModel
+
+
+@dataclass(frozen=True)
+class DrawnColumns:
+    """Of rows that learn what a generating hop drew. Their `scores` are the log-probabilities of drawing the target."""
+
+    rewards: Floats
+    sentences: Ints  # samples of one real sentence share a number
+
+    def take(self, numbers: Ints) -> DrawnColumns:
+        return DrawnColumns(self.rewards[numbers], self.sentences[numbers])
 
 
 @dataclass(frozen=True)
@@ -50,11 +61,13 @@ class PathRows:
     groups: Ints  # samples of one real sentence share a number if an objective groups them; else -1
     generated: Ragged | None  # the generated side without subword dropout; None if both sides are real
     scores: Floats  # log-probability of all text generated for the row; 0 if none was
+    drawn: DrawnColumns | None = None  # of rows that learn what a generating hop drew
 
     def take(self, numbers: Ints) -> PathRows:
         generated = None if self.generated is None else self.generated.take(numbers)
         sides = (self.sources.take(numbers), self.targets.take(numbers))
-        return PathRows(self.path, self.entry, *sides, self.groups[numbers], generated, self.scores[numbers])
+        drawn = None if self.drawn is None else self.drawn.take(numbers)
+        return PathRows(self.path, self.entry, *sides, self.groups[numbers], generated, self.scores[numbers], drawn)
 
 
 @dataclass(frozen=True)
@@ -66,10 +79,14 @@ class UpdateTerms:
     terms_NB: Tensor | None = (
         None  # added to the losses, with gradient, independently of the factors; ignored for padding rows
     )
+    measured: Sequence[Tensor] = ()  # (N, B) each: what `Objective.measures` names, NaN where it is not measured
 
 
 class Objective:
     """The base class; its methods change nothing. Subclasses override what they need."""
+
+    measures: Sequence[str] = ()
+    """The names of what `update_terms` measures; the log has the means over rows, by path."""
 
     def groups(self, entry: MixEntry) -> bool:
         """Whether the samples of a real sentence must be in one batch."""
@@ -84,12 +101,19 @@ class Objective:
         return None
 
 
-def total_loss(
-    computation: Computation, batch: BatchTensors, objectives: Sequence[Objective]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss of an update, summed over rows; and the rows' unchanged losses and tokens, for the log."""
+class BatchLoss(NamedTuple):
+    """The loss of a batch, and what is logged of its rows."""
+
+    total: Tensor  # summed over rows
+    losses_NB: Tensor  # without factors and terms
+    tokens_NB: Tensor
+    measured: Sequence[Tensor]  # (N, B) each
+
+
+def total_loss(computation: Computation, batch: BatchTensors, objectives: Sequence[Objective]) -> BatchLoss:
+    """The loss of an update with the factors and terms of all objectives."""
     forward = ForwardPass.over(computation, batch)
-    losses, factors, terms = forward.losses_NB, batch.factors_NB, list[Tensor]()
+    losses, factors, terms, measured = forward.losses_NB, batch.factors_NB, list[Tensor](), list[Tensor]()
     for objective in objectives:
         found = objective.update_terms(forward) or UpdateTerms()
         if found.factors_NB is not None:
@@ -98,10 +122,15 @@ def total_loss(
             losses = losses + found.losses_NB
         if found.terms_NB is not None:
             terms.append(found.terms_NB)
+        measured += found.measured
     total = (losses * factors).sum()
     for term in terms:
         total = total + term.masked_fill(forward.tokens_NB == 0, 0).sum()
-    return total, forward.losses_NB.detach(), forward.tokens_NB
+    return BatchLoss(total, forward.losses_NB.detach(), forward.tokens_NB, measured)
+
+
+def measures_of(objectives: Sequence[Objective]) -> list[str]:
+    return [name for objective in objectives for name in objective.measures]
 
 
 # -- registered objectives -----------------------------------------------------------------------------------
@@ -114,6 +143,7 @@ class StageSettings:
     train: Train
     entries: Sequence[MixEntry]  # of every path of the stage, by route number
     model: TrainableModel
+    drawn: Sequence[tuple[Hop, Generate] | None] = ()  # by route number: what draws its targets, if a reward teaches it
 
 
 @dataclass(frozen=True)
@@ -132,6 +162,7 @@ class Registered:
 OBJECTIVES: Mapping[str, Registered] = {
     "logmeanexp": Registered("mix.combine", "loopmt.learn.logmeanexp:from_settings"),
     "rdrop": Registered("train.rdrop", "loopmt.learn.rdrop:from_settings"),
+    "reward": Registered("mix.reward", "loopmt.learn.reward:from_settings"),
 }
 
 
@@ -162,6 +193,7 @@ class _NamedObjective(Objective):
     def __init__(self, what: str, own: Objective) -> None:
         self.what = what
         self.own = own
+        self.measures = own.measures
 
     def groups(self, entry: MixEntry) -> bool:
         return bool(explained(self.own.groups, self.what)(entry))
@@ -185,9 +217,8 @@ class _NamedObjective(Objective):
             raise ExternalError(f"{self.what}: update_terms must return UpdateTerms of tensors of the shape {shape}.")
         return found
 
-    @staticmethod
-    def _fits(found: object, losses_NB: Tensor) -> bool:
-        if not isinstance(found, UpdateTerms):
+    def _fits(self, found: object, losses_NB: Tensor) -> bool:
+        if not isinstance(found, UpdateTerms) or len(found.measured) != len(self.measures):
             return False
-        given = (found.factors_NB, found.losses_NB, found.terms_NB)
+        given = (found.factors_NB, found.losses_NB, found.terms_NB, *found.measured)
         return all(one is None or (isinstance(one, Tensor) and one.shape == losses_NB.shape) for one in given)

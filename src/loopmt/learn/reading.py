@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from loopmt.learn.routes import Key, Route, StageSetup, one_by_ends, route_keys
+from loopmt.learn.routes import Key, Route, StageSetup, one_by_ends, own_routes, route_keys
 from loopmt.path import Hop, LanguagePath
 from loopmt.text.batch import Rows
 from loopmt.text.ragged import Ragged
@@ -24,9 +24,9 @@ _SURPLUS = 1.08  # factor on the expected need, because lengths vary between rou
 
 def queues_of(routes: Sequence[Route]) -> dict[int, int]:
     """The queue number of every route."""
-    firsts: dict[tuple[int, Hop], int] = {}
+    firsts: dict[tuple[int, int, Hop], int] = {}
     return {
-        route.number: firsts.setdefault((route.entry_number, route.path.taught), route.number)
+        route.number: firsts.setdefault((route.entry_number, route.rewarded, route.taught), route.number)
         if route.entry.per_round
         else route.number
         for route in routes
@@ -72,7 +72,7 @@ class Demand:
         queue.routes += 1
 
     def of(self, route: Route) -> _RowQueue:
-        return self.held.setdefault(self.queues[route.number], _RowQueue(route.path.taught, route.synthetic))
+        return self.held.setdefault(self.queues[route.number], _RowQueue(route.taught, route.synthetic))
 
     def count(self, route: Route, position: ReadPosition) -> int:
         """Real rows that a route must read, including those that filters are expected to drop.
@@ -83,6 +83,11 @@ class Demand:
         lacking = (queue.wanted * _SURPLUS - queue.available) / queue.routes / route.entry.samples
         kept = max(min(position.kept, route.entry.keep), FEWEST_KEPT) if route.synthetic else 1.0
         return math.ceil(lacking / kept) if lacking >= 1 or (lacking > 0 and not queue.available) else 0
+
+    def room(self, route: Route) -> int:
+        """How many more rows a route may add without making others wait longer than usual."""
+        queue = self.of(route)
+        return max(0, math.ceil(queue.wanted * _SURPLUS - queue.available))
 
     def add(self, route: Route, rows: int) -> None:
         self.of(route).available += rows
@@ -143,7 +148,7 @@ class TextReader:
         self.rows_per_update = {route.number: rows[route.path.ends] for route in setup.routes}
         self.balance = self._balances()
         self._members: dict[Key, list[int]] = {}  # the routes of each stream
-        for route in setup.routes:
+        for route in own_routes(setup.routes):
             self._members.setdefault(self._stream(route), []).append(route.number)
 
     def read(self, route: Route, positions: Mapping[int, ReadPosition], count: int) -> RealText:
@@ -176,7 +181,7 @@ class TextReader:
     def _stream(self, route: Route) -> Key:
         """The key of the order of rows; with `same_rows`, routes with the same ends and taught direction share it."""
         same = route.entry.same_rows
-        return (*route.path.ends, str(route.path.taught)) if same else self.keys[route.number]
+        return (*route.path.ends, str(route.taught)) if same else self.keys[route.number]
 
     def _rows_per_update(self, path: LanguagePath) -> float:
         """Rows of real text that fill one direction's part of an update."""
@@ -187,12 +192,12 @@ class TextReader:
         places = np.searchsorted([shape.length for shape in shapes], fitting)
         part = float(parts[places].mean()) if len(fitting) else float(parts[-1])
         networks = self.setup.networks
-        directions = len({route.path.taught for route in self.setup.routes}) if networks.shared else 1
+        directions = len({route.taught for route in self.setup.routes}) if networks.shared else 1
         return 1 / part / directions
 
     def _balances(self) -> dict[int, float]:
         """Each route's factor on an equal share: `train.balance` favors larger directions in a shared network."""
-        hops = {route.path.taught for route in self.setup.routes}
+        hops = {route.taught for route in self.setup.routes}
         known = {
             hop: len(self.store.bitext(hop.source, hop.target)[0])
             for hop in hops
@@ -202,4 +207,4 @@ class TextReader:
         power = self.setup.train.balance if self.setup.networks.shared else 0.0
         sizes = {hop: known.get(hop, fewest) ** power for hop in hops}
         total = sum(sizes.values())
-        return {route.number: sizes[route.path.taught] * len(hops) / total for route in self.setup.routes}
+        return {route.number: sizes[route.taught] * len(hops) / total for route in self.setup.routes}

@@ -19,6 +19,7 @@ from loopmt.run import Checkpoint, Json, StageFolder
 from loopmt.text.batch import Batch, Rows
 from loopmt.text.ragged import Ints, Ragged
 
+PARTS = ("generate", "train", "validate", "choose")  # of a stage's time
 _NAME = "carried"  # the prefix of the tensors' names
 
 
@@ -38,6 +39,7 @@ def carried_tensors(networks: Sequence[Rows]) -> dict[str, Tensor]:
     tensors = {f"{_NAME}.{name}": torch.from_numpy(table.astype(np.int32)) for name, table in columns.items()}
     tensors[f"{_NAME}.groups"] = torch.from_numpy(rows.groups.copy())  # 64 bits
     tensors[f"{_NAME}.factors"] = torch.from_numpy(rows.factors.copy())
+    tensors[f"{_NAME}.scores"] = torch.from_numpy(rows.scores.copy())
     return tensors
 
 
@@ -50,8 +52,9 @@ def carried_rows(tensors: Mapping[str, Tensor]) -> list[Rows]:
         return tensors[f"{_NAME}.{name}"].numpy().astype(np.int64)
 
     sources, targets = (_ragged(table(f"{side}s"), table(f"{side}_lengths")) for side in ("source", "target"))
-    factors = tensors[f"{_NAME}.factors"].numpy()
-    return [Rows(sources, targets, table("paths"), table("groups"), factors)]
+    factors = tensors[f"{_NAME}.factors"]
+    scores = tensors.get(f"{_NAME}.scores", torch.zeros_like(factors))  # older versions had no rewards
+    return [Rows(sources, targets, table("paths"), table("groups"), factors.numpy(), scores.numpy())]
 
 
 def _ragged(flat: Ints, lengths: Ints) -> Ragged:
@@ -77,10 +80,12 @@ class TrainingState:
     spent: dict[str, dict[str, float]] = field(default_factory=dict)  # by path: the ledger of token budgets
     streams: dict[str, Json] = field(default_factory=dict)  # by route: its read position
     guards: dict[str, list[Json]] = field(default_factory=dict)  # counts of the alarm monitor
-    window: dict[str, float] = field(default_factory=dict)  # sums since the last log record
+    window: Json = field(default_factory=dict)  # sums since the last log record
     threads: int | None = None  # CPU threads at the beginning of the stage; a resumed stage uses the same number
     first_update: float | None = None  # seconds until the first update was done, including graph capture
-    seconds: dict[str, float] = field(default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0})
+    seconds: dict[str, float] = field(
+        default_factory=lambda: {"generate": 0.0, "train": 0.0, "validate": 0.0, "choose": 0.0}
+    )
 
     @property
     def best(self) -> float:
@@ -105,11 +110,13 @@ class LogWindow:
     generate_seconds: float = 0.0
     generated_tokens: float = 0
     validate_seconds: float = 0.0
+    choose_seconds: float = 0.0
     source_tokens: float = 0
     target_tokens: float = 0
     places: float = 0
     updates: float = 0
     rounds: float = 0
+    measured: dict[str, dict[str, Sequence[float]]] = field(default_factory=dict)  # by measure and route: sum and rows
 
     def add(self, gathered: GatheredRound, batches: Sequence[Batch]) -> None:
         self.generate_seconds += gathered.generate_seconds
@@ -119,18 +126,27 @@ class LogWindow:
         self.places += sum(batch.target_NBL.size for batch in batches)
         self.updates += len(batches)
         self.rounds += 1
+        for measure, sums in gathered.measured.items():
+            before = self.measured.setdefault(measure, {})
+            for name, (total, rows) in sums.items():
+                old = before.get(name, (0.0, 0))
+                before[name] = [old[0] + total, old[1] + rows]
 
     @classmethod
-    def resumed(cls, state: Mapping[str, float]) -> LogWindow:
+    def resumed(cls, state: Mapping[str, Any]) -> LogWindow:
         return cls(**{**state, "started": time.perf_counter() - state["started"]})
 
-    def state(self) -> dict[str, float]:
+    def state(self) -> Json:
         """The sums, for a checkpoint; the start time is stored as elapsed seconds."""
         return {**asdict(self), "started": time.perf_counter() - self.started}
 
     def learning(self, seconds: float) -> float:
-        """The part of `seconds` spent neither on generation nor on validation."""
-        return seconds - self.generate_seconds - self.validate_seconds
+        """The part of `seconds` spent on neither generation, validation nor the choice of loops."""
+        return seconds - self.generate_seconds - self.validate_seconds - self.choose_seconds
+
+    def unlogged(self) -> float:
+        """Seconds of learning since the last log record."""
+        return self.learning(time.perf_counter() - self.started)
 
     def summary(self) -> dict[str, Any]:
         seconds = time.perf_counter() - self.started

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from loopmt.config import Generate, Guards, MixEntry, Train
 from loopmt.distributed import Processes
 from loopmt.learn.objectives import Objective
-from loopmt.path import Hop, LanguagePath
+from loopmt.path import Hop, LanguagePath, Pattern
 from loopmt.text.batch import BatchShape
 from loopmt.translate.protocol import TrainableModel
 
 Key = tuple[str | int, ...]
+REWARDED = " rewards "
+"""In the name of a route: between a path and the generating hop that learns from its reward."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,28 @@ class Route:
     path: LanguagePath
     entry: MixEntry
     entry_number: int
+    rollouts_of: int | None = None  # the route whose rollouts a rewarded hop learns from; None: a route of its own
+    rewarded: int = -1  # the number of that hop
+
+    def __str__(self) -> str:
+        """Its name in logs and in the ledger."""
+        return str(self.path) if self.rollouts_of is None else f"{self.path}{REWARDED}{self.taught}"
+
+    @property
+    def taught(self) -> Hop:
+        return self.path.hops[self.rewarded]
+
+    @property
+    def drawn(self) -> tuple[Hop, Generate] | None:
+        """What draws the targets, if a reward teaches them."""
+        if self.rollouts_of is None:
+            return None
+        return self.taught, self.settings[self.rewarded].model_copy(update={"by": "live"})
+
+    def rewards(self, numbers: Iterator[int]) -> list[Route]:
+        """The routes of the hops that learn from the reward of this one's rollouts."""
+        hops = self.entry.rewarded_hops(len(self.path.generating))
+        return [replace(self, number=next(numbers), rollouts_of=self.number, rewarded=hop) for hop in hops]
 
     @property
     def settings(self) -> list[Generate]:
@@ -65,6 +89,23 @@ def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> i
     return max((entry.samples for entry in grouped), default=1)
 
 
+def own_routes(routes: Sequence[Route]) -> list[Route]:
+    """Routes that read text; those of rewarded hops learn from the rollouts of others."""
+    return [route for route in routes if route.rollouts_of is None]
+
+
+def taught_by(name: str) -> Hop:
+    """The direction that a route teaches, by its name."""
+    path, rewards, hop = name.partition(REWARDED)
+    return LanguagePath.parse(hop).hops[0] if rewards else path_of(path).taught
+
+
+def path_of(name: str) -> LanguagePath:
+    """The path of a route, by its name."""
+    pattern = Pattern.parse(name.partition(REWARDED)[0])
+    return LanguagePath(pattern.places, pattern.backward)
+
+
 def one_by_entry(routes: Sequence[Route]) -> Iterable[Route]:
     """One route for each entry of the mix."""
     return {route.entry_number: route for route in routes}.values()
@@ -89,5 +130,5 @@ def token_shares(routes: Sequence[Route], weights: Mapping[int, float]) -> dict[
     """Each route's share of the tokens of the direction that it teaches."""
     totals: dict[Hop, float] = {}
     for route in routes:
-        totals[route.path.taught] = totals.get(route.path.taught, 0.0) + weights[route.number]
-    return {route.number: weights[route.number] / totals[route.path.taught] for route in routes}
+        totals[route.taught] = totals.get(route.taught, 0.0) + weights[route.number]
+    return {route.number: weights[route.number] / totals[route.taught] for route in routes}

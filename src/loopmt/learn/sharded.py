@@ -11,7 +11,7 @@ torch.distributed.checkpoint would write a shard per process, but stores their m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -27,11 +27,11 @@ from loopmt.learn.forward import BatchTensors
 from loopmt.learn.learner import Learner
 from loopmt.learn.objectives import Objective, total_loss
 from loopmt.model.backend import precision
-from loopmt.model.transformer import Dropout, Transformer, source_mask
+from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer, source_mask
 from loopmt.model.weights import Weights
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import Computation
-from loopmt.translate.scoring import shifted
+from loopmt.translate.scoring import drawn_labels, shifted
 
 
 class ShardedPart(nn.Module):
@@ -136,6 +136,12 @@ class ShardedComputation:
     def logits(self, states_NBTD: Tensor) -> Tensor:
         return self.network.transformer.logits(self.weights, states_NBTD)
 
+    def without_dropout(self) -> ShardedComputation:
+        return self if self.dropout == NO_DROPOUT else replace(self, dropout=NO_DROPOUT)
+
+    def drawn_labels(self, target_NBL: Tensor) -> Tensor:
+        return drawn_labels(target_NBL, self.network.transformer.conventions)
+
 
 def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: weight for name, weight in weights.items() if name.startswith(prefix)}
@@ -167,9 +173,9 @@ class ShardedLearner(Learner):
 
     def add_tensors(self, batch: BatchTensors) -> None:
         work = partial(total_loss, batch=batch, objectives=self.objectives)
-        loss, losses_NB, tokens_NB = self.network(work, self.train.label_smoothing, self.dropout)
+        found = self.network(work, self.train.label_smoothing, self.dropout)
         # FSDP averages over processes; the update needs the sum.
-        torch.autograd.backward(loss * self.processes.size)
+        torch.autograd.backward(found.total * self.processes.size)
         frozen = self.translators.layout.frozen
         for name, parameter in zip(self.translators.layout.shapes, self.parameters, strict=True):
             if name in frozen:
@@ -178,7 +184,7 @@ class ShardedLearner(Learner):
         self.gradient += torch.cat(gradients)[None]
         for parameter in self.parameters:
             parameter.grad = None
-        self.count(losses_NB, tokens_NB, batch.paths_NB)
+        self.count(found, batch.paths_NB)
 
     def reduce(self) -> None:
         self.processes.all_reduce(self.tokens)

@@ -21,6 +21,7 @@ from loopmt.learn.alarms import Alarm, AlarmMonitor, validation_alarms
 from loopmt.learn.averaging import average_checkpoints
 from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import StageLearner
+from loopmt.learn.objectives import measures_of
 from loopmt.learn.reading import ReadPosition
 from loopmt.learn.resume import CheckpointWriter, LogWindow, TrainingState, carried_rows, carried_tensors
 from loopmt.learn.routes import StageSetup
@@ -49,6 +50,7 @@ class Trainer:
         self, setup: StageSetup, gatherer: Gatherer, learner: StageLearner, folder: StageFolder, hooks: TrainerHooks
     ) -> None:
         self.routes = setup.routes
+        self.measures = measures_of(setup.objectives)
         self.gatherer = gatherer
         self.learner = learner
         self.translators = learner.translators
@@ -115,7 +117,7 @@ class Trainer:
         return packed.batches
 
     def _starved(self, weights: Mapping[int, float], gathered: GatheredRound) -> CollapseError:
-        paths = ", ".join(str(route.path) for route in self.routes if weights.get(route.number)) or "none"
+        paths = ", ".join(str(route) for route in self.routes if weights.get(route.number)) or "none"
         reasons = sum((Counter(record.dropped) for _, record in gathered.records), Counter[str]())
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "none"
         return CollapseError(
@@ -128,17 +130,25 @@ class Trainer:
         """The weights of the routes in this round."""
         progress = self.progress
         if self.hooks.choose and progress.round % self.measure_every == 0:
-            weights, why = self.processes.broadcast(
-                self.hooks.choose(progress.round) if self.processes.is_main else None
-            )
-            progress.weights = {str(route): weight for route, weight in weights.items()}
-            self.write({"kind": "choice", "update": progress.update, "round": progress.round, "worth": why})
+            self._choose(self.hooks.choose)
         weights = {
             route.number: route.entry.weight for route in self.routes if route.entry.from_update <= progress.update
         }
         if self.hooks.choose:
             weights = {int(route): weight for route, weight in progress.weights.items()}
         return {route: weight for route, weight in weights.items() if route not in progress.dropped}
+
+    def _choose(self, choose: Callable[[int], tuple[Mapping[int, float], Json]]) -> None:
+        """Choose the weights of the next rounds. Log the reasons and the time that it took."""
+        progress, started = self.progress, time.perf_counter()
+        weights, why = self.processes.broadcast(choose(progress.round) if self.processes.is_main else None)
+        progress.weights = {str(route): weight for route, weight in weights.items()}
+        seconds = time.perf_counter() - started
+        self._window.choose_seconds += seconds
+        progress.seconds["choose"] = progress.seconds.get("choose", 0.0) + seconds
+        share = progress.seconds["choose"] / (sum(progress.seconds.values()) + self._window.unlogged())
+        place = {"kind": "choice", "update": progress.update, "round": progress.round}
+        self.write({**place, **why, "seconds": seconds, "time_share": share})
 
     def _learn(self, batch: Batch, update: int) -> None:
         torch.manual_seed(keyed_seed(*self.key, "dropout", update, self.processes.rank))
@@ -202,6 +212,7 @@ class Trainer:
                 zip(self.translators.names(), (tally.norms / tally.updates.clamp_min(1)).tolist(), strict=True)
             ),
             **summary,
+            **self._measured(),
             "first_update": self.progress.first_update,
             "guards": [asdict(record) for record in self.guard.window()],
             "weights": self.progress.weights,
@@ -215,12 +226,24 @@ class Trainer:
         loss, tokens = (tally[name].sum(0).tolist() for name in ("tally.loss", "tally.tokens"))
         sums: dict[str, list[float]] = {}  # a path may be in the mix twice, with different settings
         for route in self.routes:
-            own = sums.setdefault(str(route.path), [0.0, 0])
+            own = sums.setdefault(str(route), [0.0, 0])
             own[0], own[1] = own[0] + loss[route.number], own[1] + tokens[route.number]
         return {
             "loss": {path: own[0] / own[1] for path, own in sums.items() if own[1]},
             "tokens": {path: int(own[1]) for path, own in sums.items() if own[1]},
         }
+
+    def _measured(self) -> Json:
+        """Means over rows by measure and route: of rewards, and of what objectives measure."""
+        sums = {measure: dict(own) for measure, own in self._window.measured.items()}
+        tally = self._tally_tensors() if self.measures else {}
+        for number, measure in enumerate(self.measures):
+            totals, rows = (tally[f"tally.{name}"][number].sum(0).tolist() for name in ("measured", "measured_rows"))
+            for route in self.routes:
+                old = sums.setdefault(measure, {}).get(str(route), (0.0, 0))
+                sums[measure][str(route)] = [old[0] + totals[route.number], old[1] + rows[route.number]]
+        means = {name: {path: one[0] / one[1] for path, one in own.items() if one[1]} for name, own in sums.items()}
+        return {"measured": means} if means else {}
 
     def _check_finite(self) -> None:
         bad = self.learner.tally.bad_update.tolist()
@@ -228,7 +251,7 @@ class Trainer:
             return
         network = next(number for number, update in enumerate(bad) if update >= 0)
         broken = ~self._tally_tensors()["tally.loss"][network].isfinite()
-        paths = [str(self.routes[number].path) for number in broken.nonzero()[:, 0].tolist()] or ["(gradient only)"]
+        paths = [str(self.routes[number]) for number in broken.nonzero()[:, 0].tolist()] or ["(gradient only)"]
         raise DivergedError(
             f'stage "{self.folder.name}": the gradient of {self.translators.names()[network]} was not finite at update '
             f"{bad[network]}, path {', '.join(paths)}. The weights were not changed by it. "
@@ -311,8 +334,7 @@ class Trainer:
     def _tally_tensors(self) -> dict[str, torch.Tensor]:
         """The sums of all processes since the last log record."""
         tally = self.learner.tally
-        counted = {"loss": tally.loss, "tokens": tally.tokens}
-        sums = {f"tally.{name}": self.processes.all_reduce(tensor.clone()) for name, tensor in counted.items()}
+        sums = {f"tally.{name}": self.processes.all_reduce(tensor.clone()) for name, tensor in tally.summed.items()}
         return {**sums, "tally.norms": tally.norms, "tally.updates": tally.updates}
 
     def _resume(self) -> None:

@@ -15,6 +15,7 @@ class Conventions:
     start: int = PAD  # the token that the decoder reads first
     first_position: int = 0
     last_period: bool = False  # the last sine has exactly the longest period, as in fairseq
+    opens: bool = False  # outputs begin with a given token, such as the code of a language
     scaled: bool = True  # embeddings are multiplied by the square root of the width
 
     def scale(self, width: int) -> float:

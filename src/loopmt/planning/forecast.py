@@ -299,6 +299,11 @@ class DirectionForecast:
     def best(self) -> LoopForecast:
         return min(self.prospects, key=lambda one: VERDICTS.index(one.verdict))
 
+    @property
+    def helped(self) -> list[LoopForecast]:
+        """Loops of which a pilot gained."""
+        return [one for one in self.prospects if one.verdict == VERDICTS[0]]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "verdict": self.best.verdict,

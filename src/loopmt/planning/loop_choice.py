@@ -1,56 +1,24 @@
-"""`mix = "auto"`: which loops feed a direction, by what each route is worth on held-out text.
+"""`mix = "auto"`: which loops and teacher paths feed a direction, by what each is worth on held-out text.
 
-A loop that teaches s>t starts from real text in t and generates its way to s; the learner reads what arrives there.
-So a route is worth what arrives: how often it is a right translation of the start. By the theory a way through other
-languages pays only if it is better than the direct way back, and only if coming home tells right from wrong
-(docs/theory.md). Routes that fail either get no share, and neither do those of which filters keep too little; the
-others share by quality.
+By the theory a way through other languages pays only if it is better than the direct way back, and only if coming home
+tells right from wrong (docs/theory.md). A teacher pays only if it translates better than the direct translator. Routes
+that fail get no share, and neither do those against which the guards raise an alarm or of which filters keep too
+little; the others share by quality.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from loopmt.config import Generate
-from loopmt.evaluation.metrics import sentence_bleu
-from loopmt.evaluation.validation import Agree, HeldOut, translate_hops
-from loopmt.path import Hop, LanguagePath
-from loopmt.translate.filters import FEWEST_KEPT, SyntheticTextFilter
-from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key
-from loopmt.translate.walker import Rollout, Translators, generate_along, recorder
-
-_RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
-_FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
+from loopmt.path import Hop
+from loopmt.planning.route_quality import CandidatePath, RouteMeter, RouteQuality, hops_to_estimate, shortlist
+from loopmt.translate.filters import FEWEST_KEPT
 
 FAR_BELOW = 0.5
 """Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
-
-
-@dataclass(frozen=True)
-class CandidatePath:
-    """A loop that could teach a direction."""
-
-    number: int
-    path: LanguagePath
-    settings: Sequence[Generate]
-
-
-@dataclass(frozen=True)
-class RouteQuality:
-    """What a route is worth: quality of what arrives, and the ratio M of the theory (below 1: coming home tells).
-
-    `kept` is the share of what it generates that filters keep.
-    """
-
-    quality: float
-    ratio: float | None
-    share: float = 0.0
-    kept: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -59,38 +27,42 @@ class LoopChoice:
 
     weights: dict[int, float]
     worth: dict[str, RouteQuality]
+    candidates: int = 0
+    hops: dict[Hop, float] = field(default_factory=dict)  # by which the routes to measure were picked
 
     def as_json(self) -> dict[str, Any]:
-        return {path: asdict(worth) for path, worth in self.worth.items()}
+        return {
+            "worth": {path: asdict(worth) for path, worth in self.worth.items()},
+            "measured": len(self.worth),
+            "candidates": self.candidates,
+            "hops": {str(hop): quality for hop, quality in self.hops.items()},
+        }
 
 
 def choose_loop_weights(
-    translators: Translators,
-    sets: Sequence[HeldOut],
-    candidates: Sequence[CandidatePath],
-    supervised: Mapping[Hop, tuple[int, float]],
-    key: Key,
-    agree: Agree | None,
-    text_filter: SyntheticTextFilter | None = None,
+    meter: RouteMeter, candidates: Sequence[CandidatePath], supervised: Mapping[Hop, tuple[int, float]]
 ) -> LoopChoice:
-    """Measure every candidate and share each direction among those that pay.
+    """Measure the best candidates and share each direction among those that pay.
 
     `supervised` gives the number of the route of real pairs, and its share, for directions that have some.
     """
-    worth = measure_routes(translators, sets, candidates, key, agree, text_filter)
+    hops = meter.hops(hops_to_estimate(candidates))
+    measured = shortlist(candidates, hops)
+    worth = meter.worth(measured)
     weights = dict(supervised.values())
     shown: dict[str, RouteQuality] = {}
-    for hop in dict.fromkeys(candidate.path.taught for candidate in candidates):
-        mine = {candidate.number: worth[candidate.number] for candidate in candidates if candidate.path.taught == hop}
-        direct = next((c.number for c in candidates if c.path.taught == hop and len(c.path.hops) == 2), None)
-        shares = share_out(mine, direct, must=hop not in supervised)
+    for hop in dict.fromkeys(one.path.taught for one in measured):
+        own = [one for one in measured if one.path.taught == hop]
+        shared = share_out({one.number: worth[one.number] for one in own}, _direct(own), must=hop not in supervised)
         free = 1 - supervised[hop][1] if hop in supervised else 1.0
-        weights |= {number: free * share for number, share in shares.items() if share > 0}
-        for candidate in candidates:
-            if candidate.number in mine:
-                share = shares.get(candidate.number, 0.0)
-                shown[str(candidate.path)] = replace(worth[candidate.number], share=share)
-    return LoopChoice(weights | _bitext_alone(weights, candidates, supervised), shown)
+        weights |= {number: free * one.share for number, one in shared.items() if one.share > 0}
+        shown |= {str(one.path): shared[one.number] for one in own}
+    return LoopChoice(weights | _bitext_alone(weights, candidates, supervised), shown, len(candidates), hops)
+
+
+def _direct(candidates: Sequence[CandidatePath]) -> int | None:
+    """The number of the loop of two languages."""
+    return next((one.number for one in candidates if len(one.path.hops) == 2 and not one.path.backward), None)
 
 
 def _bitext_alone(
@@ -101,86 +73,53 @@ def _bitext_alone(
     return {number: share or 1.0 for hop, (number, share) in supervised.items() if hop not in looped}
 
 
-def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool) -> dict[int, float]:
-    """Shares of the routes to one direction; `must` if nothing else feeds it."""
+def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool) -> dict[int, RouteQuality]:
+    """The routes to one direction with their shares; `must` if nothing else feeds it."""
     bar = worth[direct].quality if direct is not None else 0.0
     best = max(one.quality for one in worth.values())
-    kept = {
-        number: one.quality
-        for number, one in worth.items()
-        if one.quality > 0
-        and one.kept >= FEWEST_KEPT
-        and (number == direct or one.quality >= bar)
-        and one.quality >= FAR_BELOW * best
-        and (one.ratio is None or one.ratio < 1)
-    }
-    if not kept and must:
-        first = max(worth, key=lambda number: (worth[number].kept >= FEWEST_KEPT, worth[number].quality))
-        return {first: 1.0}
-    total = sum(kept.values())
-    return {number: quality / total for number, quality in kept.items()}
-
-
-def measure_routes(
-    translators: Translators,
-    sets: Sequence[HeldOut],
-    candidates: Sequence[CandidatePath],
-    key: Key,
-    agree: Agree | None,
-    text_filter: SyntheticTextFilter | None = None,
-) -> dict[int, RouteQuality]:
-    """Take every candidate from held-out text; judge what arrives, and whether it is kept and comes home."""
-    held = {pairs.hop: pairs for pairs in sets}
-    rollouts: dict[int, Rollout] = {}
-    for candidate in candidates:
-        pairs = held.get(candidate.path.taught.reverse)
-        if pairs is not None:
-            rollouts[candidate.number] = Rollout(candidate.path, candidate.settings, pairs.sources)
-    limits = DecodeLimits.on(translators.own.device)
-    generate_along(translators, list(rollouts.values()), limits, (*key, "measure"), observe=recorder(text_filter))
-    arrived = [HopInput(rollout.path.taught, rollout.text) for rollout in rollouts.values()]
-    home = dict(zip(rollouts, translate_hops(translators.own, arrived, Generate(how="greedy")), strict=True))
+    why = {number: _refusal(one, 0.0 if number == direct else bar, best) for number, one in worth.items()}
+    paying = {number: one.quality for number, one in worth.items() if not why[number]}
+    if not paying and must:
+        first = max(worth, key=lambda number: _least_bad(worth[number]))
+        paying, why[first] = {first: 1.0}, f"nothing else feeds the direction; {why[first]}"
+    total = sum(paying.values())
     return {
-        candidate.number: _route_quality(
-            rollouts[candidate.number], home[candidate.number], held[candidate.path.taught.reverse], agree
-        )
-        if candidate.number in rollouts
-        else RouteQuality(0.0, None)
-        for candidate in candidates
+        number: replace(one, share=paying.get(number, 0.0) / (total or 1.0), why=why[number])
+        for number, one in worth.items()
     }
 
 
-def _route_quality(rollout: Rollout, home: Sequence[str], pairs: HeldOut, agree: Agree | None) -> RouteQuality:
-    """`pairs` leads from the start of the rollout to where it arrives; `home` is what comes back from there."""
-    taught = rollout.path.taught
-    sources, references = pairs.sources.texts, pairs.references.texts
-    quality = _quality(sources, pairs.hop.source, rollout.text.texts, taught.source, references, agree)
-    came_home = _quality(sources, pairs.hop.source, home, taught.target, sources, agree)
-    limit = 0.5 if agree else _RIGHT / 100
-    ratio, kept = _ratio(quality > limit, came_home > limit), float(rollout.keep.mean())
-    return RouteQuality(float(quality.mean()), ratio, kept=kept)
+def _refusal(one: RouteQuality, bar: float, best: float) -> str:
+    """Why a route gets no share; empty if it pays. `bar`: quality of the direct way back."""
+    teacher = one.lead is not None
+    reasons = {
+        "nothing right arrives": one.quality <= 0,
+        f"alarm: {one.alarm}": one.alarm is not None,
+        f"filters keep {one.kept:.0%}": one.kept < FEWEST_KEPT,
+        "no better than the direct translator": teacher and (one.lead or 0.0) <= 0,
+        "below the direct way back": not teacher and one.quality < bar,
+        "far below the best route": one.quality < FAR_BELOW * best,
+        "coming home does not tell right from wrong": one.ratio is not None and one.ratio >= 1,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _quality(
-    sources: Sequence[str],
-    language: str,
-    texts: Sequence[str],
-    other: str,
-    references: Sequence[str],
-    agree: Agree | None,
-) -> Floats:
-    """1 or 0 by the exact judge; a sentence's BLEU between 0 and 1 where there is none."""
-    if agree and language != other:
-        pairs = zip(sources, texts, strict=True)
-        return np.array([float(agree(source, language, text, other)) for source, text in pairs])
-    if agree:
-        pairs = zip(texts, references, strict=True)
-        return np.array([float(agree(reference, language, text, other)) for text, reference in pairs])
-    return np.asarray(sentence_bleu(list(texts), list(references))) / 100
+def _least_bad(one: RouteQuality) -> tuple[bool, bool, bool, float]:
+    """A loop rather than a teacher that is no better than the direct translator."""
+    return one.alarm is None, one.kept >= FEWEST_KEPT, one.lead is None, one.quality
 
 
-def _ratio(right: npt.NDArray[np.bool_], came_home: npt.NDArray[np.bool_]) -> float | None:
-    """M = Pr(home | wrong) / Pr(home | right); None where there are too few of either to tell."""
-    if min(right.sum(), (~right).sum()) < _FEWEST or not came_home[right].any():
-        return None
-    return float(came_home[~right].mean() / came_home[right].mean())
+# -- in few words ----------------------------------------------------------------------------------------------
+
+
+def chosen_kinds(worth: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """How many directions learn from what: loops of two languages, loops and teachers through which language."""
+    kinds = Counter(_kind(path) for path, one in worth.items() if one["share"] > 0)
+    return dict(kinds.most_common())
+
+
+def _kind(path: str) -> str:
+    languages = path.replace("<", ">").split(">")
+    through = ", ".join(languages[1:-2])
+    what = "teachers" if "<" in path else "loops"
+    return f"{what} through {through}" if through else "dual loops"

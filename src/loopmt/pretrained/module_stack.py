@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -38,15 +38,22 @@ class CheckpointComputation:
 
     network: PretrainedNetwork
     label_smoothing: float
+    dropout: bool = True
 
     def states(self, source_NBL: Tensor, target_NBL: Tensor) -> Tensor:
-        return self.network.learning_logits(source_NBL[0], target_NBL[0])[None]
+        return self.network.learning_logits(source_NBL[0], target_NBL[0], self.dropout)[None]
 
     def losses(self, states_NBTD: Tensor, target_NBL: Tensor) -> Tensor:
         return self.network.token_losses(states_NBTD[0], target_NBL[0], self.label_smoothing)[None]
 
     def logits(self, states_NBTD: Tensor) -> Tensor:
         return states_NBTD
+
+    def without_dropout(self) -> CheckpointComputation:
+        return replace(self, dropout=False)
+
+    def drawn_labels(self, target_NBL: Tensor) -> Tensor:
+        return self.network.drawn(self.network.labels(target_NBL[0]))[None]
 
 
 @dataclass
@@ -140,6 +147,19 @@ class ModuleStack(TokenizedRows, TorchStack):
         for rows in batches(np.maximum(lengths_of(read), lengths_of(wanted)), _SCORED):
             losses[rows] = network.losses([read[row] for row in rows], [wanted[row] for row in rows], never)
         return losses, lengths_of(wanted)
+
+    def drawn_scores(self, hop: Hop, sources: Sentences, targets: Sentences, how: Generate) -> Floats:
+        """Of the tokens into which the tokenizer divides the texts, which may differ from those that were drawn."""
+        network = self.of(hop)
+        read, wanted = network.tokens.read(sources.texts, hop), network.tokens.targets(targets.texts, hop)
+        scores = np.zeros(len(read))
+        with self.using(own_weights(how)):
+            for rows in batches(np.maximum(lengths_of(read), lengths_of(wanted)), _SCORED):
+                scores[rows] = network.drawn_scores([read[row] for row in rows], [wanted[row] for row in rows], how)
+        return scores
+
+    def drawable(self, hop: Hop) -> Tensor:
+        return self.of(hop).drawable
 
 
 @contextmanager

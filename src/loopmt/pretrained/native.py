@@ -78,7 +78,7 @@ def native_form(folder: Path, tokens: ModelTokens) -> NativeForm:
     opening = generation.forced_bos_token_id
     return NativeForm(
         _model(config),
-        _conventions(config),
+        replace(_conventions(config), opens=tokens.coded or opening is not None),
         config.vocab_size,
         tuple(sorted({PAD, *(int(numbering.ours[one]) for one in _never(generation))})),
         None if opening is None else int(numbering.ours[opening]),

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from loopmt.config import Generate
+from loopmt.model.policy_gradient import drawn_log_probs
 from loopmt.path import Hop
 from loopmt.pretrained.generator import generation_settings
 from loopmt.pretrained.tokens import Ids, ModelTokens
@@ -87,9 +88,32 @@ class PretrainedNetwork:
         found: Floats = losses.sum(1).double().cpu().numpy()
         return found
 
-    def learning_logits(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Logits (B, T, V) with teacher forcing and dropout."""
-        self.model.train()
+    @torch.no_grad()
+    def drawn_scores(self, sources: Ids, targets: Ids, how: Generate) -> Floats:
+        """The log-probability with which `how` draws each target."""
+        self.model.eval()
+        labels = _padded(targets, IGNORED).to(self.device)
+        logits = self._logits(self._batch(sources), labels) + self.drawable
+        found: Floats = drawn_log_probs(logits, self.drawn(labels), how).double().cpu().numpy()
+        return found
+
+    def drawn(self, labels_BT: Tensor) -> Tensor:
+        """Labels without language codes, which are not drawn."""
+        codes = torch.tensor(sorted(self.tokens.code_ids), device=self.device, dtype=torch.long)
+        return labels_BT.masked_fill(torch.isin(labels_BT, codes), IGNORED)
+
+    @cached_property
+    def drawable(self) -> Tensor:
+        """(V,), -inf at tokens that are never generated."""
+        mask = torch.zeros(self.model.get_output_embeddings().weight.shape[0], device=self.device)
+        settings = self.model.generation_config
+        single = [words[0] for words in settings.bad_words_ids or () if len(words) == 1]
+        mask[[*(settings.suppress_tokens or ()), *single]] = -torch.inf
+        return mask
+
+    def learning_logits(self, source_BS: Tensor, target_BT: Tensor, dropout: bool = True) -> Tensor:
+        """Logits (B, T, V) with teacher forcing."""
+        self.model.train(dropout)
         ids, real = self.tokens.ids(source_BS, self.tokens.sources_closed)
         return self._logits({"input_ids": ids, "attention_mask": real.long()}, self.labels(target_BT))
 

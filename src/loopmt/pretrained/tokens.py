@@ -104,7 +104,7 @@ class ModelTokens:
         return int(getattr(self.tokenizer, "get_lang_id", self.tokenizer.convert_tokens_to_ids)(code))
 
     @cached_property
-    def _code_ids(self) -> frozenset[int]:
+    def code_ids(self) -> frozenset[int]:
         """Ids of language codes, which are not text; some tokenizers do not list them as special tokens."""
         return frozenset(map(self._id, self.known_codes)) if self.coded else frozenset()
 
@@ -138,7 +138,7 @@ class ModelTokens:
         return self._texts(self.numbering.ids(rows))
 
     def _texts(self, ids: Ids) -> list[str]:
-        rows = [[one for one in row if one not in self._code_ids] for row in ids]
+        rows = [[one for one in row if one not in self.code_ids] for row in ids]
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
     def _for_hop(self, hop: Hop) -> Any:

@@ -23,10 +23,11 @@ _MULTIPLE = 8  # of rows: what matrix units compute at once
 
 @dataclass(frozen=True)
 class Rows:
-    """What one network learns from: sources, targets, and for each row its path, its group and its loss factor.
+    """What one network learns from: sources, targets, and for each row its path, its group, its loss factor, its score.
 
     Rows of one group are several samples of the same real sentence, which an objective needs in the same batch;
-    a row that stands alone has group -1. The factor multiplies the loss of the row, and so its gradient.
+    a row that stands alone has group -1. The factor multiplies the loss of the row, and so its gradient. The score is
+    the log-probability with which the target was drawn, for rows that learn from a reward; else 0.
     """
 
     sources: Ragged
@@ -34,12 +35,14 @@ class Rows:
     paths: Ints
     groups: Ints
     factors: Factors
+    scores: Factors
 
     @classmethod
     def of(cls, sources: Ragged, targets: Ragged, paths: Ints, groups: Ints | None = None) -> Rows:
-        """Rows with factor 1; without groups each stands alone."""
-        alone = np.full(len(paths), -1, dtype=np.int64)
-        return cls(sources, targets, paths, alone if groups is None else groups, np.ones(len(paths), np.float32))
+        """Rows with factor 1 and score 0; without groups each stands alone."""
+        alone, count = np.full(len(paths), -1, dtype=np.int64), len(paths)
+        numbers = np.ones(count, np.float32), np.zeros(count, np.float32)
+        return cls(sources, targets, paths, alone if groups is None else groups, *numbers)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -50,7 +53,7 @@ class Rows:
         return np.maximum(self.sources.lengths, self.targets.lengths) + 1
 
     def take(self, numbers: Ints) -> Rows:
-        columns = (self.paths[numbers], self.groups[numbers], self.factors[numbers])
+        columns = (self.paths[numbers], self.groups[numbers], self.factors[numbers], self.scores[numbers])
         return Rows(self.sources.take(numbers), self.targets.take(numbers), *columns)
 
     def up_to(self, length: int) -> Rows:
@@ -68,6 +71,7 @@ class Rows:
             np.concatenate([part.paths for part in parts]),
             np.concatenate([part.groups for part in parts]),
             np.concatenate([part.factors for part in parts]),
+            np.concatenate([part.scores for part in parts]),
         )
 
     @classmethod
@@ -91,6 +95,7 @@ class Batch:
     paths_NB: Ints  # -1 where there is no row
     groups_NB: Ints
     factors_NB: Factors  # 1 where there is no row
+    scores_NB: Factors  # 0 where there is no row
 
     @cached_property
     def row_tokens(self) -> Ints:
@@ -135,6 +140,7 @@ class Batch:
             self.paths_NB[here],
             self.groups_NB[here],
             self.factors_NB[here],
+            self.scores_NB[here],
         )
 
     def _with_empty_rows(self, missing: int) -> Batch:
@@ -148,6 +154,7 @@ class Batch:
             _longer(self.paths_NB, missing, -1),
             _longer(self.groups_NB, missing, -1),
             _longer(self.factors_NB, missing, 1),
+            _longer(self.scores_NB, missing, 0),
         )
 
 

@@ -197,7 +197,8 @@ def _batch(rows: Rows, shape: BatchShape, numbers_NB: Ints) -> Batch:
     table = (*numbers_NB.shape, shape.length)
     paths, groups = (np.where(none, -1, values[numbers_NB]) for values in (rows.paths, rows.groups))
     factors = np.where(none, np.float32(1), rows.factors[numbers_NB])
-    return Batch(shape, source.reshape(table), target.reshape(table), paths, groups, factors)
+    scores = np.where(none, np.float32(0), rows.scores[numbers_NB])
+    return Batch(shape, source.reshape(table), target.reshape(table), paths, groups, factors, scores)
 
 
 def interleave(parts: Sequence[Rows], weights: Sequence[float]) -> Rows:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from loopmt.config import Generate
 from loopmt.model.kernels.registry import has_kernel
+from loopmt.model.policy_gradient import nucleus
 from loopmt.text.ragged import EOS, PAD, Ints, Ragged
 
 Compile = Callable[[Any], Any]
@@ -356,16 +357,7 @@ def _sampled(logits_BV: Tensor, how: Generate, generator: torch.Generator | None
 
 def drawn(logits_BV: Tensor, how: Generate, generator: torch.Generator | None) -> Tensor:
     """Draw a column of every row from the softmax of its logits."""
-    scaled = _nucleus(logits_BV / how.temperature, how.top_p)
+    scaled = nucleus(logits_BV / how.temperature, how.top_p)
     # The argmax of logits + Gumbel noise is a draw from their softmax.
     noise = torch.empty_like(scaled).exponential_(generator=generator).clamp_min_(1e-30).log_()
     return (scaled - noise).argmax(-1)
-
-
-def _nucleus(logits_BV: Tensor, mass: float) -> Tensor:
-    if mass >= 1:
-        return logits_BV
-    ordered, order = logits_BV.sort(dim=-1, descending=True)
-    probabilities = ordered.softmax(-1)
-    outside = probabilities.cumsum(-1) - probabilities >= mass  # never the first
-    return logits_BV.scatter(-1, order, ordered.masked_fill(outside, -math.inf))

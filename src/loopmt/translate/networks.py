@@ -35,7 +35,7 @@ from loopmt.translate.protocol import (
     Translations,
     own_weights,
 )
-from loopmt.translate.scoring import negative_log_likelihood
+from loopmt.translate.scoring import drawn_scores, negative_log_likelihood
 
 _DECODERS: dict[object, CapturedDecoder] = {}  # one per architecture in a process
 
@@ -196,8 +196,16 @@ class NetworkStack:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        rows = self.source_rows(sources, hop), self.target_rows(targets, hop)
-        return negative_log_likelihood(self.decoder(hop), *rows, as_generated)
+        return negative_log_likelihood(self.decoder(hop), *self._rows_of(hop, sources, targets), as_generated)
+
+    def drawn_scores(self, hop: Hop, sources: Sentences, targets: Sentences, how: Generate) -> Floats:
+        return drawn_scores(self.decoder(hop, own_weights(how)), *self._rows_of(hop, sources, targets), how)
+
+    def drawable(self, hop: Hop) -> Tensor:
+        return self.mask_of(hop)
+
+    def _rows_of(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Ragged, Ragged]:
+        return self.source_rows(sources, hop), self.target_rows(targets, hop)
 
     def decoder(self, hop: Hop, by: By = "live") -> Decoder:
         row, mask = self.network(hop), self.mask_of(hop)

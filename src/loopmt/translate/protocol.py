@@ -247,3 +247,28 @@ class TrainableModel(TranslationModel, Protocol):
 
     def activation_bytes(self) -> float:
         """Approximate memory of activations per token position of a batch."""
+
+
+# -- what learns from rewards ------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class RewardedComputation(Computation, Protocol):
+    """A computation whose networks may learn from rewards of what they drew."""
+
+    def without_dropout(self) -> Computation:
+        """The same computation without dropout, as in generation."""
+
+    def drawn_labels(self, target_NBL: Tensor) -> Tensor:
+        """The places of the targets in the logits; below 0 at padding and at tokens that generation does not draw."""
+
+
+@runtime_checkable
+class RewardedModel(TrainableModel, Protocol):
+    """A trainable model that knows the distribution from which it draws."""
+
+    def drawable(self, hop: Hop) -> Tensor:
+        """(V,), -inf at tokens that a hop never generates, 0 elsewhere."""
+
+    def drawn_scores(self, hop: Hop, sources: Sentences, targets: Sentences, how: Generate) -> Floats:
+        """The log-probability with which `how` draws each target, and EOS after it, given its source."""

@@ -5,12 +5,17 @@ Shapes: N networks, B rows, L length, P weights.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from loopmt.config import Generate
+from loopmt.model.conventions import Conventions
 from loopmt.model.loss import token_losses
+from loopmt.model.policy_gradient import drawn_log_probs
 from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer
 from loopmt.model.weights import Weights
 from loopmt.path import Hop
@@ -44,24 +49,60 @@ def negative_log_likelihood(
 
     The distribution covers all ids; with `as_generated` only those that the decoder may generate.
     """
-    weights = decoder.layout.unpack(decoder.flat.to(decoder.precision))
-    if as_generated:
-        weights["output_bias"] = weights["output_bias"] + decoder.logit_mask.to(decoder.precision)
-    places = np.maximum(sources.lengths, targets.lengths)
-    device = decoder.flat.device
-    most = _MOST_LOGITS["cuda" if device.type == "cuda" else "cpu"] // decoder.layout.target_size
+    weights = _weights(decoder, as_generated)
     found = np.zeros(len(sources))
-    for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
-        source, target = (_table(side, numbers, device) for side in (sources, targets))
-        states = decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT)
+    for numbers, states, target in _teacher_forced(decoder, weights, sources, targets):
         if as_generated:  # masked logits are infinite; the kernels would average over them
             losses = token_losses(decoder.transformer.logits(weights, states), target, 0.0)
-            if decoder.opening is not None:  # it is not chosen
+            if decoder.transformer.conventions.opens:  # it is not chosen
                 losses[..., 0] = 0.0
         else:
             losses = decoder.transformer.losses(weights, states, target, 0.0)
         found[numbers] = losses[0].sum(-1).double().cpu().numpy()
     return found, targets.lengths + 1
+
+
+@torch.no_grad()
+def drawn_scores(decoder: Decoder, sources: Ragged, targets: Ragged, how: Generate) -> Floats:
+    """The log-probability with which `how` draws each target, and EOS after it, given its tagged source."""
+    weights = _weights(decoder, as_generated=True)
+    found = np.zeros(len(sources))
+    for numbers, states, target in _teacher_forced(decoder, weights, sources, targets):
+        logits = decoder.transformer.logits(weights, states).float()
+        found[numbers] = (
+            drawn_log_probs(logits, drawn_labels(target, decoder.transformer.conventions), how)[0]
+            .double()
+            .cpu()
+            .numpy()
+        )
+    return found
+
+
+def drawn_labels(target_NBL: Tensor, conventions: Conventions) -> Tensor:
+    """Targets as places in the logits, below 0 at padding and at a first token that is given."""
+    labels = target_NBL.masked_fill(target_NBL == PAD, -1)
+    if conventions.opens:
+        labels[..., 0] = -1
+    return labels
+
+
+def _weights(decoder: Decoder, as_generated: bool) -> Weights:
+    weights = decoder.layout.unpack(decoder.flat.to(decoder.precision))
+    if as_generated:
+        weights["output_bias"] = weights["output_bias"] + decoder.logit_mask.to(decoder.precision)
+    return weights
+
+
+def _teacher_forced(
+    decoder: Decoder, weights: Weights, sources: Ragged, targets: Ragged
+) -> Iterator[tuple[Ints, Tensor, Tensor]]:
+    """Row numbers, decoder states and targets of each batch."""
+    places = np.maximum(sources.lengths, targets.lengths)
+    device = decoder.flat.device
+    most = _MOST_LOGITS["cuda" if device.type == "cuda" else "cpu"] // decoder.layout.target_size
+    for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
+        source, target = (_table(side, numbers, device) for side in (sources, targets))
+        yield numbers, decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT), target
 
 
 def dual_cross_entropy(model: TranslationModel, hop: Hop, sources: Sentences, targets: Sentences) -> Floats:

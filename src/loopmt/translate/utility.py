@@ -1,4 +1,4 @@
-"""Utilities of generated sentences: the numbers by which the best of several candidates, or a share of rows, is kept.
+"""Utilities of generated sentences: numbers by which candidates are chosen, rows are kept, or generators are rewarded.
 
 A utility is a registered name, `"module:function"` or `"command:PROGRAM ARGS..."`; the larger, the better.
 """
@@ -83,6 +83,12 @@ def best_of(values: Floats, counts: Ints, allowed: Mask) -> Ints:
 
 
 # -- utilities ---------------------------------------------------------------------------------------------------
+
+
+@utility("likelihood")
+def likelihood(candidates: Candidates) -> Floats:
+    """The log-probability per token of the real sentence, given the generated one."""
+    return -np.divide(*candidates.model.score(candidates.hop, candidates.generated, candidates.real))
 
 
 @utility("dual")

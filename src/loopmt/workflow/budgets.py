@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from statistics import fmean
+from typing import Literal
 
-from loopmt.path import Hop, LanguagePath, Pattern
+from loopmt.learn.routes import taught_by
+from loopmt.path import Hop
 from loopmt.run import Json
 
 SAME_TOKENS = 0.05
@@ -14,12 +16,7 @@ SAME_TOKENS = 0.05
 
 def trained_tokens(state: Json, directions: Collection[Hop]) -> int:
     """Target tokens that a stage learnt from in these directions."""
-    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if _taught(path) in directions)
-
-
-def _taught(path: str) -> Hop:
-    pattern = Pattern.parse(path)
-    return LanguagePath(pattern.places, pattern.backward).taught
+    return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if taught_by(path) in directions)
 
 
 def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, float]:
@@ -31,8 +28,24 @@ def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, 
     }
 
 
-def unequal_tokens(of: str, against: str, budget: Json) -> list[str]:
-    """A warning, if one of the two learnt from more text."""
+def unequal(kind: Literal["updates", "seconds"], of: str, against: str, budget: Json) -> list[str]:
+    """A warning, if the two do not have as much of what they are compared at."""
+    return _unequal_seconds(of, against, budget) if kind == "seconds" else _unequal_tokens(of, against, budget)
+
+
+def _unequal_seconds(of: str, against: str, budget: Json) -> list[str]:
+    one, other = (budget[side]["seconds"] for side in ("of", "against"))
+    updates = budget["against"]["updates"] * one / other if other else 0.0
+    if abs(one - other) <= SAME_TOKENS * min(one, other):
+        return []
+    return [
+        f"{of} was trained for {one:,.0f} seconds and {against} for {other:,.0f}; for equal seconds give a control "
+        f"about {updates:,.0f} updates"
+    ]
+
+
+def _unequal_tokens(of: str, against: str, budget: Json) -> list[str]:
+    """Whether one of the two learnt from more text."""
     one, other = (budget[side]["target_tokens"] for side in ("of", "against"))
     share = max(one, other) / min(one, other) - 1 if one and other else 0.0
     if share <= SAME_TOKENS:

@@ -81,16 +81,17 @@ def _trainable(experiment: Experiment) -> list[str]:
 def _translators(experiment: Experiment) -> list[str]:
     """Functions that generate on a hop."""
     given = [entry.generate for stage in experiment.stages for entry in stage.entries()]
-    given += [stage.auto.generate for stage in experiment.stages]
+    given += [one for stage in experiment.stages for one in (stage.auto.generate, stage.auto.teach) if one]
     settings = [one for each in given for one in (each if isinstance(each, list) else [each])]
     return [name for one in settings for name in one.generators if is_translator(name)]
 
 
 def _utilities(experiment: Experiment) -> list[str]:
-    """What candidates are chosen and rows are kept by."""
+    """What candidates are chosen, rows are kept and generators are rewarded by."""
     entries = [entry for stage in experiment.stages for entry in stage.entries()]
     choosing = [entry.choose for entry in entries if entry.candidates > 1]
-    return list(dict.fromkeys([*choosing, *(entry.keep_by for entry in entries if entry.keep < 1)]))
+    keeping = [entry.keep_by for entry in entries if entry.keep < 1]
+    return list(dict.fromkeys([*choosing, *keeping, *(name for entry in entries for name in entry.rewards)]))
 
 
 def _selecting(experiment: Experiment) -> list[str]:

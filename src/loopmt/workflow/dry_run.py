@@ -49,7 +49,7 @@ from loopmt.workflow.settings import fingerprint_of, refuse_changes
 from loopmt.workflow.train import TrainOptions
 
 _TIMED_UPDATES = 2
-_CHOSEN = 'mix = "auto": these are candidates; each direction learns from the loops that are found worth a share'
+_CHOSEN = 'mix = "auto": these are candidates; each direction learns from those that are found worth a share'
 _ENOUGH = 20.0  # seconds that gathering, and learning, are timed for
 _PART = 16  # of the rows is what is gathered first
 _LONG = 24 * 3600.0  # seconds after which a hint is due

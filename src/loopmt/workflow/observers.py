@@ -12,6 +12,7 @@ from statistics import fmean
 from loopmt.config import Experiment, Stage, Train
 from loopmt.evaluation.means import validated
 from loopmt.learn.alarms import place_of
+from loopmt.planning.loop_choice import chosen_kinds
 from loopmt.progress import Advance, Progress
 from loopmt.run import Json, Run
 from loopmt.workflow.report import write_report
@@ -119,8 +120,7 @@ class Display:
         elif record["kind"] == "valid":
             self.progress.say(self._validation(record))
         elif record["kind"] == "choice":
-            chosen = [f"{path} {worth['share']:.2f}" for path, worth in record["worth"].items() if worth["share"] > 0]
-            self.progress.say(f"{self._place(record)}  loops chosen: {'  '.join(chosen) or 'none, bitext alone'}")
+            self.progress.say(f"{self._place(record)}  {self._choice(record)}")
         elif record["kind"] == "alarm":
             self._alarm(record)
 
@@ -145,6 +145,16 @@ class Display:
 
     def _last(self) -> str:
         return f"{self.total:,}" if self.stage.updates else f"at most {self.total:,}"
+
+    def _choice(self, record: Json) -> str:
+        """The chosen routes with their shares; many are counted."""
+        worth: Json = record["worth"]
+        chosen = [f"{path} {one['share']:.2f}" for path, one in worth.items() if one["share"] > 0]
+        if len(chosen) > _LISTED:
+            kinds = ", ".join(f"{kind} {count}" for kind, count in chosen_kinds(worth).items())
+            chosen = [f"directions that learn from {kinds}"]
+        measured = f"measured {record['measured']} of {record['candidates']} routes in {record['seconds']:.1f} s"
+        return f"chosen: {'  '.join(chosen) or 'none, bitext alone'}  ({measured})"
 
     def _pausing(self, record: Json) -> str:
         return (

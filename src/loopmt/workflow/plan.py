@@ -19,6 +19,8 @@ from loopmt.evaluation.choice import first_metric
 from loopmt.path import Hop, LanguagePath, ways
 from loopmt.planning.advice import TriedLoops, group_verdicts, longer_stage, not_tried, rising
 from loopmt.planning.analysis import share_of
+from loopmt.planning.candidates import CandidateGain, as_json, loop_candidates, untaught_candidates
+from loopmt.planning.data_kinds import kinds_of_pairs, recommendations
 from loopmt.planning.forecast import (
     WORTH,
     Pilot,
@@ -50,6 +52,7 @@ from loopmt.workflow.cached_translator import CachedTranslator
 from loopmt.workflow.chosen_code import training_code
 from loopmt.workflow.observers import Display
 from loopmt.workflow.permission import require_permission
+from loopmt.workflow.plan_amounts import known_amounts
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stage_choice import choose_stage, known_scorecard
 from loopmt.workflow.stages import TrainingContext, exact_agreement, train_stage
@@ -191,9 +194,18 @@ def _plan(
     options, experiment = inputs.options, inputs.experiment
     found = forecast_directions(measured, pilots.over_none, pilots.over_dual, options.worth)
     quality = route_quality(measured)
-    tried = list(_tried(inputs))
-    weights = not_tried(suggest_weights(found, quality, inputs.fed, untrained), tried)
+    tried = list(tried_loops(inputs))
     updates = inputs.stage.updates or _UPDATES
+    known = known_amounts(inputs.run, experiment, inputs.stage, round_trips, updates)
+    candidates = loop_candidates(known, quality, inputs.fed) | untaught_candidates(known, untrained, inputs.fed)
+    piloted = {training_path(one.loop) for outlook in found.values() for one in outlook.helped}
+
+    def wanted(path: LanguagePath) -> bool:
+        against = path in candidates and candidates[path].discouraged and path not in piloted
+        return inputs.fed(path) and not against
+
+    weights = not_tried(suggest_weights(found, quality, wanted, untrained), tried)
+    kinds = kinds_of_pairs(experiment.languages, known.pairs, known.mono, inputs.missing)
     made: Json = {
         "version": _VERSION,
         "experiment": experiment.name,
@@ -214,7 +226,17 @@ def _plan(
         "routes": {str(hop): {str(path): rate for path, rate in paths.items()} for hop, paths in quality.items()},
         "mix": as_toml(weights, inputs.stage.name, updates, experiment),
     }
-    return made | {"advice": _advice(inputs, made, updates, tried)}
+    advice = _advice(inputs, made, updates, tried)
+    predicted = _predicted(candidates, tried, bool(advice["longer"]))
+    return made | {"predicted": predicted, "recommended": recommendations(kinds), "advice": advice}
+
+
+def _predicted(candidates: Mapping[LanguagePath, CandidateGain], tried: Sequence[TriedLoops], early: bool) -> Json:
+    """By direction and path; `early` if the stage should be trained longer first."""
+    found: Json = {}
+    for path, one in candidates.items():
+        found.setdefault(str(path.taught), {})[str(path)] = as_json(one, tried, early)
+    return found
 
 
 def _advice(inputs: PlanInputs, made: Json, updates: int, tried: Sequence[TriedLoops]) -> Json:
@@ -244,16 +266,25 @@ def _direct_is_best(inputs: PlanInputs) -> dict[str, bool]:
     return {hop: found[hop] == max(found.values()) for hop, found in scores.items() if hop in found}
 
 
-def _tried(inputs: PlanInputs) -> Iterator[TriedLoops]:
-    """Stages from the same start that learnt from loops and are compared with a control, by the last evaluation."""
+def tried_loops(inputs: PlanInputs) -> Iterator[TriedLoops]:
+    """Stages that learnt from loops that their control lacks, and descend from the planned stage, by `evaluate`."""
     card, experiment = known_scorecard(inputs.run), inputs.experiment
     first = first_metric(card)
     for one in card["comparisons"]:
-        if experiment.stage(one["of"]).from_ == inputs.stage.name:
-            expanded = expansions(experiment, experiment.stage(one["of"]))
-            paths = frozenset(path for _, expansion in expanded for path in expansion.paths if path.loop)
+        paths = _loops(experiment, one["of"]) - _loops(experiment, one["against"])
+        if paths and _descends(experiment, one["of"], inputs.stage.name):
             joint = one["joint"][first.name]
             yield TriedLoops(one["of"], one["against"], paths, first.gain(joint), first.difference(joint))
+
+
+def _loops(experiment: Experiment, stage: str) -> frozenset[LanguagePath]:
+    expanded = expansions(experiment, experiment.stage(stage))
+    return frozenset(path for _, expansion in expanded for path in expansion.paths if path.loop)
+
+
+def _descends(experiment: Experiment, stage: str, ancestor: str) -> bool:
+    parent = experiment.stage(stage).from_
+    return parent is not None and (parent == ancestor or _descends(experiment, parent, ancestor))
 
 
 def _grid(round_trips: Sequence[RoundTrip], worth: float) -> Json:

@@ -16,7 +16,7 @@ from loopmt.evaluation.means import mean_scores
 from loopmt.evaluation.metric import Metric, MetricFacts
 from loopmt.path import LanguagePath
 from loopmt.run import Json, result_bleu
-from loopmt.workflow.budgets import budget_of, unequal_tokens
+from loopmt.workflow.budgets import budget_of, unequal
 from loopmt.workflow.measures import (
     BySeed,
     Measures,
@@ -227,7 +227,7 @@ def _conditions(experiment: Experiment, compare: Compare, runs: Sequence[RunMeas
         "compared": list(map(str, directions.compared)),
         "excluded": {str(hop): reason for hop, reason in directions.excluded.items()},
         "budget": budget,
-        "warnings": [*unequal_tokens(compare.of, compare.against, budget), *unlike],
+        "warnings": [*unequal(compare.budget, compare.of, compare.against, budget), *unlike],
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, availabl
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.metric import Agree, MetricInput
-from loopmt.evaluation.validation import ValidationScores, Validator, held_out, selecting_metric
+from loopmt.evaluation.validation import HeldOut, ValidationScores, Validator, held_out, selecting_metric
 from loopmt.learn.gather import Gatherer
 from loopmt.learn.learners import learner_of
 from loopmt.learn.objectives import StageSettings, objectives_of
@@ -25,7 +26,6 @@ from loopmt.learn.threads import choose_threads, threads_restored
 from loopmt.learn.trainer import Trainer, TrainerHooks
 from loopmt.model.out_of_memory import explain_out_of_memory
 from loopmt.path import Hop, LanguagePath
-from loopmt.planning.loop_choice import CandidatePath, choose_loop_weights
 from loopmt.run import Json, Run, StageFolder
 from loopmt.text.batch import BatchShape, choose_lengths, make_shapes
 from loopmt.text.manifest import Manifest
@@ -33,8 +33,9 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.filters import FilterContext, LanguageFrequencies, RepetitionLimits, SyntheticTextFilter
-from loopmt.translate.protocol import By, TrainableModel
+from loopmt.translate.protocol import By, TrainableModel, TranslationModel
 from loopmt.translate.walker import Translators
+from loopmt.workflow.chooser import Chooser, measuring_interval
 from loopmt.workflow.generators import check_generators, other_generators
 from loopmt.workflow.importing import generators, start_imported
 from loopmt.workflow.models import build_model, parent_weights
@@ -80,6 +81,10 @@ class TrainingContext:
             check_generators(route.path, route.settings, translators)
         return translators
 
+    def held_out(self, networks: TranslationModel, rows: int) -> list[HeldOut]:
+        """Rows of the validation set for every direction of the networks."""
+        return held_out(self.store, networks.hops, self.vocab, "valid", rows)
+
     def _begun_with(self, stage: Stage) -> Mapping[str, torch.Tensor] | None:
         """The weights of a stage that was begun, whose tables keep their size; one vocabulary has but one size."""
         newest = None if self.vocab.joint else self.run.stage(stage.name).newest()
@@ -96,14 +101,16 @@ def exact_agreement(experiment: Experiment) -> Agree | None:
 
 
 def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
-    """Every path of a stage's mix."""
+    """Every path of a stage's mix, then the generating hops that learn from rewards."""
     trained = available_hops(experiment, stage.name)
     found = [
         (entry_number, _filtered(entry, path, trained), path)
         for entry_number, (entry, expansion) in enumerate(expansions(experiment, stage))
         for path in expansion.paths
     ]
-    return [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
+    own = [Route(number, path, entry, entry_number) for number, (entry_number, entry, path) in enumerate(found)]
+    numbers = count(len(own))
+    return [*own, *(rewarded for route in own for rewarded in route.rewards(numbers))]
 
 
 def _filtered(entry: MixEntry, path: LanguagePath, trained: frozenset[Hop]) -> MixEntry:
@@ -145,7 +152,7 @@ def assemble(
     gatherer = Gatherer(setup, context.store, translators, text_filter)
     _check_shard(context, stage, setup.train)
     learner = learner_of(setup)
-    choose = chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
+    choose = _chooser(context, stage, translators, setup.routes, text_filter) if stage.mix == "auto" else None
     validate = validator(context, stage, networks, setup.train)
     hooks = TrainerHooks(validate, choose, stop_signal.asked, show, choose_threads)
     return Trainer(setup, gatherer, learner, folder, hooks)
@@ -154,6 +161,7 @@ def assemble(
 def keep_copies(networks: TrainableModel, routes: Sequence[Route]) -> None:
     """Keep the weights of now that a path asks for later: frozen, or as the start of the average."""
     used = {name for route in one_by_entry(routes) for setting in route.settings for name in setting.generators}
+    used |= {"frozen" for route in routes if route.drawn and route.entry.kl}
     copies: tuple[By, ...] = ("frozen", "ema")
     for by in copies:
         if by in used:
@@ -171,7 +179,8 @@ def _check_shard(context: TrainingContext, stage: Stage, train: Train) -> None:
 def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -> StageSetup:
     """The stage's routes, with the objectives that it turns on and batch shapes that fit its text."""
     train, routes = context.experiment.training(stage), routes_of(context.experiment, stage)
-    objectives = objectives_of(StageSettings(train, [route.entry for route in routes], networks))
+    entries, drawn = [route.entry for route in routes], [route.drawn for route in routes]
+    objectives = objectives_of(StageSettings(train, entries, networks, drawn))
     return StageSetup(
         routes,
         networks,
@@ -181,29 +190,28 @@ def setup_of(context: TrainingContext, stage: Stage, networks: TrainableModel) -
         (context.experiment.seed, stage.name),
         objectives,
         stage.updates,
-        stage.auto.measure_every,
+        _interval(context, stage, networks, routes),
         context.experiment.guards,
     )
 
 
-def chooser(
+def _interval(context: TrainingContext, stage: Stage, networks: TrainableModel, routes: Sequence[Route]) -> int:
+    if stage.mix != "auto":
+        return stage.auto.measure_every
+    sets = context.held_out(networks, stage.auto.sentences)
+    return measuring_interval(stage, context.experiment.training(stage), routes, sets)
+
+
+def _chooser(
     context: TrainingContext,
     stage: Stage,
     translators: Translators,
     routes: Sequence[Route],
     text_filter: SyntheticTextFilter,
-) -> Callable[[int], tuple[Mapping[int, float], Json]]:
-    """How `mix = "auto"` chooses the loops of a round."""
-    sets = held_out(context.store, translators.own.hops, context.vocab, "valid", stage.auto.sentences)
-    candidates = [CandidatePath(route.number, route.path, route.settings) for route in routes if route.synthetic]
-    supervised = {route.path.taught: (route.number, stage.auto.supervised) for route in routes if not route.synthetic}
-
-    def choose_loops(number: int) -> tuple[Mapping[int, float], Json]:
-        key = (context.experiment.seed, stage.name, "choose", number)
-        choice = choose_loop_weights(translators, sets, candidates, supervised, key, context.agree, text_filter)
-        return choice.weights, choice.as_json()
-
-    return choose_loops
+) -> Chooser:
+    sets = context.held_out(translators.own, stage.auto.sentences)
+    guards, key = context.experiment.guards, (context.experiment.seed, stage.name)
+    return Chooser(stage.auto, routes, translators, sets, key, guards, context.agree, text_filter)
 
 
 def starting_point(context: TrainingContext, stage: Stage) -> TrainableModel:
@@ -224,7 +232,7 @@ def shapes_of(
     They do not depend on how many parts a batch is computed in: so neither does what an update learns from. A shared
     network's batch has the tokens of all directions that it is taught, not of those that it speaks untaught.
     """
-    taught = {route.path.taught for route in routes}
+    taught = {route.taught for route in routes}
     extra = 2 if translators.shared else 1  # tags
     histogram = np.concatenate([np.zeros(extra, np.int64), _places(context, translators, routes, train.max_length + 1)])
     if not histogram.any():
@@ -238,7 +246,7 @@ def shapes_of(
 def _places(context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], longest: int) -> Ints:
     """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
-    fed = {(route.path.taught, ends) for route in routes for ends in _ends(route.path)}
+    fed = {(route.taught, ends) for route in routes for ends in _ends(route)}
     for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
         if context.store.has_mono(end) if start == end else context.store.has_bitext(start, end):
             lengths = translators.longer_sides(context.store, start, end, SAMPLE) + 1
@@ -249,10 +257,10 @@ def _places(context: TrainingContext, translators: TrainableModel, routes: Seque
     return histogram
 
 
-def _ends(path: LanguagePath) -> tuple[tuple[str, str], ...]:
-    """The text of a path, and what else its direction may learn from: pairs, and monolingual text of its target."""
-    hop = path.taught
-    return path.ends, (hop.source, hop.target), (hop.target, hop.target)
+def _ends(route: Route) -> tuple[tuple[str, str], ...]:
+    """The text of a route, and what else its direction may learn from: pairs, and monolingual text of its target."""
+    hop = route.taught
+    return route.path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
 
 def text_filter_of(context: TrainingContext, train: Train) -> SyntheticTextFilter:
@@ -287,7 +295,7 @@ def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:
 def validator(
     context: TrainingContext, stage: Stage, networks: TrainableModel, train: Train
 ) -> Callable[[], ValidationScores]:
-    sets = held_out(context.store, networks.hops, context.vocab, "valid", train.validate_sentences)
+    sets = context.held_out(networks, train.validate_sentences)
     if not sets:
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")

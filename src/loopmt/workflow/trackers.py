@@ -175,7 +175,10 @@ def scalars(record: Json) -> dict[str, float]:
     if record["kind"] == "train":
         speeds = ("learning_rate", "tokens_per_second", "generate_share", "padding", "source_padding")
         losses = {f"loss/{path}": loss for path, loss in record["loss"].items()}
-        return losses | {f"speed/{name}": record[name] for name in speeds}
+        measured = {
+            f"{name}/{path}": value for name, own in record.get("measured", {}).items() for path, value in own.items()
+        }
+        return losses | measured | {f"speed/{name}": record[name] for name in speeds}
     if record["kind"] == "valid":
         kinds = ("bleu", "loss", "accuracy")
         by_hop = {f"valid_{kind}/{hop}": value for kind in kinds for hop, value in record[kind].items()}
