@@ -189,7 +189,8 @@ class Model(Section):
     )
     codes: dict[str, str] | None = Field(
         None,
-        description='language names of its tokenizer, as in {en = "eng_Latn"}; default: the codes of `languages`',
+        description='language names of its tokenizer, as in {en = "eng_Latn"}; default: the codes of `languages`; '
+        '"new" adds a language, and "new:CODE" one that begins as another',
     )
     prompt: str | None = Field(
         None, description='the form of its input, as in "translate {source_language} to {target_language}: {text}"'

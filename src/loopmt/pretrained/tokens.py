@@ -27,7 +27,9 @@ from loopmt.text.vocab import UNKNOWN_WORD
 
 LONGEST = 512  # subwords of a source; longer ones are truncated
 _FIRST = 3  # the shift of the tokenizer's ids in rows
-_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
+_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|[\w-]+_New")
+NEW = re.compile(r"new(:\S+)?")
+"""The code of a language that the tokenizer lacks."""
 _BLANK = re.compile(rf" *{UNKNOWN_WORD} *")
 _MARK = "<BT> "  # before a source that is tagged as synthetic
 Ids = list[list[int]]
@@ -72,7 +74,7 @@ class ModelTokens:
 
     def code(self, language: str) -> str:
         """The checkpoint's code of a language."""
-        code = (self.codes or {}).get(language, language)
+        code = self.coded_name(language)
         if self.known_codes and code not in self.known_codes:
             raise DataError(
                 f'{self.folder}: the tokenizer has no language code "{code}". Set model.codes = '
@@ -80,6 +82,11 @@ class ModelTokens:
                 f"{listed(self.nearest(language, code))}."
             )
         return code
+
+    def coded_name(self, language: str) -> str:
+        """The code that a language has, or gets if it is new."""
+        code = (self.codes or {}).get(language, language)
+        return f"{language}_New" if NEW.fullmatch(code) else code
 
     def nearest(self, language: str, code: str = "") -> list[str]:
         """Codes for a language, best match first."""

@@ -30,6 +30,7 @@ from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack, drawing
 from loopmt.pretrained.native import NativeForm, UnfitError, native_form
 from loopmt.pretrained.native_stack import NativeStack
 from loopmt.pretrained.network import PretrainedNetwork
+from loopmt.pretrained.new_language import add_languages
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.pretrained.verify import SENTENCES, disagreement, verify
 from loopmt.progress import Progress
@@ -221,7 +222,7 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        folders = _copy(_named(experiment), beside, draft, progress)
+        folders = _copy(_named(experiment), experiment.model.codes or {}, beside, draft, progress)
         _check_languages(experiment, draft, folders)
         write_json(draft / _NOTES, _notes(experiment, draft, folders))
         shutil.rmtree(run.folder / PRETRAINED, ignore_errors=True)
@@ -231,7 +232,9 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _copy(named: Mapping[str, str], beside: Path, draft: Path, progress: Progress) -> dict[str, str]:
+def _copy(
+    named: Mapping[str, str], codes: Mapping[str, str], beside: Path, draft: Path, progress: Progress
+) -> dict[str, str]:
     """The folder in the run of each network."""
     places: dict[Path, str] = {}
     folders = {}
@@ -241,6 +244,7 @@ def _copy(named: Mapping[str, str], beside: Path, draft: Path, progress: Progres
             places[source] = name.replace(">", "-")
             progress.say(f"copying {source}")
             copy_safely(source, draft / places[source])
+            add_languages(draft / places[source], codes, text)
         folders[name] = places[source]
     return folders
 
