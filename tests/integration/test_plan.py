@@ -405,7 +405,7 @@ def tried_later(folder: Path) -> list[TriedLoops]:
     card = read_checked(folder / "scorecard.json", "")
     lost = {"difference": -1.0, "low": -2.0, "high": -0.5}
     later = {"of": "multi", "against": "again", "joint": dict.fromkeys(card["comparisons"][0]["joint"], lost)}
-    scored = {name: card["stages"]["dual"] for name in ("again", "multi")}
+    scored = dict.fromkeys(("again", "multi"), card["stages"]["dual"])
     card |= {"comparisons": [*card["comparisons"], later], "stages": card["stages"] | scored}
     for name in scored:
         shutil.copytree(Run.open(folder).stage("dual").folder, Run.open(folder).stage(name).folder)
