@@ -2,9 +2,10 @@
 
     python -m benchmarks.loop_stages corpora/europarl --run runs/loop-stages --out loop-stages.json [--profile dual]
 
-The folder holds `bi.en-fr`, `bi.en-es`, `bi.fr-es`, `mono` and `valid` for English, French and Spanish. A short
-vanilla stage is the parent of all others; every stage has as many updates as its control, and nothing else should run
-on the machine. `--profile` traces nine more rounds of a stage afterwards, so a stage needs that many.
+The folder holds `bi.en-fr`, `bi.en-es`, `bi.fr-es`, `mono` and `valid` for English, French and Spanish, or other
+`--languages`; with `--star` there is bitext with the first one only. A short vanilla stage is the parent of all others;
+every stage has as many updates as its control, and nothing else should run on the machine. `--profile` traces nine more
+rounds of a stage afterwards, so a stage needs that many, and times validation and a checkpoint.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import json
 import pstats
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +27,28 @@ import torch
 from benchmarks.machine import describe
 from benchmarks.timing import Json, Plan
 
+from loopmt.distributed import Processes, device_of_this_process, synchronize
 from loopmt.errors import LoopmtError
+from loopmt.learn.memory import StageMemory
 from loopmt.progress import Silent
-from loopmt.run import write_json, write_text
+from loopmt.run import Run, write_json, write_text
+from loopmt.translate.networks import stack_of
+from loopmt.workflow.signals import StopSignal
+from loopmt.workflow.stages import TrainingContext, assemble, setup_of
 from loopmt.workflow.train import TrainOptions, train
 
 EXPERIMENT = """
-languages = ["en", "fr", "es"]
+languages = {languages}
 seed = 1
 
 [data]
 root = {root}
-bitext = {{ en-fr = "bi.en-fr[:{pairs}]", en-es = "bi.en-es[:{pairs}]", fr-es = "bi.fr-es[:{pairs}]" }}
-mono = {{ en = "mono[:{mono}]", fr = "mono[:{mono}]", es = "mono[:{mono}]" }}
+bitext = {{ {bitext} }}
+mono = {{ {text} }}
 valid = "valid"
+
+[guards]
+{filters}
 
 [vocab]
 size = {vocabulary}
@@ -76,7 +86,16 @@ PROFILED = WARM + 2 * ROUNDS + 1  # timed rounds, then as many with the host's p
 
 def experiment(options: argparse.Namespace) -> str:
     root = json.dumps(str(options.corpora.absolute()))
-    head = EXPERIMENT.format(**vars(options), root=root, sharing="all" if options.shared else "none")
+    pairs = [f"{one}-{other}" for one, other in combinations(options.languages, 2)]
+    pairs = [pair for pair in pairs if not options.star or pair.startswith(f"{options.languages[0]}-")]
+    text = {
+        "languages": json.dumps(options.languages),
+        "bitext": ", ".join(f'{pair} = "bi.{pair}[:{options.pairs}]"' for pair in pairs),
+        "text": ", ".join(f'{one} = "mono[:{options.mono}]"' for one in options.languages),
+        "filters": "filters = []" if options.no_filters else "",
+        "sharing": "all" if options.shared else "none",
+    }
+    head = EXPERIMENT.format(**vars(options) | text, root=root)
     return head + "".join(STAGE.format(name=name, mix=MIXES[name], updates=options.updates) for name in options.stages)
 
 
@@ -94,8 +113,17 @@ def measure(file: Path, run: Path, stage: str) -> Json:
         "stage": stage,
         "wall": wall,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if cuda else None,
+        "predicted_gib": predicted(run, stage),
         **summed(records),
     }
+
+
+def predicted(run: Path, stage: str) -> float:
+    """The memory that a dry run on CUDA predicts for a stage."""
+    context = TrainingContext.open(Run(run), device_of_this_process(), Processes())
+    chosen = context.experiment.stage(stage)
+    networks = stack_of(context.networks(chosen))
+    return StageMemory.of(setup_of(context, chosen, networks), networks, context.store).peak / 2**30
 
 
 def summed(records: Sequence[Json]) -> Json:
@@ -145,14 +173,9 @@ def _host_profile(found: Json) -> Any:
 
 def profile(run: Path, stage: str) -> Json:
     """Rounds of a stage, traced on the host and, on CUDA, on the device."""
-    from loopmt.distributed import Processes, device_of_this_process, synchronize
-    from loopmt.run import Run
-    from loopmt.workflow.signals import StopSignal
-    from loopmt.workflow.stages import TrainingContext, assemble
-
     device = device_of_this_process()
     context = TrainingContext.open(Run(run), device, Processes())
-    chosen = next(one for one in context.experiment.stages if one.name == stage)
+    chosen = context.experiment.stage(stage)
     folder = context.run.stage(f"{stage}-profile")
     trainer = assemble(context, chosen, folder, StopSignal(None), lambda record: None)
 
@@ -172,7 +195,15 @@ def profile(run: Path, stage: str) -> Json:
         found["rounds_with_host_profile"] = [one_round() for _ in range(ROUNDS)]
     if device.type == "cuda":
         found |= _device_profile(one_round)
+    for name, work in (("validations", trainer.hooks.validate), ("checkpoints", trainer._save)):
+        found[name] = [_seconds(work) for _ in range(2 if device.type == "cuda" else 1)]  # the first one captures
     return found
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def _device_profile(one_round: Any) -> Json:
@@ -204,6 +235,9 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--stages", nargs="+", choices=list(MIXES), default=list(MIXES))
+    parser.add_argument("--languages", nargs="+", default=["en", "fr", "es"])
+    parser.add_argument("--star", action="store_true", help="bitext with the first language only")
+    parser.add_argument("--no-filters", action="store_true", help="train on all that is generated")
     parser.add_argument("--shared", action="store_true", help="one shared network")
     parser.add_argument("--preset", default="small")
     parser.add_argument("--tokens", type=int, default=4096, help="target tokens of an update, per direction")
@@ -229,7 +263,7 @@ def main(words: Sequence[str] | None = None) -> None:
     plan = Plan(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     file = options.run.with_suffix(".toml")
     write_text(file, experiment(options))
-    found: Json = {"machine": describe(plan, "benchmarks.loop_stages"), "stages": []}
+    found: Json = {"machine": describe(plan, "benchmarks.loop_stages"), "round": options.round, "stages": []}
     for stage in ("vanilla", *options.stages):
         found["stages"].append(row := measure(file, options.run, stage))
         print(_line(row, found["stages"]), flush=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -132,7 +132,7 @@ class CapturedDecoder:
         longest = limits.length(widest - 1)  # one per source width, for fewer shapes
         self._load(flat_NP, logit_mask_NV, used)
         most = int(np.bincount(order).max())
-        length = longest // 2 if len(used) * _rows_each(len(used), most) >= _MANY else longest
+        length = _first_length(longest, len(used) * _rows_each(len(used), most))
         shape = self._shape(len(used), most, widest, length, how, opening is not None)
         if generator is not None:
             torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
@@ -276,7 +276,7 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
     The random state is restored, so that results do not depend on when a shape is captured.
     """
     random_state = torch.cuda.get_rng_state()
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream = _warm_up_stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):
@@ -289,9 +289,27 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
     return graph
 
 
+@lru_cache
+def _warm_up_stream(device: int) -> torch.cuda.Stream:
+    """One stream for all warm-ups: matrix libraries keep a workspace of 32 MiB for each stream that they have used."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 def cache_elements(model: Model, sources: int, source_length: int, outputs: int, length: int) -> int:
     """Elements of keys and values of all layers: of the sources, and of the outputs."""
     return 2 * model.num_decoder_layers * model.width * (sources * source_length + outputs * length)
+
+
+def first_caches(model: Model, limits: DecodeLimits, networks: int, most: int, places: int, beam: int = 1) -> int:
+    """Elements of the caches with which a batch begins: `most` sentences of a network at most, of so many places."""
+    rows, width = networks * _rows_each(networks, most), _up(places, _LENGTHS)
+    length = _up(_first_length(limits.length(width - 1), rows), _LENGTHS)
+    return cache_elements(model, rows, width, rows * beam, length)
+
+
+def _first_length(longest: int, rows: int) -> int:
+    """The length of the caches with which a batch begins."""
+    return longest // 2 if rows >= _MANY else longest
 
 
 def _seed_from(generator: torch.Generator) -> int:

@@ -41,6 +41,11 @@ def shifted(target_NBL: Tensor, start: int = PAD) -> Tensor:
 _MOST_LOGITS = {"cpu": 2**25, "cuda": 2**28}  # per batch; smaller batches are bound by launch overhead
 
 
+def most_logits(device: torch.device) -> int:
+    """The most logits of a batch of scores."""
+    return _MOST_LOGITS["cuda" if device.type == "cuda" else "cpu"]
+
+
 @torch.no_grad()
 def negative_log_likelihood(
     decoder: Decoder, sources: Ragged, targets: Ragged, as_generated: bool = False
@@ -99,7 +104,7 @@ def _teacher_forced(
     """Row numbers, decoder states and targets of each batch."""
     places = np.maximum(sources.lengths, targets.lengths)
     device = decoder.flat.device
-    most = _MOST_LOGITS["cuda" if device.type == "cuda" else "cpu"] // decoder.layout.target_size
+    most = most_logits(device) // decoder.layout.target_size
     for numbers in batches(places, DecodeLimits(batch_tokens=most, batch_rows=most)):
         source, target = (_table(side, numbers, device) for side in (sources, targets))
         yield numbers, decoder_states(weights, decoder.transformer, source, target, NO_DROPOUT), target

@@ -25,6 +25,7 @@ from loopmt.errors import listed
 from loopmt.learn.gather import GatheredRound, Gatherer
 from loopmt.learn.learner import StageLearner
 from loopmt.learn.learners import learner_of
+from loopmt.learn.memory import StageMemory
 from loopmt.learn.routes import StageSetup
 from loopmt.learn.schedule import learning_rate
 from loopmt.learn.threads import threads_restored, use_fastest
@@ -40,6 +41,7 @@ from loopmt.text.packing import pack
 from loopmt.text.prepare import prepared, settings_of
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
+from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow import stages
 from loopmt.workflow.chosen_code import import_for_training
@@ -266,6 +268,7 @@ class StagePlan:
             f"batches of {batches} (rows x subwords) in {_name(precision(self.train, context.device))}, "
             f"about {_bytes(_activations(networks, setup.shapes, self.train))} of activations"
         )
+        size += _memory(setup, networks, context.store) if context.device.type == "cuda" else ""
         if timed is None:
             of = (
                 "" if trained else f": filters drop what untrained translators generate. Train {self.stage.from_} first"
@@ -388,6 +391,17 @@ def _activations(networks: TrainableModel, shapes: Sequence[BatchShape], train: 
     """Bytes that a forward pass keeps for the backward one, roughly."""
     places = max(shape.rows * shape.length for shape in shapes) / train.accumulate
     return places * networks.activation_bytes()
+
+
+def _memory(setup: StageSetup, networks: TrainableModel, store: Store) -> str:
+    """The memory of a stage on a GPU, where it can be told from sizes."""
+    if not isinstance(networks, NetworkStack):
+        return ""
+    memory = StageMemory.of(setup, networks, store)
+    return (
+        f"; about {_bytes(memory.peak)} of GPU memory at most: {_bytes(memory.weights)} of weights, gradients and "
+        f"moments, {_bytes(memory.caches)} of caches of the decoder, {_bytes(memory.update)} for an update"
+    )
 
 
 def _name(dtype: torch.dtype) -> str:
