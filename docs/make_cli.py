@@ -87,7 +87,7 @@ def _usage(one: Parameter) -> str:
 
 
 def _argument_name(one: Parameter) -> str:
-    name = one.info.metavar or one.name.upper()
+    name = (one.info.metavar or one.name.upper()).removesuffix("...")
     return f"{name}..." if typing.get_origin(_bare(one.kind)) is list else name
 
 

@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from loopmt.config import Experiment, schema
 
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
-    ("the file", Experiment),
+    ("Top level", Experiment),
     ("[data]", schema.Data),
     ("[data.clean]", schema.Clean),
     ("[data.world]", schema.WorldData),
@@ -56,7 +56,7 @@ def reference() -> str:
             "",
             f"## {title}",
             "",
-            textwrap.fill(kind.__doc__ or "", 100),
+            textwrap.fill(" ".join((kind.__doc__ or "").split()), 100),
             "",
             "| key | value | default | meaning |",
         ]
@@ -96,7 +96,7 @@ def _toml(value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(one) for one in value) + "]"
-    return str(value)
+    return f"{value:.4g}" if len(str(value)) > 10 else str(value)
 
 
 def _kind(annotation: Any) -> str:

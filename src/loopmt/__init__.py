@@ -1,4 +1,4 @@
-"""Train translators among K languages by closing loops. The public names are those of `loopmt.api`.
+"""Train translators among several languages with loops. The public names are those of `loopmt.api`.
 
     >>> import loopmt
     >>> run = loopmt.train("demo.toml")

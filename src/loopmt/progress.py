@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -126,6 +129,21 @@ class Bars:
 def standard() -> Progress:
     """Bars if standard error is a terminal, else lines."""
     return Bars() if sys.stderr.isatty() else Lines()
+
+
+def wrapped(line: str, width: int | None = None) -> str:
+    """A line of prose at the width of the terminal, continued below its first word. Files and pipes get it whole."""
+    known = "COLUMNS" in os.environ or sys.stdout.isatty()
+    if width is None and not known:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line,
+        width or shutil.get_terminal_size().columns,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 # Control characters except line feed and tab, bidirectional overrides, and lone surrogates.

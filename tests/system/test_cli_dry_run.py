@@ -100,6 +100,7 @@ def test_dry_run_of_a_slow_machine_times_a_part_and_one_update(
 ) -> None:
     shutil.rmtree(copied / "stages" / "dual")
     words = ("train", tiny_experiment_file, "--run", copied, "--dry-run", "--only", "dual")
+    monkeypatch.setattr(dry_run, "_ENOUGH", 3600.0)  # also where other work slows this machine down
     parts, updates = list[float](), list[int]()
     gather, learn = Gatherer.round, Learner.update
 
@@ -152,7 +153,7 @@ def test_training_that_takes_days_comes_with_a_hint(cli: Cli, tiny_experiment_fi
     hinted = cli(*words, long, "--set", "model.preset=base").out
     assert re.search(r"Rough time.*[\d,]+ days", hinted) and 'preset = "tiny"' in hinted
     hinted = cli(*words, long, "--set", "model.preset=tiny").out
-    assert 'preset = "tiny"' not in hinted and "max_updates" in hinted
+    assert 'preset = "tiny"' not in hinted and "train.tokens" in hinted
 
 
 def test_dry_run_says_what_is_too_long(cli: Cli, tiny_experiment_file: Path, copied: Path) -> None:

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md, as a reader would run them."""
+"""The examples of docs/extending.md and docs/comet.md, as a reader would run them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from helpers.stages import ASK, records, stage
 from loopmt.config import loads
 from loopmt.workflow.train import TrainOptions
 
-PAGE = (DOCS / "extending.md").read_text(encoding="utf-8")
+PAGE = "\n".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("extending", "comet"))
 LOOPS = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]'
 MOST_LINES = 30
 COMET = """
@@ -121,7 +121,7 @@ def test_a_metric_of_an_experiment(folder: Path, ask_for: ASK) -> None:
 def test_comet_in_its_own_environment(folder: Path) -> None:
     """A stand-in for the package, since its models weigh gigabytes; it prints as the real one does."""
     (folder / "comet.py").write_text(COMET, encoding="utf-8")
-    (table,) = blocks("toml", "COMET in its own environment")
+    (table,) = blocks("toml", "Run it as a program")
     use = re.search(r'use = "([^"]+)"', table)
     assert use
     program = use[1].replace("~/comet/bin/python", sys.executable)
@@ -133,7 +133,7 @@ def test_comet_in_its_own_environment(folder: Path) -> None:
 
 
 def test_other_programs(folder: Path) -> None:
-    chrf, counted = commands("COMET in its own environment")
+    chrf, counted = commands("A metric that is a program")
     for typed, expected in ((counted, (12 + 3) / 2), (chrf, None)):
         found = json.loads(run(folder, f"{typed.replace('python ', sys.executable + ' ')} --json"))
         (score,) = [one["score"] for name, one in found.items() if name.startswith("command:")]

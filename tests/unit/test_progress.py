@@ -7,7 +7,7 @@ import io
 import pytest
 
 from loopmt.config import MixEntry, Stage, Train
-from loopmt.progress import Bars, Lines, Progress, Silent, _status, standard
+from loopmt.progress import Bars, Lines, Progress, Silent, _status, standard, wrapped
 from loopmt.workflow.observers import Display
 
 
@@ -106,3 +106,12 @@ def test_a_validation_reports_the_directions_of_its_mean() -> None:
     first, second = stream.getvalue().splitlines()
     assert "valid BLEU 30.00 (mean of 2)" in first and "fr>es 0.5 (not trained)" in first
     assert "valid BLEU 40.00  (en>fr 40.0)" in second
+
+
+def test_prose_is_wrapped_for_a_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "  left out: nl>pt needs bitext"
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert wrapped(line) == line
+    monkeypatch.setenv("COLUMNS", "20")
+    assert wrapped(line) == wrapped(line, 20) == "  left out: nl>pt\n    needs bitext"
+    assert "path/that-is-longer-than-the-terminal" in wrapped("a path/that-is-longer-than-the-terminal", 20).split()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from helpers.paths import ROOT
 from loopmt.cli import app
+from loopmt.cli.plan_tables import print_analysis
 from loopmt.cli.score_tables import print_scorecard
 from loopmt.cli.tables import console, number_table, print_table
 
@@ -106,3 +107,18 @@ def test_the_laboratory_fits_eighty_columns(tmp_path: object) -> None:
     tables = [line for line in done.output.splitlines() if line.startswith(("│", "┃"))]
     assert tables and "…" not in done.output and max(map(len, tables)) <= 80
     assert all(name in done.output for name in ("dependence", "corrected", "on top of dual: Gamma' < (1-M3)(1-q12)"))
+
+
+def test_a_control_needs_no_control_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    shares = {name: [0.5, 0.4, 0.6] for name in ("p", "p_d", "gain")}
+    row = {"set": "test", "before": "vanilla", "loop": "en>fr>en", "rule": "BLEU > 10", "values": shares}
+    none = {"control": None, "why": "no other stage differs from it only in the loops"}
+    analysis = {
+        "right": "BLEU > 10",
+        "pairs": [{**row, "after": "loops"}, {**row, "after": "dual"}, {**row, "after": "other"}],
+        "beyond_placebo": [{**row, "after": "loops", "control": "dual"}],
+        "placebos": {"loops": {"control": "dual", "why": ""}, "dual": none, "other": none},
+    }
+    print_analysis(analysis)
+    printed = capsys.readouterr().out
+    assert "stage other has no control" in printed and "stage dual has no control" not in printed

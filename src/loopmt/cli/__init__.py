@@ -34,14 +34,14 @@ from loopmt.progress import visible_message
 
 
 class _Verb(TyperCommand):
-    """A flag takes no value, and its help shows no type; typer would write <bool>."""
+    """A flag takes no value, so its help shows no type; typer would print <bool>."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_type(super().get_params(ctx))
 
 
 class _Verbs(TyperGroup):
-    """The same before the verb."""
+    """The same for options before the verb."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_type(super().get_params(ctx))
@@ -80,11 +80,11 @@ def _options(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What may stand before the verb."""
+    """Options before the verb."""
 
 
 def _help(verb: Callable[..., None]) -> str:
-    """The verb's docstring: paragraphs flow to the terminal's width, and brackets are no markup."""
+    """The verb's docstring with paragraphs that wrap at the terminal's width; brackets are not markup."""
     paragraphs = cleandoc(verb.__doc__ or "").split("\n\n")
     return escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,7 +45,8 @@ def demo(
     from loopmt.workflow.demo import demo as run_demo
 
     progress = standard()
-    progress.say(_INTRODUCTION)
+    for line in textwrap.wrap(_INTRODUCTION, 80):
+        progress.say(line)
     outcome = run_demo(run, override or (), progress)
     if outcome is not None:
         _print(outcome)
@@ -67,7 +69,7 @@ def _print(outcome: DemoOutcome) -> None:
 
 
 def _sentences(card: dict[str, Any]) -> str:
-    """What the demo shows: where loops help, and where they do not."""
+    """The result in plain sentences: where loops help, and where they do not."""
     from statistics import fmean
 
     from loopmt.workflow.demo import CONTROL, LOOPS, PAIR
@@ -88,7 +90,7 @@ def _sentences(card: dict[str, Any]) -> str:
 
 
 def _command(typed: str) -> str:
-    """How `loopmt` can be typed here again: `make demo` leaves it in a folder that no shell looks into."""
+    """How `loopmt` can be typed here: `make demo` installs it in a folder that is not on the PATH."""
     name = Path(typed).name
     if name == "__main__.py":
         return f"{_place(sys.executable)} -m loopmt"
@@ -96,7 +98,7 @@ def _command(typed: str) -> str:
 
 
 def _place(program: str) -> str:
-    """Its name where a shell finds this very program by it, else its path, the shorter way; as a shell reads it."""
+    """The program's name if the shell finds it on the PATH, else its shorter path, quoted for a shell."""
     found = shutil.which(Path(program).name)
     if found and Path(program).is_file() and Path(found).absolute() == Path(program).absolute():
         return Path(program).name

@@ -1,4 +1,4 @@
-"""Verbs that hand networks over: export and import."""
+"""The verbs export and import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs that look at a run, at this machine, or at what a path generates: show, doctor, generate."""
+"""The verbs show, doctor and generate."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _overview_table(found: dict[str, Any]) -> Table:
 
 
 def _directions_of_means(stages: list[dict[str, Any]]) -> Iterator[str]:
-    """Where stages have means of different directions: which ones."""
+    """The directions of each stage's mean, if they differ."""
     from loopmt.evaluation.means import differ
 
     kinds = [key for key in ("valid_hops", "test_hops") if differ(stage[key] for stage in stages)]
@@ -104,7 +104,7 @@ def _place(stage: dict[str, Any]) -> str:
 
 
 def _counted(shown: str, directions: int | None) -> str:
-    """Means of different directions are no comparison, so they say of how many they are."""
+    """The mean with its number of directions, because means of different directions cannot be compared."""
     return f"{shown} ({directions})" if shown and directions else shown
 
 
@@ -152,10 +152,10 @@ def _machine(as_json: bool) -> None:
         "disk": f"{found['disk_free_bytes'] / gib:.1f} GiB free here",
         "extras": ", ".join(name for name, extra in found["extras"].items() if not extra["missing"]) or "none",
     }
-    for name, line in lines.items():
-        typer.echo(f"{name:<10} {line}")
-    for line in advice(found):
-        typer.echo(f"{'':<10} {line}")
+    table = Table.grid(padding=(0, 1))
+    for name, line in (*lines.items(), *(("", line) for line in advice(found))):
+        table.add_row(plain(name), plain(line))
+    console().print(table, highlight=False)
 
 
 def _checkpoint(folder: Path, as_json: bool) -> None:

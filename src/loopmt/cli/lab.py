@@ -1,4 +1,4 @@
-"""`loopmt lab`: the theory put to the test where the truth is exact."""
+"""`loopmt lab`: tests of the theory in small languages with exact verdicts."""
 
 from __future__ import annotations
 

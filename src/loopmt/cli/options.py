@@ -29,21 +29,21 @@ class Numbers(StrEnum):
 
 
 def complete_stage(context: typer.Context, incomplete: str) -> list[str]:
-    """For the shell: the stages of the runs that the line names. An unfinished line is not parsed: its words wait."""
+    """Shell completion: the stages of the runs on the line. An unfinished line is not parsed."""
     words = [*context.args, context.params.get("run"), *(context.params.get("runs") or ())]
     folders = [Path(word) / "stages" for word in words if word]
     return sorted({stage.name for folder in folders for stage in folder.glob(f"{incomplete}*")})
 
 
 def complete_planned_stage(context: typer.Context, incomplete: str) -> list[str]:
-    """For the shell: the stages of the experiment files that the line names."""
+    """Shell completion: the stages of the experiment files on the line."""
     words = [*context.args, context.params.get("file")]
     names = [name for word in words if word for name in _planned_stages(Path(word))]
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
 def _planned_stages(file: Path) -> list[str]:
-    """Read loosely: a shell that asks must not wait for the checks, nor hear what is wrong with the file."""
+    """Read the file without checks: completion must be fast and print no errors."""
     from loopmt.files.documents import parse_toml
     from loopmt.files.regular import read_given_text
 
@@ -55,7 +55,7 @@ def _planned_stages(file: Path) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A path as the shell handed it over: of en>fr without quotes only en is left."""
+    """Refuse a path that the shell has cut: of en>fr without quotes only en arrives."""
     if re.fullmatch(r"[A-Za-z]\w*", text):
         raise PathError(
             f"path {text!r} has no hop. Are the quotes missing? A shell reads > as a redirection: "

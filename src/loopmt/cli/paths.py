@@ -1,4 +1,4 @@
-"""`loopmt paths`: what a pattern comes to."""
+"""`loopmt paths`: the paths that a pattern stands for."""
 
 from __future__ import annotations
 

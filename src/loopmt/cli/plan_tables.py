@@ -68,14 +68,16 @@ def _print_summary(out: Console, analysis: Json, rule: str) -> None:
     for (_, before, after), rows in _grouped(analysis["pairs"], rule, ("set", "before", "after")):
         if before == nearest[after] and (after in controlled or not controlled):
             print_table(out, _step_table(rows, beyond))
-    for stage, placebo in analysis.get("placebos", {}).items():  # an analysis of an older version has none
-        if placebo["control"] is None:
+    placebos = analysis.get("placebos", {})  # an analysis of an older version has none
+    controls = {placebo["control"] for placebo in placebos.values()}
+    for stage, placebo in placebos.items():
+        if placebo["control"] is None and stage not in controls:
             _say(out, f"stage {stage} has no control: {placebo['why']}. Name one in [[compare]].")
     _say(out, f"{_rightness(rule)} {_IN_SHORT}")
 
 
 def _rightness(rule: str) -> str:
-    """What counts as right, in a sentence."""
+    """What counts as right, as a sentence."""
     if rule == "exact":
         return "Right: the translation has the meaning of the source, by the exact judge of the built-in languages."
     return f"Right: a translation of sentence {rule}, or equal to the reference."
@@ -146,7 +148,7 @@ def _chosen(plan: Json) -> str:
     """Why this threshold."""
     if plan["rule"] == "exact":
         return ""
-    return "Of the thresholds 10 to 90 it passes most nearly half, unless --threshold sets it. `analyze` uses it too. "
+    return "This threshold is passed by the share nearest to half (or set by --threshold); `analyze` uses it too. "
 
 
 def _print_reasons(out: Console, plan: Json) -> None:
@@ -190,7 +192,7 @@ def _too_early(advice: Json) -> Iterator[str]:
 
 
 def _say(out: Console, text: str, verbatim: bool = False) -> None:
-    """Prose is wrapped at words; what is to be copied is not."""
+    """Print prose wrapped at words; text to be copied is not wrapped."""
     out.print(visible(text), markup=False, highlight=False, soft_wrap=verbatim)
 
 
@@ -245,7 +247,7 @@ def _print_paper(out: Console, tables: Json) -> None:
 
 
 def _two(value: float | str | None) -> str:
-    """JSON has no infinity: it comes as a word."""
+    """Two digits; JSON has no infinity, so it arrives as a word."""
     return "-" if value is None else f"{float(value):z.2f}"
 
 

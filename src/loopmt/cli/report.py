@@ -46,7 +46,7 @@ def report(
 
 
 def _print_comparisons(run: dict[str, Any]) -> None:
-    """What the stages gained over their controls."""
+    """The gains of the stages over their controls."""
     from loopmt.cli.tables import console, plain
     from loopmt.evaluation.choice import first_metric
 
@@ -66,7 +66,7 @@ def _print_paper(tables: list[dict[str, Any]]) -> None:
 
 
 def _table(table: dict[str, Any]) -> Table:
-    """A head that spans columns is written above each of them: the columns may be shown apart."""
+    """A heading over several columns is repeated above each, because columns may be printed apart."""
     from loopmt.cli.tables import number_table, plain
 
     heads = [text for text, span in table["heads"] for _ in range(span)]

@@ -21,7 +21,7 @@ from loopmt.workflow.scorecard import setbacks, tested
 
 
 def print_scorecard(card: dict[str, Any], everything: bool = False, named: Collection[str] = ()) -> None:
-    """Scores by direction, direct or through other languages, comparisons. `named` metrics were asked for by name."""
+    """Scores by direction, routes, comparisons. `named` metrics were requested by name."""
     out, first = console(), first_metric(card)
     stages, metrics = card["stages"], [one for one in facts_of(card) if everything or _is_shown(one, card, named)]
     many = len(languages_of(stages)) >= MANY_LANGUAGES and not everything
@@ -53,7 +53,7 @@ def print_scorecard(card: dict[str, Any], everything: bool = False, named: Colle
 
 
 def _print_of_many(out: Console, card: dict[str, Any], metrics: Sequence[MetricFacts], first: MetricFacts) -> None:
-    """Of five languages and more: groups and matrices. Lists of directions are in scorecard.json and `--verbose`."""
+    """For five languages or more: groups and matrices. `--verbose` and scorecard.json list every direction."""
     stages = card["stages"]
     print_many(out, card, [metric for metric in metrics if metric.by_direction or metric == first])
     print_route_counts(out, stages, first)
@@ -63,12 +63,12 @@ def _print_of_many(out: Console, card: dict[str, Any], metrics: Sequence[MetricF
 
 
 def _is_shown(metric: MetricFacts, card: dict[str, Any], named: Collection[str]) -> bool:
-    """sacreBLEU says nearly the same as BLEU: it is in scorecard.json, and here if somebody asks for it."""
+    """sacreBLEU is nearly the same as BLEU, so it is printed on request only."""
     return metric.by_direction or metric == first_metric(card) or metric.name in named
 
 
 def _means_are_new(card: dict[str, Any], metrics: Sequence[MetricFacts]) -> bool:
-    """Of one test set and seed, the tables above have the means already."""
+    """Whether the tables above lack the means: with one test set and one seed they have them."""
     several = len(_sets(card["stages"])) > 1 or len(card["seeds"]) > 1
     return several or any(not metric.by_direction and metric != first_metric(card) for metric in metrics)
 
@@ -79,7 +79,7 @@ def _print_lines(out: Console, lines: Iterable[str]) -> None:
 
 
 def print_setbacks(below: Mapping[str, str], label: str) -> None:
-    """Verbs that translate pass over such stages."""
+    """Stages below their control, which verbs that translate skip."""
     for of, against in below.items():
         line = f"Stage {of} scores below its control {against} in {label}. Other verbs use it only with --stage {of}."
         _print_lines(console(), [line])
@@ -89,7 +89,7 @@ def print_setbacks(below: Mapping[str, str], label: str) -> None:
 
 
 def _print_routes(out: Console, stages: dict[str, Any], first: MetricFacts, everything: bool) -> None:
-    """For every direction that was translated in several ways: the ways of each stage, and which one to use."""
+    """For every direction with several routes: the scores of each stage, and the route to use."""
     table = number_table(
         f"Direct, or through another language? {first.label} on all test sets",
         *("direction", "stage", "direct", "through", "score", "better"),
@@ -117,7 +117,7 @@ def _better(hop: str, found: dict[str, Any]) -> str:
 
 
 def _sets(stages: dict[str, Any]) -> list[str]:
-    """Every test set that some stage was judged on: a stage of few directions is not judged on all."""
+    """Every test set that some stage has scores on."""
     return list(dict.fromkeys(name for stage in stages.values() for name in stage["sets"]))
 
 
@@ -141,7 +141,7 @@ def _scores(name: str, metric: MetricFacts, stages: dict[str, Any], hidden: Coll
 
 
 def _add_means(table: Table, metric: MetricFacts, sets: list[dict[str, Any]]) -> None:
-    """The mean of each stage; where they are of different directions, of how many, and over those that all share."""
+    """The mean of each stage. If their directions differ, also their number, and the mean over common directions."""
     judged = [one["directions"] for one in sets]
     common = shared(judged)
     means = [metric.number(one["mean"].get(metric.name)) for one in sets]
@@ -155,14 +155,14 @@ def _add_means(table: Table, metric: MetricFacts, sets: list[dict[str, Any]]) ->
 
 
 def _pivot(metric: MetricFacts, scores: dict[str, Any]) -> str:
-    """A way through other languages, and by how much it is better than the direct one."""
+    """A pivot path, and its lead over the direct one."""
     over = scores.get("over_direct", {}).get(metric.name, {}).get("difference")
     shown = metric.number(scores.get(metric.name))
     return shown if over is None else f"{shown} ({metric.number(over, sign=True)})"
 
 
 def _pivots(stages: dict[str, Any], first: MetricFacts) -> Table:
-    """By stage and path: does going through other languages beat its direct translator, beyond chance?"""
+    """By stage and path: whether the pivot path beats the direct translator, beyond chance."""
     names = _sets(stages)
     title = f"Through other languages less direct: {first.label} and 95% interval (paired bootstrap)"
     table = number_table(title, "stage", "path", *names)
@@ -224,7 +224,7 @@ def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table
 
 
 def _learnt_from(name: str, spent: Spent) -> Iterator[str]:
-    """The text that a stage was trained with, where some of it was generated or was meant to be."""
+    """The training text of a stage, if some of it was generated or was meant to be."""
     share = SyntheticShare.of(spent)
     if share.synthetic or share.meant:
         yield f"Stage {name}: {share.synthetic:.0%} of its {share.target_tokens:,} target tokens are generated text."
@@ -233,7 +233,7 @@ def _learnt_from(name: str, spent: Spent) -> Iterator[str]:
 
 
 def _conditions(comparison: dict[str, Any]) -> Iterator[str]:
-    """What the two stages were trained with, the directions left out, and what makes the comparison doubtful."""
+    """The budgets of both stages, the excluded directions, and doubts about the comparison."""
     sides = ("of", "against")
     if "budget" in comparison:  # a scorecard of an older version has none
         spent = "; ".join(f"{comparison[side]}: {_budget(comparison['budget'][side])}" for side in sides)

@@ -108,7 +108,7 @@ def serve(
 
 
 def _leave() -> None:
-    """End without waiting for the thread that is in the middle of a batch, which Python would do."""
+    """End the process without waiting for the thread that decodes a batch, as Python would."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

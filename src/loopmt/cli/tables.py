@@ -1,4 +1,4 @@
-"""The tables that verbs print: columns of names, then columns of numbers, and no cell is ever cut."""
+"""Tables for the terminal: columns of names, then columns of numbers. Cells are never truncated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BORDER = 3  # of a column, with its padding; one more closes the table
 
 
 def console() -> Console:
-    """Standard output, as wide as it is."""
+    """Standard output at its own width."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console() if known else Console(width=_ENDLESS)
 
@@ -35,12 +35,12 @@ def number_table(title: str, first: str, *columns: str) -> Table:
 
 
 def plain(text: str) -> str:
-    """A name in a table is text: no markup, no control sequence. A test set may be called anything."""
+    """A name as plain text in a table: no markup, no control characters."""
     return escape(visible(text))
 
 
 def print_table(out: Console, table: Table, names: int = 1) -> None:
-    """The table; where the terminal is narrow in parts below each other, each with the first columns, the names."""
+    """Print a table. If the terminal is narrow, in parts below each other, each with the first columns."""
     title = str(table.title or "")
     table.title = None  # a line of its own: rich would break it where the table ends
     if Measurement.get(out, out.options.update(max_width=_ENDLESS), table).maximum <= out.width:
@@ -64,12 +64,12 @@ def _width(out: Console, column: Column) -> int:
 
 
 def _broken(heading: RenderableType, width: int = 0) -> str:
-    """Words that are wider, with a new line after each of their hyphens."""
+    """Words that are too wide, with a line break after each hyphen."""
     return " ".join(word if len(word) <= width else _HYPHEN.sub("\n", word) for word in str(heading).split(" "))
 
 
 def _parts(widths: Sequence[int], names: int, total: int) -> Iterator[dict[int, int]]:
-    """Columns that fit side by side, by number, with their widths; names that leave no room for one are folded."""
+    """Columns that fit side by side, by number, with their widths; names that leave no space for one are wrapped."""
     heads = dict(enumerate(widths[:names]))
     if _taken(heads) + max(widths[names:], default=0) + _BORDER >= total:
         most = max(1, total // 2 // names - _BORDER)

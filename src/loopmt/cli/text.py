@@ -158,7 +158,7 @@ def translate(
 
 
 def _ensemble(names: str | None, stage: str | None, backend: BackendOption) -> list[str]:
-    """The stages of an ensemble; none where it is not asked for."""
+    """The stages of an ensemble; empty without one."""
     stages = [name.strip() for name in names.split(",")] if names is not None else []
     if stages and len(set(stages)) < 2:
         raise ConfigError(f"--ensemble {names}: name two different stages or more, separated by commas.")
@@ -183,7 +183,7 @@ def _check_decoding(context: typer.Context, sample: bool, beam: int | None) -> N
 
 
 def _given(context: typer.Context, *names: str) -> str:
-    """Those of the options that were typed."""
+    """The options that the user typed."""
     typed = [name for name in names if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
     return ", ".join(f"--{name.replace('_', '-')}" for name in typed)
 
@@ -209,7 +209,7 @@ def _translator(
 
 
 def _watched() -> Progress:
-    """Progress, unless the translations themselves show it."""
+    """Progress, unless the translations themselves are printed to the terminal."""
     from loopmt.progress import Silent, standard
 
     return Silent() if sys.stdout.isatty() else standard()

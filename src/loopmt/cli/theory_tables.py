@@ -1,4 +1,4 @@
-"""What `loopmt theory` prints: a document with its answers, or a table."""
+"""The output of `loopmt theory`: a document with its answers, or a table."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _read(source: str) -> Any:
 
 
 def _answer(given: dict[str, float], q: list[float]) -> tuple[Answers, list[Row]]:
-    """Which loop the numbers describe, and all that is known about it."""
+    """The loop that the numbers describe, and all its quantities."""
     alpha, beta = given.get("alpha"), given.get("beta")
     if q:
         _refuse_others(given, {"delta", "gamma"}, "--q")

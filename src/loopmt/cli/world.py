@@ -63,7 +63,7 @@ def _count(text: str) -> tuple[str, int]:
 
 
 def _section(folder: Path, languages: list[str], pairs: dict[str, int], mono: int) -> str:
-    """The files as an experiment names them."""
+    """The [data] section that names the files."""
     bitext = ", ".join(f'"{pair}" = "bi.{pair}"' for pair in pairs)
     alone = ", ".join(f'{name} = "mono"' for name in languages)
     lines = ["[data]", f'root = "{folder}"', f"bitext = {{ {bitext} }}", *([f"mono = {{ {alone} }}"] if mono else [])]

@@ -1,4 +1,4 @@
-"""Experiment files: what may be said (`schema`, `experiment`), how it is read (`load`), what must agree (`check`).
+"""Experiment files: their keys (`schema`, `experiment`), reading them (`load`), checks across keys (`check`).
 
 `comparison` says which comparisons of stages are fair.
 """

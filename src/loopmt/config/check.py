@@ -1,8 +1,9 @@
-"""What no single key can say: languages, pairs, the tree of stages. Comparisons have a module of their own."""
+"""Checks that involve several keys: languages, pairs, the tree of stages. `comparison` checks comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from loopmt.config.experiment import Experiment
 from loopmt.config.pretrained import PRETRAINED, check_pretrained, check_taught, pretrained_hops
@@ -118,7 +119,7 @@ def _check_imported(experiment: Experiment) -> None:
 
 
 def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
-    """A stage's mix on the experiment's data: each entry with the paths it comes to."""
+    """A stage's mix on the experiment's data: each entry with the paths that it stands for."""
     return _expanded(experiment, stage, available_hops(experiment, stage.from_))
 
 
@@ -147,11 +148,12 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
         _check_reward(stage, entry, expansion, trained)
         _check_own(stage, entry, expansion, trained | taught)
         _check_stages(experiment, stage, entry, expansion)
+    _check_consistency(stage, pairs)
     return pairs
 
 
 def _auto_entries(experiment: Experiment, stage: Stage) -> list[MixEntry]:
-    """The candidates of `mix = "auto"`; a pattern over more languages than there are is no candidate."""
+    """The candidates of `mix = "auto"`, without patterns that need more languages than there are."""
     patterns = [Pattern.parse(text) for text in stage.auto.candidates]
     for pattern in patterns:
         _check_candidate(stage, pattern)
@@ -186,14 +188,14 @@ def _check_teacher(stage: Stage, pattern: Pattern) -> None:
 
 
 def _check_candidate(stage: Stage, pattern: Pattern) -> None:
-    """A route is measured by what arrives of its start, and by whether that comes home."""
+    """The quality of a route is measured on its generated text, so a candidate must return to its first language."""
     start, end = pattern.places[0], pattern.places[-1]
     if start == end and not pattern.backward:
         return
     home = pattern.places if start == end else (*pattern.places, start)
     why = "has an arrow back" if pattern.backward else f"starts in {start} and ends in {end}"
     raise ConfigError(
-        f'stage "{stage.name}": auto.candidates must come home; {pattern} {why}. '
+        f'stage "{stage.name}": auto.candidates must return to their first language; {pattern} {why}. '
         f"Write {Pattern(home)}, or list it in a `mix` with a weight of its own."
     )
 
@@ -216,7 +218,7 @@ def available_hops(experiment: Experiment, name: str | None) -> frozenset[Hop]:
 
 
 def _with_untaught(experiment: Experiment, taught: frozenset[Hop]) -> frozenset[Hop]:
-    """One network for all also speaks, untaught, from every language that it reads to every other that it writes."""
+    """A shared network also translates, untaught, from every language that it reads into every other that it writes."""
     if experiment.model.sharing == "none":
         return taught
     written = {hop.target for hop in taught}
@@ -242,7 +244,7 @@ def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: f
 
 
 def _check_utilities(stage: Stage, entry: MixEntry, expansion: Expansion, own: frozenset[Hop]) -> None:
-    """A utility that asks the translator of the way back needs one."""
+    """A utility that scores with the reverse translator needs one."""
     chosen = {
         "candidates": entry.choose if entry.candidates > 1 else "",
         "keep": entry.keep_by if entry.keep < 1 else "",
@@ -261,7 +263,7 @@ def _check_utilities(stage: Stage, entry: MixEntry, expansion: Expansion, own: f
 
 
 def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> None:
-    """Settings about generated sentences, on a path that has none of the kind."""
+    """Refuse settings about generated sentences on a path that generates none."""
     path, where = expansion.paths[0], f'stage "{stage.name}", path {entry.path}'
     if entry.noise is not None and (path.backward or not path.generating):
         raise ConfigError(f"{where}: noise is put on generated sources, and here the sources are real. Leave it out.")
@@ -270,6 +272,26 @@ def _check_generated(stage: Stage, entry: MixEntry, expansion: Expansion) -> Non
         raise ConfigError(
             f"{where}: candidates = {entry.candidates} would all be the same, since no hop samples. Set "
             'generate = { how = "sample" }, or leave candidates out.'
+        )
+
+
+def _check_consistency(stage: Stage, pairs: Sequence[tuple[MixEntry, Expansion]]) -> None:
+    """Rows of one real sentence from several routes need the same real sentences, and several routes."""
+    rows = Counter[tuple[str, ...]]()
+    compared = [(entry, expansion) for entry, expansion in pairs if entry.consistency is not None]
+    for entry, expansion in compared:
+        where = f'stage "{stage.name}", path {entry.path}: consistency'
+        if not entry.same_rows or expansion.paths[0].backward:
+            what = "needs real targets that the routes share" if entry.same_rows else "needs same_rows = true"
+            raise ConfigError(f"{where} {what}. Set it on loops that share their text, or leave consistency out.")
+        if entry.combine == "logmeanexp":
+            raise ConfigError(f'{where} and combine = "logmeanexp" group rows differently. Use one of them.')
+        for path in expansion.paths:
+            rows[*path.ends, str(path.taught)] += entry.samples
+    if compared and max(rows.values()) < 2:
+        raise ConfigError(
+            f'stage "{stage.name}": consistency compares several rows of a real sentence, and every direction has one. '
+            "Set it on a second entry of the direction, such as X>Z>Y>X beside X>Y>X, or set samples = 2."
         )
 
 
@@ -317,7 +339,7 @@ def _check_credit(where: str, entry: MixEntry, expansion: Expansion, trained: fr
 
 
 def _check_stages(experiment: Experiment, stage: Stage, entry: MixEntry, expansion: Expansion) -> None:
-    """A stage whose result generates is trained before this one, and translates the hops."""
+    """A stage that generates for another one must be trained before it and must translate the hops."""
     names = [one.name for one in experiment.all_stages]
     before = names[: names.index(stage.name)]
     settings = entry.hop_settings(len(expansion.paths[0].generating))

@@ -48,7 +48,7 @@ _FIX_SETTINGS = (
 
 @dataclass(frozen=True)
 class ComparedDirections:
-    """The directions that a comparison is made on, and the others with the reason why not."""
+    """The directions of a comparison, and the excluded ones with the reason."""
 
     compared: tuple[Hop, ...]
     excluded: Mapping[Hop, str]
@@ -110,7 +110,7 @@ class _StagePair:
         yield from (hop for one in languages for other in languages if (hop := Hop(one, other)) in available)
 
     def why_not(self, hop: Hop, listed: Sequence[str]) -> str | None:
-        """Why the two are not compared on a direction; None if they are."""
+        """Why a direction is not compared; None if it is."""
         for name, available in zip(self.names, self.available, strict=True):
             if hop not in available:
                 return f"{name} does not translate it"
@@ -130,7 +130,7 @@ class _StagePair:
         return trains[0] if len(trains) == 1 and all(hop in available for available in self.available) else None
 
     def _left_to_chance(self, hop: Hop) -> str | None:
-        """Why nothing but chance can make a network of one direction differ between the two."""
+        """Why only chance can make a network of one direction differ between the two stages."""
         shares = [shares.get(hop) for shares in self.shares]
         if shares == [None, None]:
             return "neither stage trains it"
@@ -152,7 +152,7 @@ def check_comparisons(experiment: Experiment) -> None:
 
 
 def is_fair(experiment: Experiment, of: str, against: str) -> bool:
-    """Could the experiment file compare the two stages?"""
+    """Whether the experiment file may compare the two stages."""
     compare = Compare(of=of, against=against)
     directions = compared_directions(experiment, compare)
     unfair = directions.one_sided or not directions.compared
@@ -199,7 +199,7 @@ def _nothing(found: ComparedDirections) -> str:
 
 
 def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
-    """In what the two differ, other than the route of the synthetic text and what the comparison names."""
+    """Settings that differ between the two stages, besides the route of the synthetic text and the keys in `tuned`."""
     of, against = experiment.stage(compare.of), experiment.stage(compare.against)
     if PRETRAINED in (of.name, against.name) and experiment.model.pretrained is not None:
         return []
@@ -216,7 +216,7 @@ def setting_differences(experiment: Experiment, compare: Compare) -> list[str]:
 
 
 def tuned(experiment: Experiment, compare: Compare) -> list[str]:
-    """Keys in which the two may differ: those that it names, and what each has its usual value of."""
+    """Keys in which the two may differ: those that the comparison names, and those with a default for each stage."""
     stages = experiment.stage(compare.of), experiment.stage(compare.against)
     usual = [experiment.usual_dropout(stage) for stage in stages]
     unwritten = [experiment.training(stage).dropout for stage in stages] == usual and usual[0] != usual[1]
@@ -225,7 +225,7 @@ def tuned(experiment: Experiment, compare: Compare) -> list[str]:
 
 
 def _unlike_shares(experiment: Experiment, of: Stage, against: Stage, hops: Sequence[Hop]) -> list[str]:
-    """A stage that has bitext alone (more training only) is a fair control; unequal shares of bitext are not."""
+    """More training on bitext alone is a fair control. Unequal shares of bitext are not."""
     final = [supervised_shares(experiment, stage) for stage in (of, against)]
     bitext_alone = any(all(shares.get(hop, 1.0) == 1.0 for hop in hops) for shares in final)
     joined = {entry.from_update for stage in (of, against) for entry in stage.entries()}
@@ -242,15 +242,15 @@ def _unlike_shares(experiment: Experiment, of: Stage, against: Stage, hops: Sequ
 
 
 def _last_update(stage: Stage) -> float:
-    """After which no entry joins; a stage without a budget in updates may go on for ever."""
+    """The last update at which an entry joins. A stage without a budget in updates has no last update."""
     return math.inf if stage.updates is None else stage.updates - 1
 
 
 def supervised_shares(experiment: Experiment, stage: Stage, update: int | None = None) -> dict[Hop, float]:
     """Share of real pairs in each direction, once all entries have joined or at an update.
 
-    With `mix = "auto"` it is what the choice goes by, not what it comes to: while no loop of a direction is found
-    worth a share, real pairs are all of its text. No file can tell, so a comparison cannot ask for more.
+    With `mix = "auto"` this is the configured share. While no loop of a direction is good enough, it trains on real
+    pairs alone, which the file cannot know.
     """
     total: dict[Hop, float] = {}
     supervised: dict[Hop, float] = {}

@@ -1,4 +1,4 @@
-"""The whole of an experiment file, and what holds in each of its stages."""
+"""The model of a whole experiment file, and the settings of each of its stages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from loopmt.path import Hop
 
 
 class Experiment(Section):
-    """A small tree of stages over the same data."""
+    """An experiment: a tree of stages over the same data."""
 
     name: str = Field("experiment", pattern=NAME, description="default: the file's name")
     languages: list[str] = Field(min_length=2, description="codes such as en, fr, zh_Hans")
@@ -66,7 +66,7 @@ class Experiment(Section):
         raise ConfigError(f"there is no stage '{name}'; there are {', '.join(s.name for s in self.all_stages)}.")
 
     def asked_for(self, until: str | None, only: Sequence[str]) -> list[Stage]:
-        """The stages up to `until`; or `only` some, and those that they come from."""
+        """The stages up to `until`; or those of `only`, with the stages that they start from."""
         if until and only:
             raise ConfigError("--until and --only: give one of them; --only trains a stage and those it comes from.")
         if until:
@@ -81,10 +81,7 @@ class Experiment(Section):
         return [] if parent is None else [parent, *self.ancestors(parent)]
 
     def alike(self, other: Experiment) -> bool:
-        """May runs of both be judged together?
-
-        Seeds, names, comparisons and metrics may differ, and one may have stages that the other has not.
-        """
+        """Whether runs of both may be compared as seeds: seeds, names, comparisons, metrics and stages may differ."""
         shared = {stage.name for stage in self.stages} & {stage.name for stage in other.stages}
 
         def essence(one: Experiment) -> str:
@@ -99,7 +96,7 @@ class Experiment(Section):
         return frozenset(imported.hop for imported in self.imported if imported.use == use)
 
     def training(self, stage: Stage) -> Train:
-        """[train] as it holds in a stage: its own keys, what differs where it continues, the preset's values."""
+        """[train] as it applies to a stage: its own keys, the keys of `continued`, the preset's values."""
         base = self.train.model_dump()
         continued = {**base["continued"], **stage.train.get("continued", {})} if stage.from_ else {}
         continued = {key: value for key, value in continued.items() if value is not None}
@@ -117,13 +114,13 @@ class Experiment(Section):
         return stage.lora or self.model.lora or Lora()
 
     def adapter_base(self, stage: Stage) -> Stage:
-        """The stage whose weights a stage's adapter lies on: the nearest ancestor that was trained in another way."""
+        """The stage whose weights a stage's adapter extends: the nearest ancestor that was trained differently."""
         while stage.from_ is not None and self.lora(parent := self.stage(stage.from_)) == self.lora(stage):
             stage = parent
         return self.stage(stage.from_ or PRETRAINED)
 
     def usual_dropout(self, stage: Stage) -> float | None:
-        """What a stage has where nothing is written; None: the model's. Loops bring text, and want less than bitext."""
+        """The default dropout of a stage; None: the model's. Stages with loops have more text, so they need less."""
         if self.model.pretrained is not None:
             return None
         less = LOOPS_DROPOUT.get(self.model.preset, self.model.dropout)

@@ -1,4 +1,4 @@
-"""From a TOML file to a checked experiment, with errors a user can act on."""
+"""Reads a TOML file and checks it. Errors say how to fix the file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def load(file: Path | str, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def _beside(file: Path) -> str:
-    """The experiment files that may have been meant."""
+    """Experiment files that the user may have meant."""
     there = sorted(one.name for one in file.parent.glob("*.toml"))
     if near := difflib.get_close_matches(file.name, there, n=3):
         return f" Did you mean {' or '.join(str(file.parent / name) for name in near)}?"
@@ -102,7 +102,7 @@ def _override(document: dict[str, Any], text: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """A TOML value; what is not one is a string, so that quotes may be left out in a shell."""
+    """A TOML value. Anything else is a string, so that quotes may be omitted in a shell."""
     try:
         return parse_toml(f"value = {text}")["value"]
     except (ValueError, KeyError):
@@ -110,7 +110,7 @@ def _value(text: str) -> Any:
 
 
 def _step(here: Any, section: str, text: str) -> Any:
-    """Into a table by key, into the list of stages by a stage's name."""
+    """Descend into a table by key, or into the list of stages by a stage's name."""
     if isinstance(here, list) and (named := {item.get("name"): item for item in here if isinstance(item, dict)}):
         if section not in named:
             raise ConfigError(f"--set {text}: there is no stage '{section}'; there are {', '.join(map(str, named))}.")
@@ -121,7 +121,7 @@ def _step(here: Any, section: str, text: str) -> Any:
 
 
 def validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
-    """A section from its keys; what cannot be is a sentence."""
+    """A section from its keys. Invalid values raise `ConfigError`."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -130,7 +130,7 @@ def validated(kind: type[Kind], values: dict[str, Any], where: str) -> Kind:
 
 
 def _deepest(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Without what other branches of a union say about a value that one branch looked into."""
+    """Drop the errors of other branches of a union if one branch has looked into the value."""
     places = [_keys(detail["loc"]) for detail in details]
     return [
         detail
@@ -157,7 +157,7 @@ def _sentence(detail: ErrorDetails, kind: type[BaseModel], values: Any) -> str:
 
 
 def _reason(detail: ErrorDetails, keys: Sequence[int | str]) -> str:
-    """Ours, where pydantic speaks of patterns or has a word for each branch of a union."""
+    """Our own message where pydantic mentions regular expressions or one message per branch of a union."""
     if detail["type"] == "string_pattern_mismatch":
         return "write letters from a to z, digits, dots, underscores and hyphens, and begin with a letter or a digit"
     if detail["type"] in ("literal_error", "list_type") and keys[-1] == "mix":
@@ -168,7 +168,7 @@ def _reason(detail: ErrorDetails, keys: Sequence[int | str]) -> str:
 
 
 def _is_branch(part: object) -> bool:
-    """Pydantic puts the tried branch of a union into the location; it is no key of the file."""
+    """Whether a part of the location is the branch of a union, which pydantic adds and the file does not have."""
     return isinstance(part, str) and (
         "[" in part or "(" in part or part in {"str", "list", "Generate", "MixEntry", "MetricEntry", "Lora"}
     )

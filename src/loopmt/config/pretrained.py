@@ -31,7 +31,7 @@ def unmodified_stage() -> Stage:
 
 
 def with_default_parent(document: Any) -> Any:
-    """The experiment's values, where stages without `from` start from the checkpoint."""
+    """The experiment's values; stages without `from` start from the checkpoint."""
     model = document.get("model") if isinstance(document, dict) else None
     pretrained = model.get("pretrained") if isinstance(model, dict) else getattr(model, "pretrained", None)
     if pretrained is None:
@@ -50,7 +50,7 @@ def _with_parent(stage: Any) -> Any:
 
 
 def check_document(document: Mapping[str, Any], where: str) -> None:
-    """Refuse keys of the file that mean nothing beside `pretrained`. Defaults that a run has recorded are no such."""
+    """Refuse keys of the file that have no effect beside `pretrained`. Recorded defaults are allowed."""
     model = document.get("model")
     if not isinstance(model, dict) or model.get("pretrained") is None:
         return
@@ -89,7 +89,7 @@ def _hop(direction: str, languages: list[str]) -> Hop:
 
 
 def check_pretrained(experiment: Experiment) -> None:
-    """What must agree where a checkpoint, or a translator of another module, learns."""
+    """Checks across keys for a checkpoint, or a translator of another module, that is trained."""
     model = experiment.model
     if model.translator is not None:
         _check_translator(experiment)

@@ -1,6 +1,6 @@
 """The sections of an experiment file: each key is declared here and nowhere else, with its default and its meaning.
 
-A section travels through the rooms; the whole experiment never does.
+Lower layers receive single sections, never the whole experiment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Section(BaseModel):
 
 
 class Clean(Section):
-    """Cleaning rules, each switchable; what each removed is counted in the manifest."""
+    """Cleaning rules. Each can be switched off; the manifest counts the rows that each one dropped."""
 
     nfc: bool = Field(True, description="bring text to Unicode NFC")
     control: bool = Field(True, description="replace control and format characters by spaces, squeeze white space")
@@ -49,13 +49,13 @@ class WorldData(Section):
     size: Literal["tiny", "small", "full"] = Field("tiny", description="how much lexicon and grammar")
     pairs: dict[str, Count] = Field({}, description='sentence pairs by language pair, as in {"en-fr" = 500}')
     mono: dict[str, Count] = Field({}, description="monolingual sentences by language")
-    valid: int = Field(300, ge=1, description="multi-way validation meanings")
-    test: int = Field(500, ge=1, description="multi-way test meanings")
+    valid: int = Field(300, ge=1, description="validation sentences, the same in all languages")
+    test: int = Field(500, ge=1, description="test sentences, the same in all languages")
     seed: int | None = Field(None, description="seed of the draw; default: the experiment's seed")
 
 
 def is_function(name: str) -> bool:
-    """Is it written as `module:function`?"""
+    """Whether it is written as `module:function`."""
     return re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", name) is not None and not name.startswith("command:")
 
 
@@ -67,16 +67,16 @@ Files = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class Data(Section):
-    """Which text there is.
-
-    A file is PREFIX (a plain text file PREFIX.LANG for each language) or a .tsv, .tmx, .jsonl or .parquet file with all
-    languages. `[from:to]` after it takes these rows of it.
+    """The text. A file is PREFIX (a plain text file PREFIX.LANG for each language) or a .tsv, .tmx, .jsonl or .parquet
+    file with all languages. `[from:to]` after it selects these rows.
     """
 
     root: str | None = Field(None, description="folder of the files; default: the experiment's folder")
     bitext: dict[str, Files] = Field({}, description='parallel text by language pair: {"en-fr" = "bi.en-fr"}')
     mono: dict[str, Files] = Field({}, description='monolingual text by language: {en = "mono"}')
-    valid: str | dict[str, str] | None = Field(None, description="validation: one multi-way prefix, or one per pair")
+    valid: str | dict[str, str] | None = Field(
+        None, description="validation set: one prefix for all languages, or one per pair"
+    )
     test: str | dict[str, str | dict[str, str]] = Field({}, description="test sets by name: a prefix, or one per pair")
     world: WorldData | None = Field(None, description="draw the text from the built-in languages instead")
     keys: dict[str, str] = Field(
@@ -160,7 +160,7 @@ Adapt = Literal["full", "lora"]
 
 
 class Model(Section):
-    """The network: a preset, and any field beside it."""
+    """The network: a preset, and any key that differs from it."""
 
     preset: Literal["tiny", "small", "base", "big"] = Field("small", description="where the other fields start from")
     sharing: Literal["none", "all"] = Field(
@@ -227,7 +227,7 @@ _CURVES = "after the warmup; linear: down to 0 at the end of the stage (`updates
 
 
 class Schedule(Section):
-    """How the learning rate moves."""
+    """The course of the learning rate."""
 
     learning_rate: float | None = Field(None, gt=0, description="peak; default: the preset's")
     warmup: int | None = Field(None, ge=0, description="updates of linear warmup; default: the preset's")
@@ -235,7 +235,7 @@ class Schedule(Section):
 
 
 class Continued(Section):
-    """What differs in a stage that starts from another one, with fresh moments."""
+    """Values for stages that start from another one. Such stages start with new Adam moments."""
 
     learning_rate: float | None = Field(None, gt=0, description="peak; default: that of [train], else the preset's")
     warmup: int = Field(100, ge=0, description="updates of linear warmup")
@@ -326,12 +326,12 @@ GENERATORS = r"live|frozen|ema|stage:[^:]+|run:.+"  # whose weights may generate
 
 
 def is_translator(name: str) -> bool:
-    """Does a name of `by` refer to a function of another module?"""
+    """Whether a name of `by` refers to a function of another module."""
     return is_function(name) and not name.startswith(("stage:", "run:"))
 
 
 class Generate(Section):
-    """Who generates on a hop, and how."""
+    """What generates on a hop, and how."""
 
     by: str | list[str] = Field(
         "live",
@@ -367,7 +367,7 @@ class Generate(Section):
         return by
 
     def draw_key(self) -> str:
-        """Names the random draws by the settings that are not defaults: a new setting moves no draw of an old one."""
+        """Names the random draws by the settings that are not defaults, so a new key keeps the draws of old files."""
         return " ".join(f"{name}={value}" for name, value in sorted(self.model_dump(exclude_defaults=True).items()))
 
 
@@ -432,6 +432,12 @@ class MixEntry(Section):
     same_rows: bool = Field(
         False, description="share real sentences with such entries of the direction: several sources for each"
     )
+    consistency: float | None = Field(
+        None,
+        gt=0,
+        description="weight of the divergence between the predictions from the sources that the entry's routes, and "
+        "those of other such entries, give to one real sentence; needs `same_rows`",
+    )
     from_update: int = Field(0, ge=0, description="the entry joins the mix at this update")
     per_round: int | None = Field(
         None, ge=1, description="how many of the pattern's paths to a direction a round draws; default: all"
@@ -462,7 +468,7 @@ class MixEntry(Section):
 
 
 class Auto(Section):
-    """`mix = "auto"`: loops and teacher paths chosen by what each route is worth on held-out text."""
+    """`mix = "auto"`: chooses loops and teacher paths by the measured quality of each on held-out text."""
 
     supervised: float = Field(
         1 / 3,
@@ -494,7 +500,7 @@ def _entry(value: Any) -> Any:
 
 
 class Stage(Section):
-    """Follow a mix of paths for a budget, from fresh weights or from another stage."""
+    """A mix of paths and a budget, from fresh weights or from another stage."""
 
     name: str = Field(pattern=NAME, description="names the stage's folder")
     from_: str | None = Field(None, alias="from", description="the stage whose result this one starts from")
@@ -521,15 +527,14 @@ class Stage(Section):
 
     @property
     def generates(self) -> bool:
-        """Does it learn from what translators say, or from bitext alone?"""
+        """Whether it learns from generated text, not from bitext alone."""
         return self.mix == "auto" or any(entry.generates for entry in self.entries())
 
 
 class Guards(Section):
-    """What is checked of generated text: filters drop rows, alarms notice that a generator collapses.
-
-    Entries of `filters` and `alarms` are registered names or `"module:function"`; a filter may also be
-    `"command:PROGRAM ARGS..."`. Settings of alarms may change at any time.
+    """Checks of generated text: filters drop rows, alarms detect that a generator collapses. Entries of `filters` and
+    `alarms` are registered names or `"module:function"`; a filter may also be `"command:PROGRAM ARGS..."`. Settings of
+    alarms may change at any time.
     """
 
     filters: list[str] = Field(
@@ -563,7 +568,7 @@ class Guards(Section):
 
 
 class MetricEntry(Section):
-    """One metric, with what differs from what is known of it."""
+    """One metric, with the facts that differ from its registration."""
 
     use: str = Field(description='a registered name, "module:function" or "command:PROGRAM ARGS..."')
     name: str | None = Field(None, pattern=NAME, description="its name in scorecards; default: the registered name")
@@ -593,7 +598,7 @@ class Evaluate(Section):
         return [MetricEntry(use=one) if isinstance(one, str) else one for one in self.metrics]
 
     def entry(self, name: str) -> MetricEntry:
-        """The entry that is called so or uses that; else a metric that is not computed here."""
+        """The entry with this name or `use`; else an entry for a metric that is not in the list."""
         return next((one for one in self.entries() if name in (one.name, one.use)), MetricEntry(use=name))
 
 

@@ -284,11 +284,11 @@ class Gatherer:
         return self._trainable(route, PathRows(route.path, route.entry, sources, targets, groups, None, scores))
 
     def _groups(self, route: Route, text: RealText) -> Ints:
-        """A number for the samples of each real sentence, unique in the stage; -1 if no objective groups them."""
+        """A number for the rows of each real sentence, unique in the stage; -1 if no objective groups them."""
         if not self.setup.groups(route):
             return np.full(len(text), -1, dtype=np.int64)
         sentences = text.position + np.arange(len(text)) // route.entry.samples
-        return sentences * len(self.routes) + route.number
+        return sentences * len(self.routes) + self.setup.first_joined(route).number
 
     def _trainable(self, route: Route, seen: PathRows) -> NewRows:
         """Training rows in the network's tokens, without those longer than the longest batch shape."""

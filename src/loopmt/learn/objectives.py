@@ -92,6 +92,10 @@ class Objective:
         """Whether the samples of a real sentence must be in one batch."""
         return False
 
+    def joins(self, entry: MixEntry) -> bool:
+        """Whether this holds across the routes of all such entries that share real sentences (`same_rows`)."""
+        return False
+
     def round_factors(self, rows: Sequence[PathRows]) -> Sequence[Factors] | None:
         """Factors for the rows of each path in a round. All processes call it with all rows."""
         return None
@@ -162,6 +166,7 @@ class Registered:
 OBJECTIVES: Mapping[str, Registered] = {
     "logmeanexp": Registered("mix.combine", "loopmt.learn.logmeanexp:from_settings"),
     "rdrop": Registered("train.rdrop", "loopmt.learn.rdrop:from_settings"),
+    "consistency": Registered("mix.consistency", "loopmt.learn.consistency:from_settings"),
     "reward": Registered("mix.reward", "loopmt.learn.reward:from_settings"),
 }
 
@@ -197,6 +202,9 @@ class _NamedObjective(Objective):
 
     def groups(self, entry: MixEntry) -> bool:
         return bool(explained(self.own.groups, self.what)(entry))
+
+    def joins(self, entry: MixEntry) -> bool:
+        return bool(explained(self.own.joins, self.what)(entry))
 
     def round_factors(self, rows: Sequence[PathRows]) -> Sequence[Factors] | None:
         found = explained(self.own.round_factors, self.what)(rows)

@@ -180,8 +180,7 @@ class TextReader:
 
     def _stream(self, route: Route) -> Key:
         """The key of the order of rows; with `same_rows`, routes with the same ends and taught direction share it."""
-        same = route.entry.same_rows
-        return (*route.path.ends, str(route.taught)) if same else self.keys[route.number]
+        return route.stream if route.entry.same_rows else self.keys[route.number]
 
     def _rows_per_update(self, path: LanguagePath) -> float:
         """Rows of real text that fill one direction's part of an update."""

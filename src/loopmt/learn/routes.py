@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from loopmt.config import Generate, Guards, MixEntry, Train
 from loopmt.distributed import Processes
@@ -36,6 +37,11 @@ class Route:
     @property
     def taught(self) -> Hop:
         return self.path.hops[self.rewarded]
+
+    @property
+    def stream(self) -> Key:
+        """What routes with `same_rows` share: real sentences of these ends, for this direction."""
+        return *self.path.ends, str(self.taught)
 
     @property
     def drawn(self) -> tuple[Hop, Generate] | None:
@@ -81,12 +87,33 @@ class StageSetup:
         """Whether the samples of a real sentence must be in one batch."""
         return any(objective.groups(route.entry) for objective in self.objectives)
 
+    @cached_property
+    def joined(self) -> dict[Key, list[Route]]:
+        return joined_routes(self.routes, self.objectives)
+
+    def first_joined(self, route: Route) -> Route:
+        """The first of the routes whose rows of a real sentence must be in one batch with those of this one."""
+        group = self.joined.get(route.stream, [])
+        return group[0] if route in group else route
+
 
 def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> int:
-    """The most samples of a real sentence that an objective needs in one batch."""
+    """The most rows of a real sentence that an objective needs in one batch."""
     entries = [route.entry for route in one_by_entry(routes)]
-    grouped = [entry for entry in entries if any(objective.groups(entry) for objective in objectives)]
-    return max((entry.samples for entry in grouped), default=1)
+    grouped = [entry.samples for entry in entries if any(objective.groups(entry) for objective in objectives)]
+    joined = joined_routes(routes, objectives).values()
+    return max([1, *grouped, *(sum(route.entry.samples for route in group) for group in joined)])
+
+
+def joined_routes(routes: Sequence[Route], objectives: Sequence[Objective]) -> dict[Key, list[Route]]:
+    """The routes whose rows of a real sentence must be in one batch, by the text that they share."""
+    entries = [route for route in one_by_entry(routes) if route.entry.same_rows]
+    joining = {one.entry_number for one in entries if any(objective.joins(one.entry) for objective in objectives)}
+    found: dict[Key, list[Route]] = {}
+    for route in own_routes(routes) if joining else ():
+        if route.entry_number in joining:
+            found.setdefault(route.stream, []).append(route)
+    return found
 
 
 def own_routes(routes: Sequence[Route]) -> list[Route]:

@@ -270,7 +270,8 @@ class Trainer:
         self.progress.enter(validation)
         means = {name: getattr(validation, name) for name in ("mean_bleu", "mean_accuracy", "mean_selected")}
         self.write({"kind": "valid", "update": self.progress.update, **means, **asdict(validation)})
-        alarms = validation_alarms(validation.outputs, self.guards)
+        taught = {hop: one for hop, one in validation.outputs.items() if hop not in validation.untaught}
+        alarms = validation_alarms(taught, self.guards)
         for alarm in alarms:
             self.write({"kind": "alarm", "update": self.progress.update, **alarm.as_json()})
         return alarms

@@ -1,4 +1,4 @@
-"""Sentences followed round loops, before and after training: which ones to show, and what each lost on its way."""
+"""Example sentences translated along loops, before and after training: which to show, and which words they lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Diff = list[tuple[str, str]]
 
 
 def chosen_loops(paths: Sequence[LanguagePath], most: int = 4) -> list[LanguagePath]:
-    """A few of the loops, from each length some, that set out from different languages."""
+    """A few of the loops: some of each length, starting from different languages."""
     closed = list(dict.fromkeys(path for path in paths if path.loop))
     lengths = sorted({len(path.hops) for path in closed})
     shares = max(1, most // max(1, len(lengths)))
@@ -39,7 +39,7 @@ def chosen_loops(paths: Sequence[LanguagePath], most: int = 4) -> list[LanguageP
 
 @dataclass(frozen=True)
 class CheckedTest:
-    """A trip of many sentences, with a verdict after every hop."""
+    """The round trips of many sentences, with a verdict after every hop."""
 
     stage: str
     round_trip: RoundTrip
@@ -84,7 +84,7 @@ class CheckedTest:
 
 
 def show(round_trips: Sequence[CheckedTest], name: str, most: int = 3) -> list[Json]:
-    """The same loop by one stage, or before and after: one sentence of each fate, the most telling first."""
+    """The same loop by one stage, or before and after: one sentence of each outcome, the most informative first."""
     rows = range(len(round_trips[0].round_trip.start.sources))
     by_fate: dict[str, list[int]] = {}
     for row in sorted(
@@ -105,7 +105,7 @@ def show(round_trips: Sequence[CheckedTest], name: str, most: int = 3) -> list[J
 
 
 def loop_outcome(round_trips: Sequence[CheckedTest], row: int) -> str:
-    """What became of a sentence, from the first stage to the last."""
+    """The outcome of a sentence, from the first stage to the last."""
     before, after = ((round_trip.home(row), round_trip.there(row)) for round_trip in (round_trips[0], round_trips[-1]))
     if all(before) != all(after):
         return "mended" if all(after) else "broken"
@@ -115,7 +115,7 @@ def loop_outcome(round_trips: Sequence[CheckedTest], row: int) -> str:
 
 
 def with_differences(rows: Sequence[Json]) -> list[Json]:
-    """What was followed, with the way between each start and what came home."""
+    """The followed sentences, with the word differences between each original and what the loop returned."""
     return [
         {
             **row,
@@ -129,7 +129,7 @@ def with_differences(rows: Sequence[Json]) -> list[Json]:
 
 
 def difference(start: str, end: str) -> Diff:
-    """Runs of words that came home ("same"), were lost on the way ("lost") or were found there ("new")."""
+    """Runs of words that returned ("same"), were lost ("lost") or were added ("new")."""
     one, other = _words(start, end)
     bare, bare_other = ([word.strip() for word in words] for words in (one, other))
     found: Diff = []
@@ -140,14 +140,14 @@ def difference(start: str, end: str) -> Diff:
 
 
 def _parted(found: Diff) -> Diff:
-    """A space between runs, which come from two sentences, but before marks that close."""
+    """A space between runs, which come from two sentences, but not before closing punctuation."""
     texts = [words.strip() for _, words in found]
     gaps = ["" if _CLOSING.match(after) else " " for after in texts[1:]] + [""]
     return [(kind, text + gap) for (kind, _), text, gap in zip(found, texts, gaps, strict=True)] if found else []
 
 
 def _words(*texts: str) -> list[list[str]]:
-    """Words and marks with the space after them; in scripts that have no spaces, characters."""
+    """Words and punctuation with the space after them; characters in scripts without spaces."""
     return [_WORD.findall(text) if _has_spaces(*texts) else list(text) for text in texts]
 
 

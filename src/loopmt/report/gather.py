@@ -1,4 +1,4 @@
-"""What the files of a run say, as one plain dict: nothing is decoded, scored or drawn here."""
+"""Collects the contents of a run's files in one plain dict. Nothing is decoded, scored or drawn here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRAINING = ("tokens", "learning_rate", "warmup", "schedule", "round", "label_sm
 
 
 def gather(run: Run, standing: Json, followed: Sequence[Json] | None) -> Json:
-    """`standing` says where each stage stands; `followed` are sentences sent round loops, if that was done."""
+    """`standing` is the state of each stage; `followed` are example sentences along loops, if there are any."""
     experiment = run.experiment()
     records = {stage.name: run.stage(stage.name).records() for stage in experiment.all_stages}
     card, analysis, plan = (_optional(run, name) for name in ("scorecard", "analysis", "plan"))
@@ -72,7 +72,7 @@ def _optional(run: Run, name: str) -> Json | None:
 
 
 def _starts(experiment: Experiment, standing: Json) -> dict[str, int]:
-    """Updates that went before each stage, along the tree."""
+    """The number of updates before each stage, along the tree."""
     reached = {stage["name"]: stage["update"] for stage in standing["stages"]}
     starts: dict[str, int] = {}
     for stage in experiment.all_stages:
@@ -137,7 +137,7 @@ def _how(generate: Json) -> str:
 
 
 def _distinct_loops(paths: Sequence[LanguagePath]) -> list[LanguagePath]:
-    """Closed paths, of those that are the same loop begun elsewhere only the first."""
+    """Closed paths; of rotations of the same loop only the first."""
     found: dict[tuple[str, ...], LanguagePath] = {}
     for path in paths:
         if path.loop:
@@ -174,7 +174,7 @@ def _scored(card: Json) -> dict[str, list[str]]:
 
 
 def _shared(card: Json) -> dict[str, Json]:
-    """For every test set whose stages were scored on different directions: on how many each, and what they share."""
+    """For every test set whose stages have scores of different directions: how many each has, and which they share."""
     found = {}
     for name in _scored(card):
         judged = {stage: one["sets"].get(name, {}).get("directions", {}) for stage, one in card["stages"].items()}
@@ -186,7 +186,7 @@ def _shared(card: Json) -> dict[str, Json]:
 
 
 def _means_of(standing: Json) -> dict[str, list[str]]:
-    """By stage the directions that its mean on validation text is of; nothing where all are of the same."""
+    """The directions of each stage's validation mean; empty if all stages have the same."""
     found = {stage["name"]: stage["valid_hops"] for stage in standing["stages"] if stage["valid_hops"]}
     return found if differ(found.values()) else {}
 
@@ -210,7 +210,7 @@ def _best_validation(records: Sequence[Json]) -> dict[str, float]:
 
 
 def _again(run: Run, experiment: Experiment) -> Json:
-    """What to type, with which file, to get the same run."""
+    """The command and the file that reproduce the run."""
     file = run.folder / "experiment.toml"
     text = read_text(file) if has_file(file) else None
     return {

@@ -1,4 +1,4 @@
-"""Languages as a graph: where its circles, arrows and loops lie. Edges are translators, coloured by quality."""
+"""The graph of languages: positions of circles, arrows and loops. Edges are translators, coloured by quality."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def circle(languages: Sequence[str]) -> dict[str, Point]:
 
 
 def limits_of(qualities: Sequence[Mapping[str, float]]) -> tuple[float, float]:
-    """From 0 or the worst to the best, in round numbers."""
+    """From 0 or the lowest to the highest value, in round numbers."""
     values = [value for quality in qualities for value in quality.values()]
     if not values:
         return 0.0, 100.0
@@ -64,7 +64,7 @@ def band(value: float | None, limits: tuple[float, float]) -> int | None:
 
 
 def _edge(hop: str, places: Mapping[str, Point]) -> Json:
-    """An arc from rim to rim with an arrow's head; the label lies on the arc."""
+    """An arc from rim to rim with an arrowhead; the label is on the arc."""
     (x1, y1), (x2, y2) = (places[name] for name in hop.split(">"))
     length = math.hypot(x2 - x1, y2 - y1)
     aside = (y2 - y1) / length, -(x2 - x1) / length
@@ -82,7 +82,7 @@ def _edge(hop: str, places: Mapping[str, Point]) -> Json:
 
 
 def _loop(loop: LanguagePath, places: Mapping[str, Point], number: int) -> Json:
-    """A pair's loop lies between its two arrows; a longer one is a rounded polygon within its languages."""
+    """The loop of a pair is between its two arrows; a longer one is a rounded polygon inside the circle."""
     corners = [places[name] for name in loop.languages[:-1]]
     centre = sum(x for x, _ in corners) / len(corners), sum(y for _, y in corners) / len(corners)
     if len(corners) == 2:

@@ -1,4 +1,4 @@
-"""What `loopmt analyze` and `loopmt plan` found, in the order in which a page shows it."""
+"""The results of `loopmt analyze` and `loopmt plan`, in the order in which the page shows them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _enter(one: Json, stage: str, rule: str, estimate: Estimate) -> None:
 
 
 def main_rule(analysis: Json) -> str:
-    """The one that `analyze` prints; an analysis of an older version does not name it."""
+    """The rule that `analyze` prints. Analyses of older versions do not name it."""
     rules: list[str] = analysis["rules"]
     if "right" in analysis:
         return str(analysis["right"])
@@ -49,7 +49,7 @@ def main_rule(analysis: Json) -> str:
 
 
 def parameters(experiment: Experiment, analysis: Json) -> list[Json]:
-    """For every step and test set, the theory's parameters of each loop, short loops first; steps of the tree first."""
+    """For every step and test set the theory's parameters of each loop: short loops first, steps of the tree first."""
     rule = main_rule(analysis)
     placebo = {_key(row): (row["control"], row["values"]) for row in analysis["beyond_placebo"] if row["rule"] == rule}
     tree = [(stage.from_, stage.name) for stage in experiment.all_stages]
@@ -82,7 +82,7 @@ def _steps(rows: Iterable[Json]) -> Iterator[tuple[tuple[str, ...], list[Json]]]
 
 
 def plan_rows(plan: Json) -> Json:
-    """The plan's word on every loop, and the mix it suggests."""
+    """The plan's verdict on every loop, and the suggested mix."""
     rows = [
         {"direction": direction, **{name: loop[name] for name in ("loop", "values", "bracket", "verdict", "why")},
          "pilot": loop["pilot"]["predicted"] if loop["pilot"] else None}
@@ -98,6 +98,6 @@ def plan_rows(plan: Json) -> Json:
 
 
 def predicted(experiment: Experiment, plan: Json, analysis: Json) -> Json | None:
-    """The plan's word beside what happened; None where no comparison can tell."""
+    """The plan's verdicts beside the measured gains; None where no comparison measures them."""
     rows = predicted_rows(experiment, plan, analysis)
     return {"rows": rows, "rate": hit_rate(rows)} if rows else None

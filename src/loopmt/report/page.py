@@ -22,7 +22,7 @@ LETTERS = {**dict(zip(GREEK, "αβγκη", strict=True)), "p_d": "pᵈ", "breake
 
 
 def page(runs: Sequence[Json]) -> str:
-    """Every picture drawn, every text escaped."""
+    """The page: draws every picture and escapes every text."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined, UndefinedError
 
     stages = list(dict.fromkeys(stage["name"] for run in runs for stage in run["stages"]))
@@ -61,7 +61,7 @@ def _template(name: str) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Control characters of a corpus that was not cleaned of them are spelt out."""
+    """Spell out control characters of text that was not cleaned."""
     return visible(value) if type(value) is str else value
 
 
@@ -76,7 +76,7 @@ def _trusted(text: str) -> Any:
 
 
 def _with_limits(runs: Sequence[Json]) -> list[tuple[Json, tuple[float, float]]]:
-    """Runs measured alike share the scale of their colours."""
+    """Runs with the same metric share their colour scale."""
     kinds = {run["quality"]["what"] for run in runs}
     groups = {
         kind: [one for run in runs if run["quality"]["what"] == kind for one in run["quality"]["stages"].values()]
@@ -123,7 +123,7 @@ def _by_direction(painter: Painter, run: Json) -> list[tuple[str, Any]]:
 
 
 def _graphs(run: Json, limits: tuple[float, float]) -> list[Json]:
-    """One for each stage that was begun; of a run that has not begun, the first."""
+    """One for each stage that has begun; the first stage if none has."""
     begun = [stage for stage in run["stages"] if stage["state"] != "not begun"] or run["stages"][:1]
     quality = run["quality"]["stages"]
     return [
@@ -164,7 +164,7 @@ def _predicted(painter: Painter, run: Json) -> Any:
 
 
 def _over_runs(runs: Sequence[Json]) -> list[Json]:
-    """Stage by stage the runs side by side; where they differ in their seed alone, with mean and deviation."""
+    """The runs side by side for each stage; if only the seed differs, with mean and deviation."""
     found, first = [], runs[0]["first"]
     everything = [stage for run in runs for stage in run["stages"]]
     unlike = {key: differ(stage[key] for stage in everything) for key in ("valid_hops", "test_hops")}
@@ -222,7 +222,7 @@ def _interval(estimate: Sequence[Any] | None) -> str:
 
 
 def _rounded(value: float, digits: int, sign: bool = False) -> str:
-    """With a true minus sign, and none before a zero."""
+    """With a proper minus sign, but none before a zero."""
     return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 

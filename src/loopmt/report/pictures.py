@@ -1,6 +1,6 @@
-"""Small pictures as SVG for inlining. Colours are CSS variables, so that they follow the page into the dark.
+"""Small SVG pictures to inline. Their colours are CSS variables, so that they follow the dark mode of the page.
 
-matplotlib knows no variables: it draws in stand-in colours, which are replaced afterwards.
+matplotlib cannot write CSS variables: it draws placeholder colours, which are replaced afterwards.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def require_extra() -> None:
 
 
 class Painter:
-    """Draws every picture of a page: each stage has the same colour in all of them, and ids never clash."""
+    """Draws the pictures of a page. A stage has the same colour in all of them, and ids are unique."""
 
     def __init__(self, stages: Sequence[str]) -> None:
         require_extra()
@@ -82,7 +82,7 @@ class Painter:
         return svg[0]
 
     def thresholds(self, lines: Lines, exact: Mapping[str, float | None]) -> str:
-        """Accuracy over sentence BLEU with its interval; what is exactly right is a level at the right edge."""
+        """Accuracy over sentence BLEU with its interval; exact accuracy is a mark at the right edge."""
         with self._canvas("sentence BLEU above") as (axes, svg):
             for stage, points in lines.items():
                 x, y, low, high = ([point[place] for point in points] for place in range(4))
@@ -98,7 +98,7 @@ class Painter:
         return svg[0]
 
     def scatter(self, points: Sequence[Mapping[str, Any]]) -> str:
-        """Predicted (x) against observed (y), each [value, low, high]; on the line they agree."""
+        """Predicted (x) against observed (y), each [value, low, high]; the line marks agreement."""
         with self._canvas("predicted gain", size=(340, 300)) as (axes, svg):
             axes.axline((0, 0), slope=1, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
             for level in (axes.axhline, axes.axvline):
@@ -118,7 +118,7 @@ class Painter:
 
     @contextmanager
     def _canvas(self, label: str, size: tuple[int, int] = (300, 185)) -> Iterator[tuple[Axes, list[str]]]:
-        """Axes to draw on; when they are done, the picture is in the list."""
+        """Axes to draw on; at the end of the block the picture joins the list."""
         import matplotlib
         from matplotlib.figure import Figure
 
@@ -133,7 +133,7 @@ class Painter:
             svg.append(self._inlined(figure))
 
     def _inlined(self, figure: Figure) -> str:
-        """The drawing alone, without the prolog; its ids are its own, its colours and fonts the page's."""
+        """The drawing without the XML prolog, with unique ids and the page's colours and fonts."""
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
         text = file.getvalue()

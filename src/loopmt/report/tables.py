@@ -18,7 +18,7 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def paper_tables(experiment: Experiment, card: Json | None, analysis: Json | None) -> list[Json]:
-    """Those that can be filled with something of ours."""
+    """The paper's tables that this run has values for."""
     tables = _bleu_tables(experiment, [card], experiment.name) if card else []
     if analysis:
         for one in _dual_steps(experiment, analysis["tables"]):
@@ -47,7 +47,7 @@ def _bleu_tables(experiment: Experiment, cards: Sequence[Json], whose: str) -> l
 
 
 def _representatives(experiment: Experiment, cards: Sequence[Json], name: str) -> dict[str, str]:
-    """Of each regime the stage that bears its name, else the first; of those that all runs scored on the test set."""
+    """For each regime the stage of that name, else the first; only stages that all runs scored on the test set."""
     found: dict[str, str] = {}
     for stage in sorted(experiment.all_stages, key=lambda stage: stage.name != regime(experiment, stage)):
         if all(_bleu(card, stage.name, name) for card in cards):
@@ -61,7 +61,7 @@ def _bleu(card: Json, stage: str, name: str) -> dict[str, float]:
 
 
 def _own(experiment: Experiment, name: str, bleu: dict[str, float]) -> dict[str, float]:
-    """Without what a stage left as it found it: networks of directions that none of its paths teaches."""
+    """Only directions that a path of the stage teaches; other networks are unchanged copies."""
     stage = experiment.stage(name)
     if stage.from_ is None or experiment.shared:
         return bleu
@@ -75,14 +75,14 @@ def _mean(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _dual_steps(experiment: Experiment, tables: Sequence[Json]) -> list[Json]:
-    """The paper measured what dual learning did to vanilla; without such a step, the first that learns by loops."""
+    """The step from vanilla to dual, as in the paper; without one, the first step that learns from loops."""
     regimes = {stage.name: regime(experiment, stage) for stage in experiment.all_stages}
     wanted = [one for one in tables if (regimes[one["before"]], regimes[one["after"]]) == ("vanilla", "dual")]
     return wanted or [one for one in tables if regimes[one["after"]] in _BY_LOOPS][:1]
 
 
 def regime(experiment: Experiment, stage: Stage) -> str:
-    """What the paper would call a stage, by the longest loop it follows and who generates."""
+    """The paper's name of a stage, by its longest loop and its generator."""
     expanded = [(entry, path) for entry, expansion in expansions(experiment, stage) for path in expansion.paths]
     loops = [(entry, path) for entry, path in expanded if path.loop]
     if not loops and any(path.generating for _, path in expanded):
@@ -123,7 +123,7 @@ _STEPS = (("vanilla", "dual"), ("dual", "multi-step"))
 
 
 def _gains(scores: Scores) -> list[float | None]:
-    """Over the directions that a stage and the one before it both have: loops may teach some that had no bitext."""
+    """Over the directions that a stage and the one before it share: loops may teach directions without bitext."""
     return [
         fmean(scores[after][hop] - scores[before][hop] for hop in hops) if hops else None
         for (before, after), hops in zip(_STEPS, _both_have(scores), strict=True)
@@ -135,7 +135,7 @@ def _both_have(scores: Scores) -> list[list[str]]:
 
 
 def _counts(scores: Scores) -> list[str]:
-    """Of how many directions each average is, unless all are of all directions."""
+    """The number of directions of each average, unless it is the same everywhere."""
     everything = {hop for by_hop in scores.values() for hop in by_hop}
     counted = {after: len(hops) for (_, after), hops in zip(_STEPS, _both_have(scores), strict=True) if hops}
     if set(counted.values()) <= {len(everything)}:

@@ -1,4 +1,4 @@
-"""What metrics.jsonl tells of a stage: curves, where its time went, what its guards saw."""
+"""Reads metrics.jsonl of a stage: curves, time by activity, counts of filters and alarms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Series = dict[str, list[list[float]]]
 def curves(
     records: Mapping[str, Sequence[Json]], starts: Mapping[str, int], parents: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """By quantity, then by direction where it has one, then by stage; x are updates along the tree."""
+    """By quantity, then by direction where it has one, then by stage; x counts updates along the tree."""
     valid = {name: [row for row in rows if row["kind"] == "valid"] for name, rows in records.items()}
     train = {name: [row for row in rows if row["kind"] == "train"] for name, rows in records.items()}
     hops = dict.fromkeys(hop for rows in valid.values() for row in rows for hop in row["bleu"])
@@ -54,19 +54,19 @@ def _series(records: Mapping[str, Sequence[Json]], starts: Mapping[str, int], va
 
 
 def _last(series: Series, parent: str | None) -> list[list[float]]:
-    """Where a stage sets out from."""
+    """The last value of the parent, from which the curve of a stage starts."""
     return series[parent][-1:] if parent in series else []
 
 
 def thinned(points: list[list[float]]) -> list[list[float]]:
-    """Means of neighbours, where there are more points than a picture can show."""
+    """Means of neighbouring points where there are more than a picture can show."""
     size = -(-len(points) // _MOST_POINTS)
     parts = (points[start : start + size] for start in range(0, len(points), size))
     return [[fmean(column) for column in zip(*part, strict=True)] for part in parts]
 
 
 def _heard(row: Json, quantity: str) -> float | None:
-    """The mean of a validation, as the log has it: what a shared network was not taught has no voice in it."""
+    """The mean of a validation as in the log, without directions that a shared network was not taught."""
     if (own := row.get(f"mean_{quantity}")) is not None:
         return float(own)
     return _mean({hop: row[quantity][hop] for hop in validated(row) if hop in row[quantity]})  # of a loss it has none
@@ -80,7 +80,7 @@ def _mean(values: Mapping[str, float]) -> float | None:
 
 
 def spending(name: str, records: Sequence[Json]) -> Json:
-    """Seconds and tokens of one stage; of an unfinished one, so far, with validation counted as learning."""
+    """Seconds and tokens of one stage. For an unfinished one so far, with validation counted as learning."""
     train = [row for row in records if row["kind"] == "train"]
     end = next((row for row in records if row["kind"] == "end"), None)
     watched = sum(row["seconds"] for row in train)
@@ -106,7 +106,7 @@ def spending(name: str, records: Sequence[Json]) -> Json:
 
 
 def _middle(rows: Sequence[Json], what: str) -> float | None:
-    """The mean over the lines of a log that say it."""
+    """The mean over the log lines that have the value."""
     found = [row[what] for row in rows if what in row]
     return fmean(found) if found else None
 
@@ -115,7 +115,7 @@ def _middle(rows: Sequence[Json], what: str) -> float | None:
 
 
 def guards(name: str, records: Iterable[Json]) -> list[Json]:
-    """What every generating hop of every path offered in the whole stage, and why some of it was dropped."""
+    """For every generating hop of every path: the outputs of the whole stage, and why some of them were dropped."""
     found: dict[tuple[str, str, int], Json] = {}
     for row in records:
         for watch in row.get("guards", ()) if row["kind"] == "train" else ():
@@ -136,7 +136,7 @@ def _guard(total: Json) -> Json:
 
 
 def alarms(name: str, records: Iterable[Json]) -> list[Json]:
-    """Alarms of one hop of one path together: how often, from when to when, and the last word."""
+    """The alarms of one hop of one path together: number, first and last update, and the last message."""
     found: dict[tuple[str, str], Json] = {}
     for row in records:
         if row["kind"] == "alarm":
@@ -148,7 +148,7 @@ def alarms(name: str, records: Iterable[Json]) -> list[Json]:
 
 
 def choices(name: str, records: Iterable[Json]) -> list[Json]:
-    """Where loops are chosen by measuring: the share of each path at first and at last."""
+    """With `mix = "auto"`: the share of each path in the first and in the last choice."""
     chosen = [row for row in records if row["kind"] == "choice"]
     if not chosen:
         return []

@@ -40,7 +40,7 @@ def write_corpora(
     root.mkdir(parents=True, exist_ok=True)
     meanings = world.space.draw(seed, "world", world.size)
     with TemporaryDirectory(prefix=".draft-", dir=root) as draft:
-        with (progress or Silent()).track("drawing meanings and saying them", total) as advance:
+        with (progress or Silent()).track("drawing sentences", total) as advance:
             for name, (languages, count) in blocks.items():
                 if count:
                     paths = {code: Path(draft) / f"{name.removesuffix(f'.{code}')}.{code}" for code in languages}

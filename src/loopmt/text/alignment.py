@@ -1,7 +1,7 @@
-"""Whether the two sides of a text are aligned: rows are compared with their counterpart and with its neighbours.
+"""Alignment check: compares each row with its counterpart and with the neighbours of its counterpart.
 
 Three scores of a pair of lines are combined: how well the lengths agree, which words are the same (names, numbers), and
-which words occur together in the other half of the sample. Each score counts as much as it tells pairs apart.
+which words occur together in the other half of the sample. A score weighs more the better it tells pairs apart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BUCKETS = 2**18
 
 @dataclass(frozen=True)
 class Alignment:
-    """How the rows fit: z-scores by offset, and the longest stretch of rows that fits another offset better than 0."""
+    """How the rows fit: z-scores by offset, and the longest range of rows that fits another offset better than 0."""
 
     rows: int
     scores: dict[int, float]
@@ -74,7 +74,7 @@ def align(sources: Sequence[str], targets: Sequence[str], pieces: Sequence[int])
 
 
 def _stretch(combined: Array, place: int, scores: dict[int, float], fit: float) -> Alignment:
-    """The rows in a row whose sum of differences between the offset and 0 is largest."""
+    """The consecutive rows with the largest sum of differences between the offset and 0."""
     differences = np.nan_to_num(combined[:, place] - combined[:, _HERE])
     sums = np.concatenate([[0.0], np.cumsum(differences)])
     gains = sums - np.minimum.accumulate(sums)
@@ -92,7 +92,7 @@ def _stretch(combined: Array, place: int, scores: dict[int, float], fit: float) 
 
 
 def _combined(sources: Sequence[str], targets: Sequence[str], pieces: Ints) -> Array | None:
-    """For every row a score at each offset; nan where there is no such row. None if no score tells rows apart."""
+    """For every row a score at each offset; nan where there is no such row. None if no score separates rows."""
     partner = np.arange(len(sources))[:, None] + np.array(OFFSETS)
     inside = np.clip(partner, 0, len(sources) - 1)
     there = (partner == inside) & (pieces[inside] == pieces[:, None])
@@ -124,7 +124,7 @@ def _lengths(sources: Sequence[str], targets: Sequence[str], partner: Ints) -> A
 
 
 def _same_words(sources: Words, targets: Words, partner: Ints, there: npt.NDArray[np.bool_]) -> Array:
-    """Words that are spelt alike on both sides; rare ones weigh more."""
+    """Words with the same spelling on both sides; rare ones weigh more."""
     sides = [[set(row) for row in side] for side in (sources, targets)]
     shared = set().union(*sides[0]) & set().union(*sides[1])
     one, other = ([row & shared for row in side] for side in sides)
@@ -156,7 +156,7 @@ def _together(sources: Words, targets: Words, partner: Ints, there: npt.NDArray[
 
 
 def _numbered(rows: Words) -> Ints:
-    """A few words of each row as numbers from 1: the most frequent, but for those of too many rows; 0 is no word."""
+    """A few words of each row as numbers from 1: the most frequent, without those in too many rows; 0 is no word."""
     stems = [list(dict.fromkeys(word.lower()[:_STEM] for word in row)) for row in rows]
     counts = Counter(stem for row in stems for stem in row)
     numbers = {stem: number for number, stem in enumerate((s for s, count in counts.items() if count > 1), 1)}
@@ -189,7 +189,7 @@ class _Cooccurrence:
 
 
 def _words_of(rows: Ints) -> Ints:
-    """How many words each row has; 1 for none, to divide by."""
+    """The number of words in each row; at least 1, to divide by."""
     found: Ints = np.maximum((rows > 0).sum(1), 1)
     return found
 

@@ -1,7 +1,7 @@
-"""Members of tar and zip archives, as plain text under names of our own choosing.
+"""Extracts members of tar and zip archives as plain text, under names that loopmt chooses.
 
-No name inside an archive is ever a place on the disk, and an archive that tries to leave its folder is refused whole.
-What comes out is bounded by the size of the archive: text does not shrink to a sixty-fourth.
+Names inside an archive are never used as file names, and an archive that tries to leave its folder is refused. The
+extracted size is limited to 64 times the size of the archive, because text compresses less than that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
 
 
 class _BoundedMember(io.RawIOBase):
-    """A decompressed stream of an archive, refused when it gives more than text of the archive's size could."""
+    """A decompressed stream of an archive, refused if it is larger than text in an archive of this size can be."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, archive: Path) -> None:
         self._stream = stream
@@ -116,7 +116,7 @@ def _check_plain(archive: Path, name: str, plain: bool) -> None:
 
 
 def _check_compression(archive: Path, info: zipfile.ZipInfo) -> None:
-    """Others, such as LZMA, take as much memory as the archive says."""
+    """Refuse other methods, such as LZMA: the archive decides how much memory they need."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DataError(
             f"{archive}: the member '{info.filename}' is compressed by method {info.compress_type}; "
@@ -125,7 +125,7 @@ def _check_compression(archive: Path, info: zipfile.ZipInfo) -> None:
 
 
 def check_text(file: Path) -> None:
-    """Refuse a download that is no text, compressed or not."""
+    """Refuse a download that is not text, compressed or not."""
     with damage_named(file), HashedFile(file) as raw:
         _check_no_binary(raw.content().read(_CHUNK), str(file))
 

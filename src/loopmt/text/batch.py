@@ -49,7 +49,7 @@ class Rows:
 
     @property
     def lengths(self) -> Ints:
-        """Places a row takes: its longer side and the end."""
+        """Positions that a row takes: its longer side and the end."""
         return np.maximum(self.sources.lengths, self.targets.lengths) + 1
 
     def take(self, numbers: Ints) -> Rows:
@@ -57,7 +57,7 @@ class Rows:
         return Rows(self.sources.take(numbers), self.targets.take(numbers), *columns)
 
     def up_to(self, length: int) -> Rows:
-        """The rows that take at most `length` places."""
+        """The rows that take at most `length` positions."""
         fit = self.lengths <= length
         return self if fit.all() else self.take(np.flatnonzero(fit))
 
@@ -130,7 +130,7 @@ class Batch:
         return [grown._part(np.stack(numbers)) for numbers in zip(*tables, strict=True)]
 
     def _part(self, rows: Ints | slice) -> Batch:
-        """Some of the rows: the same of all networks, or a table of each network's."""
+        """Some of the rows: the same for all networks, or a table for each network."""
         here = (slice(None), rows) if isinstance(rows, slice) else (np.arange(len(rows))[:, None], rows)
         source_NBL = self.source_NBL[here]
         return Batch(
@@ -144,7 +144,7 @@ class Batch:
         )
 
     def _with_empty_rows(self, missing: int) -> Batch:
-        """With so many places without a row at the end."""
+        """With this many empty rows at the end."""
         source_NBL = _longer(self.source_NBL, missing, PAD)
         source_NBL[:, self.shape.rows :, 0] = EOS  # attention over nothing has no value
         return Batch(
@@ -173,7 +173,7 @@ def _split_groups(groups_B: Ints, size: int, count: int, largest: int) -> list[I
 
 
 def _longer(table: Table, rows: int, value: int) -> Table:
-    """So many more rows of `value` at the end of each network's."""
+    """With this many more rows of `value` at the end of each network's."""
     added = np.full((len(table), rows, *table.shape[2:]), value, dtype=table.dtype)
     return np.concatenate([table, added], axis=1)
 

@@ -34,7 +34,7 @@ def check_texts(samples: Sequence[LineSample]) -> list[Finding]:
 
 
 def refuse_findings(findings: Sequence[Finding]) -> None:
-    """For `data.strict`."""
+    """Raise an error for findings, if `data.strict` is set."""
     if findings:
         listed = "\n  ".join(finding.message for finding in findings)
         raise DataError(f"the text looks wrong, and data.strict is true. Nothing was prepared.\n  {listed}")
@@ -45,7 +45,7 @@ def refuse_findings(findings: Sequence[Finding]) -> None:
 
 @dataclass(frozen=True)
 class _Side:
-    """One language of a sample: its lines that hold text, and where they stand in the file."""
+    """One language of a sample: its lines that are not empty, and their positions in the file."""
 
     sample: LineSample
     language: str
@@ -82,7 +82,7 @@ def _languages(samples: Sequence[LineSample]) -> list[Finding]:
 
 
 def _partner(sides: Sequence[_Side], found: dict[int, Misnamed], number: int) -> int | None:
-    """The other side of the same text, if each of the two is in the other's language."""
+    """The other side of the same text, if each side is in the language of the other."""
     for other in found:
         if sides[other].sample is sides[number].sample and found[other].language == sides[number].language:
             return other if found[number].language == sides[other].language else None

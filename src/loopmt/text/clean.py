@@ -32,7 +32,7 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True)
 class Form:
-    """What is done to text before it is cut into subwords."""
+    """The normal form of text before subwords."""
 
     nfc: bool = True
     control: bool = True
@@ -44,7 +44,7 @@ class Form:
         return cls(data.clean.nfc, data.clean.control, data.lowercase, data.pretokenize)
 
     def cased(self) -> Form:
-        """The form of text that people read: valid and test sets keep their case."""
+        """The form of text that people read: validation and test sets keep their case."""
         return replace(self, lowercase=False)
 
     def normalise(self, text: str) -> str:
@@ -76,7 +76,7 @@ def text_hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What is left of a block: each side's lines, ready for subwords, a hash for each row, and what was removed."""
+    """The rows of a block that are left: each side's lines, a hash for each row, and counts of the dropped rows."""
 
     corpus: int
     rows: int
@@ -86,7 +86,7 @@ class Cleaned:
 
 
 class Cleaner:
-    """Cleans blocks; `held` are the hashes of valid and test text by language."""
+    """Cleans blocks; `held` has the hashes of validation and test text by language."""
 
     def __init__(self, form: Form, clean: Clean, held: Mapping[str, frozenset[int]]) -> None:
         self._form = form
@@ -125,7 +125,7 @@ class Cleaner:
 
 
 def _lopsided(clean: Clean, row: Texts, counts: Sequence[int]) -> bool:
-    """Scripts without spaces are measured by their bytes: a word is about ten of them at most."""
+    """Scripts without spaces are measured in bytes, at most ten to a word."""
     lengths = [max(count, len(text.encode()) / _BYTES_PER_WORD) for text, count in zip(row, counts, strict=True)]
     return max(lengths) >= _SPARED and max(lengths) > (clean.ratio or 0) * min(lengths)
 
@@ -153,7 +153,7 @@ _RECORD = np.dtype([("hash", "<u8"), ("row", "<u8")])
 
 
 class Partitions:
-    """Equal hashes land in the same file, so each file can be judged alone."""
+    """Hashes on disk, partitioned so that equal ones are in the same file and each file can be processed alone."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -181,7 +181,7 @@ class Partitions:
         self._rows += len(hashes)
 
     def repeats(self) -> Iterator[npt.NDArray[np.uint64]]:
-        """The rows that repeat an earlier one, partition by partition; the files are gone afterwards."""
+        """The rows that repeat an earlier one, partition by partition; deletes the files."""
         self._stack.close()
         for path in self._paths:
             records = np.fromfile(path, dtype=_RECORD)

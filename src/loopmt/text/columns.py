@@ -15,13 +15,13 @@ _SHOWN = 40  # characters of a name in an error
 
 
 def candidates(file: CorpusFile, language: str, languages: Sequence[str]) -> list[str]:
-    """The names that the column of a language may have, in the order in which they are tried."""
+    """The possible names of a language's column, in the order in which they are tried."""
     names = [file.keys[language]] if language in file.keys else []
     return list(dict.fromkeys([*names, language, *([_ALONE] if len(languages) == 1 else [])]))
 
 
 def place_of(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Where the text of a language is: a column, or a column within `translation`. None if it is nowhere."""
+    """The place of a language's text: a column, or a column within `translation`. None if there is neither."""
     nested = columns.get(NESTED)
     for within, place in ((columns, ()), (nested if isinstance(nested, Mapping) else {}, (NESTED,))):
         for name in names:
@@ -31,7 +31,7 @@ def place_of(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...
 
 
 def missing(where: str, language: str, names: Sequence[str], columns: Mapping[str, Any]) -> DataError:
-    """There is no column for a language."""
+    """The error that a language has no column."""
     there = [*_names(columns)]
     if isinstance(columns.get(NESTED), Mapping):
         there = [name for name in there if name != NESTED] + [f"{NESTED}.{name}" for name in _names(columns[NESTED])]
@@ -43,7 +43,7 @@ def missing(where: str, language: str, names: Sequence[str], columns: Mapping[st
 
 
 def text_of(value: Any, place: Sequence[str], where: str) -> bytes:
-    """The text that was found in a place of a row."""
+    """The text at that place of a row."""
     where = f'{where}, key "{".".join(map(_short, place))}"'
     if not isinstance(value, str):
         raise DataError(f"{where} is {_kind(value)}, not a string. Correct or remove the row.")

@@ -1,4 +1,4 @@
-"""Compressed text, unpacked piece by piece: a small file can fill neither the memory nor the time of its reader."""
+"""Decompression in pieces, with limits on size and memory: a small file cannot unpack to an unbounded one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PIECE = 2**10  # bytes that are unpacked at once: 32 MiB at most
 
 
 class CountedFile(Protocol):
-    """A file as it lies on the disk, and how many of its bytes were read."""
+    """A file on disk, and the number of bytes that were read of it."""
 
     path: Path
     consumed: int
@@ -36,7 +36,7 @@ class CountedFile(Protocol):
 
 
 def unpacked(raw: Any) -> io.BufferedReader:
-    """The content of a file that is plain, .gz, .xz or .zst, as its name says."""
+    """The content of a plain, .gz, .xz or .zst file, by its name."""
     opener = {".gz": _gz, ".xz": _xz, ".zst": _zst}.get(raw.path.suffix)
     return io.BufferedReader(_BoundedFile(opener(raw), raw) if opener else raw, _BUFFER)
 
@@ -60,7 +60,7 @@ def _zst(raw: CountedFile) -> Any:
 
 
 class _Frames(io.RawIOBase):
-    """Frames one after another, with a little padding between them; a cut-off frame is an error."""
+    """Consecutive frames, with a little padding between them; a truncated frame is an error."""
 
     def __init__(self, raw: CountedFile, new_frame: Callable[[], Any], padding: bytes = b"") -> None:
         self._raw, self._new_frame, self._padding = raw, new_frame, padding
@@ -107,7 +107,7 @@ class _Frames(io.RawIOBase):
 
 
 class _BoundedFile(io.RawIOBase):
-    """An unpacked stream, refused when it gives more than text of the file's size could."""
+    """A decompressed stream. It is refused if it is larger than text in a file of this size can be."""
 
     def __init__(self, stream: Any, raw: CountedFile) -> None:
         self._stream, self._raw = stream, raw
@@ -129,7 +129,7 @@ class _BoundedFile(io.RawIOBase):
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """What a decompressor says of a damaged file, as an error that names it."""
+    """Turn the errors of a decompressor into an error that names the damaged file."""
     zstandard = sys.modules.get("zstandard")
     damage = (EOFError, OSError, zlib.error, lzma.LZMAError, *((zstandard.ZstdError,) if zstandard else ()))
     try:

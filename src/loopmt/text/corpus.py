@@ -31,7 +31,7 @@ BLOCK_BYTES = 2**22
 
 @dataclass(frozen=True)
 class Source:
-    """One reference, resolved: the files behind it (one per language, or one for all) and which rows are meant."""
+    """One reference with its files (one per language, or one for all) and its range of rows."""
 
     reference: str
     format: str
@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Rows of one corpus that follow each other, each side joined by \\n; `first` and `files` say where from."""
+    r"""Consecutive rows of one corpus, each side joined by \n; `first` and `files` give their origin."""
 
     corpus: int
     languages: tuple[str, ...]
@@ -118,7 +118,7 @@ def _find_or_raise(root: Path, name: str, language: str, languages: Sequence[str
 
 
 def _way_out(name: str, languages: Sequence[str], data: Data) -> str:
-    """For a file that was named where a prefix is needed."""
+    """The hint for a file that was named where a prefix is needed."""
     prefix, _, ending = without_compression(name).rpartition(".")
     if prefix and ending in languages:
         return f'Name plain text by its prefix, "{prefix}": the language is added to it.'
@@ -140,7 +140,7 @@ def _present(root: Path, name: str) -> str:
 
 
 def _other_code(root: Path, name: str, language: str) -> str:
-    """Where the file of the language is there under another code of it."""
+    """The hint if the language's file exists under another code of the language."""
     start = f"{Path(name).name}."
     files = [without_compression(file.name) for file in (root / name).parent.glob("*.*")]
     near = meant_language(language, (file.removeprefix(start) for file in files if file.startswith(start)))
@@ -155,7 +155,7 @@ def _beginning(root: Path) -> str:
 
 
 class CorpusReader:
-    """One pass over a source. Iterating gives its rows; afterwards its files' sizes and hashes are known."""
+    """One pass over a source. Iterating yields its rows; afterwards the sizes and hashes of its files are known."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""Downloads that go on where they broke off: HTTP ranges into NAME.part, checked before it becomes NAME."""
+"""Resumable downloads: HTTP ranges are written to NAME.part, which is verified and renamed to NAME."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Seconds without a byte, tries without progress, and the first wait between two of them (it doubles)."""
+    """Seconds without a byte, tries without progress, and the first wait between two tries (it doubles)."""
 
     timeout: float = 60.0
     tries: int = 5
@@ -39,11 +39,11 @@ PATIENT = RetryPolicy()
 
 
 class UnreachableError(DataError):
-    """No network, or none that reaches the server: what else is missing will not come either."""
+    """There is no network or no route to the server, so other downloads will fail, too."""
 
 
 class _BrokenOffError(Exception):
-    """The connection ended; what came is in the .part file."""
+    """The connection ended; what arrived is in the .part file."""
 
 
 def mirrored(remote: Remote, mirror: str | None) -> str:
@@ -56,7 +56,7 @@ def mirrored(remote: Remote, mirror: str | None) -> str:
 
 
 def local_name(remote: Remote) -> str:
-    """A name that no two remotes share: `wmt12/test.tgz` and `wmt13/test.tgz` are not the same file."""
+    """A unique name for each remote: `wmt12/test.tgz` and `wmt13/test.tgz` are different files."""
     return urllib.parse.urlsplit(remote.address).path.strip("/").replace("/", "_")
 
 
@@ -67,7 +67,7 @@ def download(
     mirror: str | None = None,
     patience: RetryPolicy = PATIENT,
 ) -> Path:
-    """The file, whole and checked, fetched only if it is not there yet."""
+    """Download the file completely and verify it, unless it exists."""
     target = folder / local_name(remote)
     if target.exists():
         if wrong := _wrong_checksum(remote, target):
@@ -84,14 +84,14 @@ def download(
 
 
 def _set_aside(part: Path, target: Path) -> str:
-    """Keep a file of the wrong checksum under a name that is not read, so that hours of downloading are not lost."""
+    """Keep a file with a wrong checksum under a name that is not read, so that the download is not lost."""
     refused = target.with_name(f"{target.name}.refused")
     part.replace(refused)
     return f"It is kept as {refused}; the same command fetches it again."
 
 
 def _patiently(address: str, part: Path, progress: Progress, patience: RetryPolicy) -> None:
-    """Tries again while the network fails; a try that brought something starts the count anew."""
+    """Retry while the network fails; a try that received bytes resets the count."""
     failed = 0
     while True:
         before = _size(part)
@@ -117,7 +117,7 @@ def _continue(address: str, part: Path, progress: Progress, timeout: float) -> N
 
 
 def _range(part: Path) -> dict[str, str]:
-    """What is missing, of the same file only: a server whose file has changed sends it all."""
+    """Request the missing part of the same file; if the file has changed, the server sends all of it."""
     size, tag = _size(part), _tag_file(part)
     if not size:
         return {}
@@ -144,7 +144,7 @@ def _continues(answer: Any, part: Path) -> bool:
 
 
 def _copy(read: Callable[[int], bytes], write: Callable[[bytes], object], most: int | None, advance: Advance) -> int:
-    """Whatever comes is written at once: a reader that waits for a full chunk loses it when the line goes dead."""
+    """Write every chunk at once: a reader that waits for a full buffer loses it when the connection ends."""
     total = 0
     while total != most and (data := read(_CHUNK)):
         write(data)
@@ -154,7 +154,7 @@ def _copy(read: Callable[[int], bytes], write: Callable[[bytes], object], most: 
 
 
 def _remember_tag(answer: Any, part: Path) -> None:
-    """A weak tag may stand for another file's bytes, so it is none."""
+    """Keep the ETag, unless it is weak: a weak one may stand for other bytes."""
     tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
     if tag and not tag.startswith("W/"):
         with creating(_tag_file(part)) as file:

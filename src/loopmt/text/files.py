@@ -1,4 +1,4 @@
-"""Bytes of a file: plain, gz, xz or zst, hashed while they are read, split into lines at \\n alone."""
+"""Reads plain, gz, xz and zst files: hashes the bytes while reading, and splits lines at line feeds only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks, with which no UTF-
 
 
 class HashedFile(io.RawIOBase):
-    """A file as it lies on the disk; knows how much of it was read, and its sha256 when it is finished."""
+    """A file on disk; counts the bytes that were read, and has its sha256 when it was read completely."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,12 +45,12 @@ class HashedFile(io.RawIOBase):
         return count
 
     def content(self) -> IO[bytes]:
-        """The decompressed bytes. Kept, because a reader that is thrown away closes the file below it."""
+        """The decompressed bytes. A reference is kept, because a discarded reader closes the file below it."""
         self._content = unpacked(self)
         return self._content
 
     def sha256(self) -> str:
-        """The hash of the whole file, of whatever was not read yet too."""
+        """The hash of the whole file; reads the rest first."""
         while self.read(_BUFFER):
             pass
         return self._hash.hexdigest()
@@ -62,7 +62,7 @@ class HashedFile(io.RawIOBase):
 
 
 def lines(raw: HashedFile) -> Iterator[bytes]:
-    """Lines without their \\n, whatever other separators they hold; a byte order mark at the start is no text."""
+    r"""Lines without their \n; other separators stay, a byte order mark at the start is removed."""
     with damage_named(raw.path):
         yield from _lines(raw.content(), str(raw.path))
 
@@ -86,7 +86,7 @@ def read_files(files: Iterable[Path]) -> Iterator[str]:
 
 
 def count_lines(files: Sequence[Path]) -> int | None:
-    """The lines of plain files; None for compressed ones, and for a pipe, which can be read only once."""
+    """The number of lines of plain files; None for compressed files and for pipes, which can be read only once."""
     if not files or not all(file.is_file() and file.suffix not in _COMPRESSED for file in files):
         return None
     count = 0
@@ -97,12 +97,12 @@ def count_lines(files: Sequence[Path]) -> int | None:
 
 
 def read_stream(stream: IO[bytes], name: str = "standard input") -> Iterator[str]:
-    """The lines of a stream, each as soon as it is there, and none before it is asked for."""
+    """The lines of a stream, each as soon as it arrives. No line is read before it is requested."""
     yield from decoded(_lines(stream, name), name)
 
 
 def _first(line: bytes, name: str) -> bytes:
-    """The first line without its byte order mark; one of UTF-16 would be cut at bytes that end no line."""
+    """The first line without its byte order mark; UTF-16 is refused, because its lines cannot be split at bytes."""
     if line.startswith(_UTF_16):
         raise DataError(f"{name} is UTF-16. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW.")
     return line.removeprefix(_BYTE_ORDER_MARK)

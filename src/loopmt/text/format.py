@@ -1,7 +1,7 @@
-"""What a format of corpus files is: a function that reads a file of it.
+"""The definition of a corpus format: a function that reads a file of that format.
 
-A reader takes a file and the languages that are wanted of it, and yields rows: the sentence of each language. A reader
-of another module yields strings; readers of loopmt yield UTF-8.
+A reader takes a file and the wanted languages, and yields rows: a sentence for each language. Readers of other modules
+yield strings; readers of loopmt yield UTF-8.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """A file to be read: plain, .gz, .xz or .zst."""
+    """A file to read: plain, .gz, .xz or .zst."""
 
     raw: HashedFile
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -45,13 +45,13 @@ class CorpusFile:
         return self.raw.content()
 
     def opened(self) -> IO[bytes]:
-        """The file as it lies on the disk, open a second time, for readers that seek in it."""
+        """A second, seekable handle of the file on disk."""
         return reading_given(self.path)
 
 
 @dataclass(frozen=True)
 class Format:
-    """How files of one format are read."""
+    """A reader with the properties of its format."""
 
     name: str
     function: Callable[[CorpusFile, Sequence[str]], Iterable[Any]]
@@ -88,7 +88,7 @@ corpus_format = FORMATS.register
 
 
 def encoded(text: str, where: str) -> bytes:
-    """A sentence of a row: one line of UTF-8 of bounded length."""
+    """A sentence of a row as one line of UTF-8 of bounded length."""
     try:
         line = text.replace("\n", " ").encode()
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""The formats of corpus files that there are, and the ending of each."""
+"""The built-in corpus formats and their file endings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plain_text(file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
 
 @corpus_format("tsv", ending=".tsv")
 def tab_separated(file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
-    """A column for each language, in the order of the languages that are wanted."""
+    """A column for each language, in the order of the requested languages."""
     for number, line in enumerate(file.byte_lines(), 1):
         row = tuple(line.split(b"\t"))
         if len(row) != len(languages):

@@ -1,4 +1,4 @@
-"""What an experiment's data section comes to in files: every one found before any is read."""
+"""Finds the files that the [data] section names. All are found before the first one is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Inputs:
         return {_name(path, self.root): path for path in paths}
 
     def size(self) -> int:
-        """Bytes of training text as it lies on the disk."""
+        """Bytes of training text on disk."""
         files = (source.files for corpus in self.corpora for source in corpus.sources)
         return sum(path.stat().st_size for path in chain.from_iterable(files))
 
@@ -51,7 +51,7 @@ def _corpus(kind: str, name: str, references: Sequence[str], root: Path, data: D
 
 @contextmanager
 def _asked_by(key: str) -> Iterator[None]:
-    """A file that is not as it should be is told with the key that names it."""
+    """Errors about a file name the key that requested it."""
     try:
         yield
     except DataError as error:
@@ -59,7 +59,7 @@ def _asked_by(key: str) -> Iterator[None]:
 
 
 def _check_fed(corpora: Sequence[Corpus], languages: Sequence[str]) -> None:
-    """Every language has text, and no pair is there twice."""
+    """Check that every language has text, and that no pair is given twice."""
     names = [corpus.name for corpus in corpora]
     for corpus in corpora:
         reverse = "-".join(reversed(corpus.languages))
@@ -103,7 +103,7 @@ def _name(path: Path, root: Path) -> str:
 
 
 def as_files(data: Data) -> Data:
-    """What the experiment would say if the text of `data.world` lay in files."""
+    """The [data] section that would read the text of `data.world` from files."""
     if data.world is None:
         return data
     update = {

@@ -14,7 +14,7 @@ from loopmt.text.format import CorpusFile, Row, corpus_format
 
 @corpus_format("jsonl", ending=".jsonl")
 def json_lines(file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
-    """Keys are language codes, also within "translation"; `data.keys` names others. Empty lines are no rows."""
+    """Keys are language codes, also within "translation"; `data.keys` names others. Empty lines are skipped."""
     names = {language: candidates(file, language, languages) for language in languages}
     for number, line in enumerate(file.lines(), 1):
         if line.strip():

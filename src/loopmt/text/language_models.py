@@ -44,13 +44,13 @@ class Text:
     weight: float = 1.0  # where two texts contradict each other, that of less weight is believed
 
     def mixed(self) -> list[int]:
-        """Every seventh line, then the rest likewise: held-out and learnt lines come from everywhere."""
+        """Every seventh line, then the rest likewise, so that held-out and training lines are from the whole text."""
         return [line for first in range(7) for line in range(first, len(self.lines), 7)]
 
 
 @dataclass(frozen=True)
 class Misnamed:
-    """A text that is not in its language: `language` is that of the texts it is like, or empty."""
+    """A text in another language than its name says: `language` is the most similar one, or empty."""
 
     text: int
     language: str
@@ -127,7 +127,7 @@ class NgramModel:
         ]
 
     def bits(self, grams: Grams) -> Array:
-        """Of each character."""
+        """Bits of each character."""
         chance = np.full(len(grams), 1 / _ALPHABET)
         for (seen, contexts), gram, context in zip(self._counts, grams.grams, grams.contexts, strict=True):
             chance = np.minimum((seen[gram] + _CARRY * chance) / (contexts[context] + _CARRY), 1.0)
@@ -186,7 +186,7 @@ def _by_line(bits: Array, line: Ints) -> Array:
 
 
 def misnamed(texts: Sequence[Text]) -> list[Misnamed]:
-    """Every text that is not in its language. Those that are surest go first; the others are compared without them."""
+    """Texts in another language than their name says. The clearest are removed first; then the others are compared."""
     check = _LanguageCheck(texts, Distances(texts))
     found: list[Misnamed] = []
     while wrong := check.wrong():
@@ -200,7 +200,7 @@ def misnamed(texts: Sequence[Text]) -> list[Misnamed]:
 
 
 class _LanguageCheck:
-    """Compares texts, by the languages that they are taken to be in; None where that is not known."""
+    """Compares texts, given the language that each is assumed to be in; None where it is unknown."""
 
     def __init__(self, texts: Sequence[Text], distances: Distances) -> None:
         self._texts = texts
@@ -233,7 +233,7 @@ class _LanguageCheck:
         return self._foreign(text, own, [other for theirs in by_language.values() for other in theirs])
 
     def _like(self, text: int, own: Sequence[int], language: str, theirs: Sequence[int]) -> Misnamed | None:
-        """Whether the texts of another language are more like it: of all lines together, or of many of them."""
+        """Whether texts of another language are more similar: over all lines, or over many of them."""
         distances = self._distances
         size = min(max(map(distances.size, side)) for side in (own, theirs))
         own, theirs = ([other for other in side if distances.size(other) >= size] for side in (own, theirs))
@@ -254,7 +254,7 @@ class _LanguageCheck:
         return float(np.median([bits(one, other, size) - bits(one, one, size) for one, other in pairs]))
 
     def _foreign(self, text: int, own: Sequence[int], theirs: Sequence[int]) -> Misnamed | None:
-        """Whether it is about as far from the texts of its language as from other languages."""
+        """Whether it is as far from the texts of its language as from other languages."""
         distances = self._distances
         size = min(distances.size(text), *(max(map(distances.size, side)) for side in (own, theirs)))
         own, theirs = ([other for other in side if distances.size(other) >= size] for side in (own, theirs))

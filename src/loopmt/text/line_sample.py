@@ -17,7 +17,7 @@ Rows = list[tuple[str, ...]]
 
 @dataclass
 class LineSample:
-    """Up to 2,048 rows of one source; which ones depends on the number of rows alone."""
+    """Up to 2,048 rows of one source. Which ones depends only on the number of rows."""
 
     kind: str  # bitext, mono, valid or test
     name: str  # of the corpus or the set

@@ -1,4 +1,4 @@
-"""What was prepared from what: files with hashes, rows read, removed and kept, lengths, the vocabulary."""
+"""The manifest of prepared text: input files with hashes, rows read, dropped and kept, lengths, the vocabulary."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SetRecord(_Record):
 
 
 class VocabRecord(_Record):
-    """`sizes` may be below the size asked for, where the text has no more pieces to offer."""
+    """`sizes` may be below the requested size, if the text has too few distinct pieces."""
 
     kind: str
     joint: bool

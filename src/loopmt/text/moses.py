@@ -1,4 +1,4 @@
-"""Moses tokenisation, there and back, for experiments that ask for it."""
+"""Moses tokenisation and detokenisation (`data.pretokenize`)."""
 
 from __future__ import annotations
 

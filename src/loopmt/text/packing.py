@@ -1,7 +1,7 @@
-"""The rows of a round as batches: interleaved by weight, then packed by length.
+"""Packs the rows of a round into batches: interleaves them by weight, then packs them by length.
 
-Rows are packed longest first over a whole round, which keeps padding small. What does not fit into the batches of a
-round is left over, in its order, for the next one.
+Rows are packed longest first over a whole round, which keeps padding small. Rows that do not fit into the batches of a
+round are kept, in their order, for the next one.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Queue:
         return rows.take(np.flatnonzero(left))
 
     def longest(self, place: Place) -> int:
-        """The length of the longest row that is left; 0 where none is."""
+        """The length of the longest remaining row; 0 if there is none."""
         single, group = place
         lengths = [*self.single_lengths[single : single + 1], *self.group_lengths[group : group + 1]]
         return int(max(lengths, default=0))

@@ -24,7 +24,7 @@ def default_jobs() -> int:
 
 
 def ordered_map(function: Callable[[In], Out], items: Iterable[In], jobs: int) -> Iterator[Out]:
-    """`map(function, items)`; the function travels to each process once, so it may be large."""
+    """`map(function, items)`; the function is sent to each process once, so it may be large."""
     if jobs == 1:
         yield from map(function, items)
         return
@@ -47,7 +47,7 @@ def ordered_map(function: Callable[[In], Out], items: Iterable[In], jobs: int) -
 
 
 def _start(function: Callable[[Any], Any]) -> None:
-    """An interrupt is the parent's to handle."""
+    """Ignore interrupts: the parent handles them."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker = function

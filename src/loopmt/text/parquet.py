@@ -20,7 +20,7 @@ _BUFFER = 2**20
 
 @corpus_format("parquet", ending=".parquet")
 def parquet(file: CorpusFile, languages: Sequence[str]) -> Iterator[Row]:
-    """Columns are found as keys of JSON Lines are."""
+    """Columns are found like the keys of JSON Lines."""
     _check_plain(file.path)
     with file.opened() as stream, _damage_named(file.path):
         _check_footer(stream, file.path)
@@ -113,7 +113,7 @@ def _check_footer(stream: IO[bytes], path: Path) -> None:
 
 @contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
-    """What pyarrow says of a damaged file, as an error that names it."""
+    """Turn errors of pyarrow into an error that names the damaged file."""
     try:
         from pyarrow import ArrowException
     except ImportError:

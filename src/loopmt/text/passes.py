@@ -1,4 +1,4 @@
-"""The two passes over training text: raw files to clean text on disk, clean text to tokens. Memory stays flat."""
+"""The two passes over training text: raw files to clean text on disk, clean text to tokens. Memory stays constant."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CleanText:
             self._partitions.add(cleaned.hashes)
 
     def finish(self) -> None:
-        """Mark the duplicates; lines can be read from here on."""
+        """Mark the duplicates; afterwards lines can be read."""
         self._open.close()
         with self._marks.open("wb") as file:
             for start in range(0, self._left, _CHUNK):
@@ -101,7 +101,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 @dataclass
 class Raw:
-    """The blocks of corpora, one after another; iterated once, it knows the hash of each file, and a sample."""
+    """The blocks of corpora, one after another; after one iteration it has the hash of each file, and a sample."""
 
     corpora: Sequence[Corpus]
     advance: Advance
@@ -126,7 +126,7 @@ class Raw:
 
 
 def clean(raw: Raw, folder: Path, cleaner: Cleaner, duplicates: bool, jobs: int) -> Iterator[CleanText]:
-    """Each corpus, cleaned; only one is being written at a time."""
+    """Each corpus, cleaned; only one is written at a time."""
     for number, group in itertools.groupby(ordered_map(cleaner, raw, jobs), key=lambda cleaned: cleaned.corpus):
         with CleanText(folder / str(number), raw.corpora[number], duplicates) as text:
             for cleaned in group:
@@ -158,7 +158,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class PassCounts:
-    """What one side of a corpus came to."""
+    """Counts of one side of a corpus."""
 
     words: int
     tokens: int

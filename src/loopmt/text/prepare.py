@@ -1,4 +1,4 @@
-"""From an experiment's files to a vocabulary and a token store: once, and whole or not at all."""
+"""Prepares text: cleans it, learns the vocabulary and writes the token store, completely or not at all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def prepare(
     progress: Progress | None = None,
     jobs: int | None = None,
 ) -> Manifest:
-    """Write `run_folder/{manifest.json, vocab/, store/}`; if they are there and nothing changed, do nothing."""
+    """Write `run_folder/{manifest.json, vocab/, store/}`; if they exist and nothing changed, do nothing."""
     settings = settings_of(data, vocab, languages, seed)
     files = as_files(data)
     root = run_folder / "corpora" if data.world else experiment_folder / (data.root or "")
@@ -67,7 +67,7 @@ def prepare(
 
 
 def lacks(sets: Sequence[SetRecord], languages: Sequence[str]) -> list[str]:
-    """What sets of many languages leave out: that is allowed, but it may be a file that was forgotten."""
+    """Languages that multi-way sets lack. That is allowed, but a file may have been forgotten."""
     return [lack for record in sets if not record.pair and (lack := _lack(record, languages))]
 
 
@@ -82,7 +82,7 @@ def _lack(record: SetRecord, languages: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Work:
-    """One preparation: what it reads, how, and the folder it writes to."""
+    """One preparation: its input, its settings, and the folder that it writes to."""
 
     inputs: Inputs
     data: Data
@@ -120,7 +120,7 @@ class _Work:
         return manifest
 
     def _read_sets(self, store: StoreWriter) -> tuple[list[SetRecord], dict[str, frozenset[int]]]:
-        """Valid and test text keeps all its rows, and its case; the hashes are of its form in training."""
+        """Validation and test text keeps all rows and its case; the hashes are of its form in training."""
         form = self.form
         records = []
         held: dict[str, set[int]] = {language: set() for language in self.languages}
@@ -186,7 +186,7 @@ class _Work:
 
 
 class _Lines:
-    """All clean training text of a language; can be gone through any number of times."""
+    """All clean training text of a language; can be iterated several times."""
 
     def __init__(self, texts: Sequence[CleanText], language: str) -> None:
         self._texts = [text for text in texts if language in text.corpus.languages]
@@ -255,7 +255,7 @@ def prepared(
     languages: Sequence[str],
     say: Callable[[str], None] = lambda line: None,
 ) -> Manifest | None:
-    """The manifest, if what it describes is there and is what would be prepared now; if not so, `say` hears why."""
+    """The manifest, if its files exist and match the present settings; otherwise `say` gets the reason."""
     trained = (run_folder / "stages").exists()
     try:
         manifest = Manifest.load(run_folder / "manifest.json")
@@ -276,7 +276,7 @@ def prepared(
 
 
 def _whole(run_folder: Path) -> bool:
-    """Nothing is trained on text or subwords that changed on the disk."""
+    """Refuse text or subwords that changed on disk."""
     try:
         Vocab.load(run_folder / "vocab")
         Store.open(run_folder / "store").verify()
@@ -297,7 +297,7 @@ def _differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
 
 
 def _changed_files(manifest: Manifest, data: Data, root: Path, languages: Sequence[str]) -> list[str]:
-    """A file that has gone since cannot have changed: a run is complete without its raw text."""
+    """Files that changed; deleted ones do not count, because a run is complete without its raw text."""
     known = {record.name: record for record in manifest.files}
     try:
         files = Inputs(data, root, languages).files()
@@ -319,7 +319,7 @@ def _changed(path: Path, record: FileRecord) -> bool:
 
 @contextmanager
 def scratch_folder(run_folder: Path) -> Iterator[Path]:
-    """A folder that is gone afterwards, whatever happens."""
+    """A folder that is deleted at the end of the block, also after an error."""
     scratch = run_folder / _SCRATCH
     try:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -337,7 +337,7 @@ def scratch_folder(run_folder: Path) -> Iterator[Path]:
 
 
 def install(scratch: Path, run_folder: Path) -> None:
-    """The manifest goes first and comes last: while it is missing, nothing is prepared."""
+    """Remove the manifest first and write it last: without it, nothing counts as prepared."""
     (run_folder / "manifest.json").unlink(missing_ok=True)
     for name in ("vocab", "store"):
         shutil.rmtree(run_folder / name, ignore_errors=True)

@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Ragged:
-    """Many sequences of ids end to end, and where each begins."""
+    """Many sequences of ids end to end, with the start of each."""
 
     flat: Ints
     offsets: Ints  # one more than there are sequences
@@ -61,7 +61,7 @@ class Ragged:
         return Ragged(np.insert(self.flat, places, token), self.offsets + np.arange(len(self) + 1))
 
     def padded(self, numbers: Ints, width: int) -> Ints:
-        """A table of these sequences, each with an end after it and padding after that; a number below 0 has none."""
+        """A table of these sequences, each with an end and padding after it; a number below 0 gives an empty row."""
         lengths = np.where(numbers < 0, 0, self.offsets[numbers + 1] - self.offsets[numbers])
         places = np.arange(width)
         flat = self.flat if len(self.flat) else np.zeros(1, dtype=np.int64)

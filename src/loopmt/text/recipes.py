@@ -1,7 +1,8 @@
-"""Public corpora by name: where their files lie, what is taken from them, and which experiment they are for.
+"""Public corpora by name: where their files are, which rows are taken, and which experiment uses them.
 
-A checksum is given where one has been published: sacreBLEU publishes those of WMT's test sets, several projects those
-of WMT14's training text. OPUS, News Crawl and Multi30k publish none; what was seen is recorded beside the text.
+A recipe has checksums where they are published: sacreBLEU publishes those of WMT's test sets, several projects those of
+WMT14's training text. OPUS, News Crawl and Multi30k publish none; the checksums of the downloads are recorded beside
+the text.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class RecipeSide:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Rows dealt to PREFIX.LANG; without `rows` all that are left, without `languages` every one."""
+    """Rows assigned to PREFIX.LANG; without `rows` all that are left, without `languages` every language."""
 
     prefix: str
     rows: int | None = None
@@ -68,7 +69,7 @@ class RecipePart:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A corpus by name; `folder` is where its text lies by default, beside that of others of the same experiment."""
+    """A corpus by name; `folder` is the default folder of its text, shared by corpora of the same experiment."""
 
     name: str
     about: str
@@ -221,7 +222,7 @@ def _multi30k() -> Recipe:
 
 
 def _described(language: str) -> RecipePart:
-    """Captions that five people wrote of each training picture, each in their language: no translations."""
+    """Captions that five people wrote for each training picture in one language; they are not translations."""
     pieces = tuple(_captions(f"task2/raw/train.{writer}", (language,)) for writer in range(1, 6))
     return RecipePart(f"mono.{language}", (language,), pieces, (TextBlock("mono"),))
 

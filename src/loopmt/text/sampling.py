@@ -1,4 +1,4 @@
-"""Rows of a corpus dealt to disjoint blocks by seed: two passes, no more than a chunk of rows in memory."""
+"""Assigns the rows of a corpus to disjoint blocks by seed: two passes, at most a chunk of rows in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scaled(blocks: Sequence[TextBlock], scale: float) -> list[TextBlock]:
 def deal(
     part: RecipePart, sources: Sequence[Source], folder: Path, seed: int, scale: float, progress: Progress
 ) -> dict[str, int]:
-    """Write the blocks of a part; how many rows each file got."""
+    """Write the blocks of a part; returns the number of rows in each file."""
     blocks = scaled(part.blocks, scale)
     with progress.track(f"{part.name}: counting") as advance:
         total = 0
@@ -82,7 +82,7 @@ def _chunks(sources: Sequence[Source]) -> Iterator[list[Row]]:
 
 
 def _ends(part: RecipePart, blocks: Sequence[TextBlock], total: int, scale: float) -> list[int]:
-    """Where each block ends among the shuffled rows."""
+    """The end of each block among the shuffled rows."""
     wanted = sum(block.rows or 0 for block in blocks)
     rest = any(block.rows is None for block in blocks)
     if wanted + rest > total:
@@ -95,7 +95,7 @@ def _ends(part: RecipePart, blocks: Sequence[TextBlock], total: int, scale: floa
 
 
 def _homes(first: int, count: int, total: int, ends: Sequence[int], key: tuple[int, str]) -> list[int]:
-    """Which block each of these rows belongs to; len(ends) for none."""
+    """The block of each of these rows; len(ends) for none."""
     if ends[0] == total:
         return [0] * count
     places = permute(np.arange(first, first + count), total, *key, "sample")

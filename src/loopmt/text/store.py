@@ -91,7 +91,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """Every file must be there with its size; `verify` looks at the content too."""
+        """Open the store. Every file must exist with its size; `verify` checks the contents, too."""
         has_folder(folder)
         try:
             described = read_checked(folder / "store.json", _AGAIN)
@@ -133,16 +133,16 @@ class Store:
         return self._side(language)
 
     def any_side(self, language: str) -> Side | None:
-        """Text of a language: monolingual, or else the side of a pair; None where there is neither."""
+        """Text of a language: monolingual, or else the side of a pair; None if there is neither."""
         names = [language, *(name for name in self._sides if name.endswith(f".{language}"))]
         return next((self._side(name) for name in names if name in self._sides), None)
 
     def ends(self, start: str, end: str) -> tuple[Side, Side]:
-        """The text at the two ends of a walk, row by row; where it comes home, the same on both."""
+        """The text at both ends of a path, row by row; for a loop both are the same."""
         return (self.mono(start), self.mono(start)) if start == end else self.bitext(start, end)
 
     def longer_sides(self, start: str, end: str, most: int) -> Indices:
-        """Tokens of the longer side of rows at the ends of a walk: of a sample, where there are more than `most`."""
+        """Tokens of the longer side of rows at the ends of a path: of a sample, if there are more than `most`."""
         sides = self.ends(start, end)
         rows = sides[0].sample(most)
         longer: Indices = np.maximum(*(side.lengths_of(rows) for side in sides))
@@ -166,7 +166,7 @@ class Store:
         return [line for group in groups if language in group for line in self._lines(group[language])]
 
     def pair_texts(self, name: str, source: str, target: str) -> tuple[list[str], list[str]] | None:
-        """The two sides of a valid or test set, row by row; None if it does not have both."""
+        """The two sides of a validation or test set, row by row; None if it lacks one of them."""
         groups = self._set(name)
         for key in ("", f"{source}-{target}", f"{target}-{source}"):
             group = groups.get(key, {})
@@ -227,7 +227,7 @@ class _HashedOutput:
 
 
 class SideWriter:
-    """Appends rows to one side, and counts how many have which length."""
+    """Appends rows to one side, and counts rows by length."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._open = ExitStack()
@@ -257,7 +257,7 @@ class SideWriter:
 
 
 class StoreWriter:
-    """Writes a store; it can be opened once `close` has written its description."""
+    """Writes a store, which can be opened after `close` has written its description."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""Subword regularisation: now and then a subword is taken apart again into the two it was joined from.
+"""Subword dropout: splits subwords at random into the two that BPE merged.
 
-The stored text is cut in the best way. Undoing merges at random as it is read shows a sentence in another cut each
-time, as BPE dropout does while text is being encoded, for the price of looking subwords up in a table.
+The stored text has its best segmentation. Undoing merges while the text is read gives a sentence another segmentation
+each time, as BPE dropout does during encoding, at the cost of a table lookup.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Merges:
-    """The two subwords that each one was joined from; -1 where it was not."""
+    """The two subwords that each one was merged from; -1 where it was not merged."""
 
     halves_V2: Ints
 
@@ -38,7 +38,7 @@ class Merges:
         return cls(halves)
 
     def undone(self, rows: Ragged, share: float, generator: np.random.Generator) -> Ragged:
-        """Each merge undone with this probability, and then those within its halves."""
+        """Undo each merge with this probability, and then those within its halves."""
         fresh = np.ones(len(rows.flat), dtype=np.bool_)
         while True:
             cut = fresh & (self.halves_V2[rows.flat, 0] >= 0) & (generator.random(len(fresh)) < share)
@@ -72,7 +72,7 @@ class SubwordDropout:
 
 
 def _last_two(piece: str, scores: Mapping[str, float]) -> list[str]:
-    """What is left to join when a piece is put together from its characters, best merge first."""
+    """The last merge when a piece is built from its characters, best merge first."""
     parts = list(piece)
     while len(parts) > 2:
         joined = [one + other for one, other in pairwise(parts)]

@@ -1,4 +1,4 @@
-"""Units of a TMX file, read one at a time: neither their number nor their depth fills the memory."""
+"""Reads the units of a TMX file one at a time, in bounded memory, whatever their number and depth."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
 
 
 class _Tree:
-    """The elements that are open. Those that are closed are forgotten, but for what is in an open unit."""
+    """The open elements. Closed ones are discarded, unless they are in an open unit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -65,7 +65,7 @@ class _Tree:
         self._bytes = 0  # since a unit was closed
 
     def units(self, block: bytes | None) -> Iterator[ElementTree.Element]:
-        """The units that are closed in the next block of the file; None stands for its end."""
+        """The units that are closed in the next block of the file; None is the end of the file."""
         self._parser.close() if block is None else self._parser.feed(block)
         self._bytes += len(block or b"")
         for event, element in self._parser.read_events():
@@ -93,7 +93,7 @@ class _Tree:
 
 
 def _name(element: ElementTree.Element) -> str:
-    """The tag without its namespace, which some tools write and others do not."""
+    """The tag without its namespace, which only some tools write."""
     return element.tag.rpartition("}")[2]
 
 
@@ -108,7 +108,7 @@ def _segments(unit: ElementTree.Element) -> dict[str, str]:
 
 
 def _text(element: ElementTree.Element) -> Iterator[str]:
-    """The text of a segment; what an editing tool's codes enclose is not text."""
+    """The text of a segment, without the codes of editing tools."""
     yield element.text or ""
     for child in element:
         if _name(child) not in _CODES:
@@ -117,7 +117,7 @@ def _text(element: ElementTree.Element) -> Iterator[str]:
 
 
 def _segment(segments: dict[str, str], language: str) -> str | None:
-    """Asked for en: the segment of `en` or `EN`; without one, that of `en-GB`."""
+    """For en: the segment of `en` or `EN`; without one, that of `en-GB`."""
     code = language.lower().replace("_", "-")
     regional = (text for tag, text in segments.items() if tag.startswith(f"{code}-"))
     return segments[code] if code in segments else next(regional, None)

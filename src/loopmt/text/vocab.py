@@ -86,7 +86,7 @@ class Vocab:
         seed: int,
         form: Form,
     ) -> Vocab:
-        """Learn from training text by language, in its form already; it is gone through more than once."""
+        """Learn from normalised training text by language; iterates over it more than once."""
         counts = {language: len(texts[language]) for language in languages}
         for language, count in counts.items():
             if not count:
@@ -125,13 +125,13 @@ class Vocab:
         return int(self._processors[language].get_piece_size())
 
     def pieces(self, language: str) -> dict[str, tuple[int, float]]:
-        """Every piece of text, bytes apart, with its id and its score."""
+        """Every text piece (without bytes) with its id and its score."""
         processor = self._processors[language]
         ids = [one for one in range(self.synthetic + 1, self.size(language)) if not processor.is_byte(one)]
         return {processor.id_to_piece(one): (one, float(processor.get_score(one))) for one in ids}
 
     def spelling(self, language: str) -> list[bytes]:
-        """What each id adds to a line, by which text of two vocabularies can be compared without decoding it."""
+        """The text that each id adds to a line. With it, text of two vocabularies can be compared without decoding."""
         processor = self._processors[language]
         pieces = ((one, processor.id_to_piece(one)) for one in range(self.size(language)))
         return [bytes([int(piece[1:-1], 16)]) if processor.is_byte(one) else piece.encode() for one, piece in pieces]
@@ -144,7 +144,7 @@ class Vocab:
         return _FIRST_TAG + len(self.languages)
 
     def normalise(self, texts: Iterable[str], language: str) -> list[str]:
-        """Text as the subwords see it: normal form, case and tokenisation of the experiment."""
+        """Text as subwords see it: in the normal form, case and tokenisation of the experiment."""
         whole = (replace_surrogates(text) for text in texts)
         return [self.form.tokenise(self.form.normalise(text), language) for text in whole]
 
@@ -154,13 +154,13 @@ class Vocab:
         return [np.frombuffer(row, dtype="<u2").tolist() for row in rows]
 
     def encode_normal(self, texts: Iterable[str], language: str) -> list[bytes]:
-        """The same for text that `normalise` has seen, each line as the store keeps it: two bytes an id."""
+        """The same for normalised text, each line as the store keeps it: two bytes an id."""
         lines = [text.replace(SPACE, STAND_IN).split(" ") if text else [] for text in texts]
         ids = self._words[language].all_of(lines)
         return [b"".join(map(ids.__getitem__, line)) for line in lines]
 
     def decode(self, ids: Iterable[Iterable[SupportsInt]], language: str) -> list[str]:
-        """Lines of text: each stops at its first end, and what is not text is dropped."""
+        """Lines of text: each stops at its first end; ids that are not text are dropped."""
         kept = [[one for one in takewhile(EOS.__ne__, map(int, row)) if self._is_text(one)] for row in ids]
         lines: list[str] = self._processors[language].decode(kept, num_threads=1)
         return [self._readable(line, language) for line in lines]
@@ -169,7 +169,7 @@ class Vocab:
         return one == UNK or one > self.synthetic
 
     def _readable(self, line: str, language: str) -> str:
-        """A network may spell a line break in bytes; a translation is one line all the same."""
+        """A network may spell a line break in bytes, but a translation must be one line."""
         line = line.replace(STAND_IN, SPACE).replace("\n", " ")
         return moses.detokenize(line, language) if self.form.pretokenize else line
 
@@ -182,14 +182,14 @@ def _load(file: Path, sha256: str) -> Any:
 
 
 class _WordIds:
-    """Ids by word. No piece crosses a space, so a line is its words one after another, and most were met before."""
+    """A cache of ids by word. No piece crosses a space, so a line is a sequence of words, most of them cached."""
 
     def __init__(self, processor: Any) -> None:
         self._processor = processor
         self._forget()
 
     def all_of(self, lines: Iterable[Iterable[str]]) -> Mapping[str, bytes]:
-        """The ids of these words at least; those that are new are encoded in one call."""
+        """The ids of at least these words; new ones are encoded in one call."""
         if self._characters > _REMEMBERED:
             self._forget()
         new = list(set().union(*lines) - self._ids.keys())
@@ -209,7 +209,7 @@ def _packed(ids: list[int]) -> bytes:
 
 
 def replace_surrogates(text: str) -> str:
-    """Halves of a character, which JSON can spell and UTF-8 cannot: joined in pairs, replaced when alone."""
+    """Surrogates, which JSON can spell and UTF-8 cannot: pairs are joined, single ones replaced."""
     return text if text.isprintable() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -223,7 +223,7 @@ def _sample(
     most: int,
     seed: int,
 ) -> Iterator[str]:
-    """As many lines of each language: drawn where it has more, its text again and again where it has fewer."""
+    """Equally many lines of each language: a sample of long text, repetitions of short text."""
     wanted = min(most, max(counts[language] for language in group))
     for language in group:
         copies, rest = divmod(wanted, counts[language])
@@ -299,7 +299,7 @@ class Subwords:
         return {piece: one for one, piece in enumerate(self.pieces)}
 
     def score(self, one: int) -> float:
-        """Of what is no text, so low that no text is read as it."""
+        """The score of special tokens, so low that no text is segmented into them."""
         return float(self._processor.get_score(one)) if self._is_text(one) else _NEVER
 
     @property
@@ -307,7 +307,7 @@ class Subwords:
         return "<0x00>" in self.ids
 
     def merges(self) -> Iterator[tuple[str, str]]:
-        """Every way to make a piece of two others, the best piece first."""
+        """Every way to build a piece from two others, the best piece first."""
         text = {piece for one, piece in enumerate(self.pieces) if self._is_text(one)}
         for piece in sorted(text, key=lambda piece: (-self.score(self.ids[piece]), self.ids[piece])):
             halves = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))

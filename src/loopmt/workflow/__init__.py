@@ -1,1 +1,1 @@
-"""What joins the rooms: prepare and train, translate, evaluate, the demo."""
+"""Joins the packages: prepare, train, evaluate, plan, translate, serve, the demo."""

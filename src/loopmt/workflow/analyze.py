@@ -1,7 +1,7 @@
-"""`loopmt analyze`: the theory's parameters measured on a run, before and after training, beside a placebo.
+"""`loopmt analyze`: the theory's parameters measured on a run, before and after training, compared with a control.
 
 RUN/analysis.json     every pair of stages, loop, test set and rule of what is correct
-RUN/predicted.json    the plan's word beside what happened (`--against-plan`)
+RUN/predicted.json    the plan's predictions beside the measured gains (`--against-plan`)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AnalyzeOptions:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """A run, and what is asked of it."""
+    """A run, and the options of an analysis."""
 
     run: Run
     experiment: Experiment
@@ -74,7 +74,7 @@ class RunAnalysis:
 
     @property
     def stages(self) -> list[str]:
-        """Those asked for, with what they are measured against; by default all finished ones."""
+        """The requested stages with those they are compared to; by default all finished ones."""
         finished = self.run.finished()
         if not self.options.stages:
             return finished
@@ -83,7 +83,7 @@ class RunAnalysis:
         return [name for name in finished if name in wanted]
 
     def judged(self, progress: Progress) -> Judged:
-        """Every stage round every loop of every test set, judged by every rule."""
+        """The verdicts of every stage on every loop and test set, by every rule."""
         found: Judged = {}
         for stage in self.stages:
             translator = CachedTranslator.of(self.run, stage, self.options.beam)
@@ -106,7 +106,7 @@ class RunAnalysis:
 
 
 def analyze(folder: Path, options: AnalyzeOptions, progress: Progress) -> Json:
-    """Decode what was not decoded before, judge, estimate; the analysis is written and returned."""
+    """Decode what is not cached, judge, estimate; write and return the analysis."""
     wanted = RunAnalysis.open(folder, options)
     wanted.run.check_writable()
     if not options.single and not stage_pairs(wanted.experiment, wanted.stages):
@@ -138,7 +138,7 @@ def _planned_rule(wanted: RunAnalysis) -> Iterator[ThresholdRule]:
 
 
 def _printed_rule(wanted: RunAnalysis, judged: Judged) -> str:
-    """What counts as right where one rule is shown: what the user asked for, else as in `plan`."""
+    """The rule of the printed tables: the one that the user requested, else that of `plan`."""
     if wanted.rules[0].name == "exact" or wanted.options.thresholds != GRID:
         return wanted.rules[0].name
     planned = [rule.name for rule in _planned_rule(wanted)]
@@ -200,7 +200,7 @@ def _analysis(wanted: RunAnalysis, judged: Judged) -> Json:
 
 @dataclass(frozen=True)
 class Placebo:
-    """The stage that shows what training does without the loops of another stage; else why there is none."""
+    """A stage that shows the effect of training without the loops of another stage, or why there is none."""
 
     compare: Compare | None
     why: str
@@ -211,7 +211,7 @@ class Placebo:
 
 
 def placebo_of(experiment: Experiment, name: str) -> Placebo:
-    """What the experiment compares a stage with; else a fair control among its siblings, on bitext alone."""
+    """The control of a stage in the experiment; else a fair sibling that trained on bitext alone."""
     for compare in experiment.compare:
         if compare.of == name:
             return Placebo(compare, f"the experiment compares {name} with it")
@@ -230,7 +230,7 @@ def control_of(experiment: Experiment, name: str) -> str | None:
 
 
 def stage_pairs(experiment: Experiment, stages: Sequence[str]) -> list[tuple[str, str]]:
-    """Before and after: each stage with those it descends from, nearest first."""
+    """Before and after: each stage with its ancestors, nearest first."""
     return [(before, after) for after in stages for before in experiment.ancestors(after) if before in stages]
 
 

@@ -1,4 +1,4 @@
-"""What a stage and its control were trained with: target tokens, updates and seconds, and whether the tokens agree."""
+"""The budgets of a stage and its control: target tokens, updates and seconds, and whether the tokens agree."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SAME_TOKENS = 0.05
 
 
 def trained_tokens(state: Json, directions: Collection[Hop]) -> int:
-    """Target tokens that a stage learnt from in these directions."""
+    """Target tokens that a stage trained on in these directions."""
     return sum(int(spent["target_tokens"]) for path, spent in state["spent"].items() if taught_by(path) in directions)
 
 
 def budget_of(states: Sequence[Json], directions: Collection[Hop]) -> dict[str, float]:
-    """Of a stage, the mean over seeds; the tokens are those of the directions, updates and seconds of all."""
+    """The budget of a stage, as a mean over seeds: tokens of these directions; updates and seconds of all."""
     return {
         "target_tokens": fmean(trained_tokens(state, directions) for state in states),
         "updates": fmean(state["update"] for state in states),

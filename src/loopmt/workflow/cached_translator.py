@@ -1,4 +1,4 @@
-"""What the translators of a stage said before, kept under RUN/analysis, so that no text is decoded twice.
+"""A cache of a stage's translations under RUN/analysis, so that no text is decoded twice.
 
 RUN/analysis/DIGEST-beam4/en-fr.json     translations by source; the digest names the stage's weights
 """
@@ -31,7 +31,7 @@ from loopmt.workflow.translate import search
 
 @dataclass
 class CachedTranslator:
-    """A translation model of text that asks another only for what it has not translated yet, and always in one way."""
+    """A translation model of text with a cache: it asks another model only for missing translations, by one search."""
 
     load: Callable[[], tuple[TranslationModel, DecodeLimits]]
     how: Generate
@@ -47,7 +47,7 @@ class CachedTranslator:
     def round_trips(
         self, starts: Sequence[HeldOutText], loops: Sequence[LanguagePath], progress: Progress, name: str
     ) -> list[RoundTrip]:
-        """Send the starts round the loops."""
+        """Translate the starts along the loops."""
         pairs = ((start, loop) for start in starts for loop in loops if loop.hops[0] == start.hop)
         with progress.track(name, sum(len(start.sources) * len(loop.hops) for start, loop in pairs)) as advance:
             return translate_round_trips(self, self.how, starts, loops, advance)
@@ -63,7 +63,7 @@ class CachedTranslator:
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """The same source is translated once, whichever inputs it is in."""
+        """Translate each distinct source once."""
         texts: dict[Hop, list[str]] = {}
         for one in inputs:
             texts.setdefault(one.hop, []).extend(one.sources.texts)
@@ -95,7 +95,7 @@ class CachedTranslator:
         return self._known[hop]
 
     def _read(self, hop: Hop) -> dict[str, str]:
-        """What was translated before; where the file was edited or damaged, nothing, and a warning."""
+        """The cached translations; nothing, with a warning, if the file was edited or damaged."""
         if self.folder is None or not has_file(file := self.folder / f"{hop.pair}.json"):
             return {}
         try:
@@ -108,7 +108,7 @@ class CachedTranslator:
         return found
 
     def _keep(self, hop: Hop) -> None:
-        """Beside what another process has kept meanwhile."""
+        """Add to the cache, together with what another process has added meanwhile."""
         if self.folder:
             make_subfolder(self.folder.parent, self.folder.name)
             known = self._read(hop) | self._known[hop]

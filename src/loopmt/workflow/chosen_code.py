@@ -1,4 +1,4 @@
-"""Functions that an experiment chooses by name: are the names known, and can they be imported?"""
+"""Checks that functions which an experiment names are registered, or can be imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopmt.workflow.trackers import TRACKERS
 
 
 def check_names(experiment: Experiment) -> None:
-    """Refuse unknown names before any work; nothing is imported or run."""
+    """Refuse unknown names before any work. Nothing is imported or run."""
     for name in [*(entry.use for entry in experiment.evaluate.entries()), *_selecting(experiment)]:
         METRICS.check(name)
     for name in experiment.guards.filters:
@@ -32,7 +32,7 @@ def check_names(experiment: Experiment) -> None:
 
 
 def import_for_training(experiment: Experiment) -> None:
-    """Refuse what cannot be imported or run, before hours of other work."""
+    """Refuse names that cannot be imported or run, before hours of other work."""
     for name in _selecting(experiment):
         METRICS.find(name)
     for name in experiment.guards.filters:
@@ -54,7 +54,7 @@ def import_for_training(experiment: Experiment) -> None:
 
 
 def training_code(experiment: Experiment) -> list[str]:
-    """What training imports or runs."""
+    """The names that training imports or runs."""
     guards, formats = experiment.guards, experiment.data.formats.values()
     chosen = [*guards.filters, *guards.alarms, *formats, *_utilities(experiment), *_objectives(experiment)]
     return [
@@ -87,7 +87,7 @@ def _translators(experiment: Experiment) -> list[str]:
 
 
 def _utilities(experiment: Experiment) -> list[str]:
-    """What candidates are chosen, rows are kept and generators are rewarded by."""
+    """The utilities of `choose`, `keep_by` and `rewards`."""
     entries = [entry for stage in experiment.stages for entry in stage.entries()]
     choosing = [entry.choose for entry in entries if entry.candidates > 1]
     keeping = [entry.keep_by for entry in entries if entry.keep < 1]

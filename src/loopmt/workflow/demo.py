@@ -50,7 +50,7 @@ class DemoOutcome:
 
 
 def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> DemoOutcome | None:
-    """Draw the text, train, evaluate; None if training was paused before its end."""
+    """Draw the text, train and evaluate; None if training was paused before its end."""
     started = time.monotonic()
     with resources.as_file(resources.files("loopmt") / "demo.toml") as file, _sentences_shown(folder, progress):
         options = TrainOptions(file, folder, overrides, jobs=min(2, os.cpu_count() or 1))
@@ -63,7 +63,7 @@ def demo(folder: Path, overrides: Sequence[str], progress: Progress) -> DemoOutc
 
 @contextmanager
 def _sentences_shown(folder: Path, progress: Progress) -> Iterator[None]:
-    """While the stages train, show what their newest weights make of a French sentence."""
+    """While the stages train, show how their newest weights translate a French sentence."""
     over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(folder, progress, over), daemon=True)
     watcher.start()
@@ -79,14 +79,14 @@ def _watch(folder: Path, progress: Progress, over: threading.Event) -> None:
     while not over.wait(_LOOK_EVERY):
         for stage in _WATCHED:
             told = _newest(samples, stage)
-            if told is not None and told["update"] > shown.get(stage, -1):
+            if told is not None and told["update"] > shown.get(stage, 0):  # random weights have nothing to show
                 shown[stage] = told["update"]
                 for line in _lines(stage, told):
                     progress.say(line)
 
 
 def _newest(samples: Samples, stage: str) -> Json | None:
-    """What is shown is a bonus: a run that is not there yet, or a file that is just being written, is passed over."""
+    """Sample translations are optional: skip a run that does not exist yet, or a file that is being written."""
     try:
         return samples(stage)
     except LoopmtError:

@@ -36,7 +36,7 @@ _TRY_BFLOAT16 = (
 
 
 def examine(folder: Path) -> Json:
-    """All findings; `folder` is where runs would lie."""
+    """All findings; `folder` is where runs would be."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -52,9 +52,9 @@ def examine(folder: Path) -> Json:
 
 
 def advice(findings: Json) -> list[str]:
-    """What a person might do about the findings."""
+    """What the user can do about the findings."""
     lines = [
-        f"{extra['for']} needs {', '.join(extra['missing'])}: pip install 'loopmt[{name}]'"
+        f"for {extra['for']}: pip install 'loopmt[{name}]' (adds {', '.join(extra['missing'])})"
         for name, extra in findings["extras"].items()
         if extra["missing"]
     ]
@@ -79,7 +79,7 @@ def _extra(purpose: str, modules: tuple[str, ...]) -> Json:
 
 
 def busy_cores() -> int | None:
-    """How many of the usable cores other programs keep busy now; None where the system does not tell."""
+    """How many of the usable cores other programs keep busy now; None if the system does not say."""
     if not _CORE_TIMES.is_file():
         return None
     before = _core_times()
@@ -101,7 +101,7 @@ def _core_times() -> dict[int, tuple[int, int]]:
 
 
 def _threads() -> Json:
-    """The number of threads, and the seconds of a small training step with it and with fewer."""
+    """The number of threads, and the seconds of a small training step with that number and with fewer."""
     import torch
 
     from loopmt.learn.threads import mean_seconds, set_by_user, thread_counts, usable_cores
@@ -113,7 +113,7 @@ def _threads() -> Json:
 
 
 def _small_step() -> None:
-    """The operations of a layer of preset tiny, forwards and backwards."""
+    """The operations of a layer of preset tiny, forward and backward."""
     import torch
     from torch.nn.functional import layer_norm
 

@@ -1,4 +1,4 @@
-"""`loopmt train --dry-run`: what would be trained on what, how large it is, how long it takes. Changes nothing."""
+"""`loopmt train --dry-run`: what would be trained on which text, its size and its time. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from loopmt.learn.threads import threads_restored, use_fastest
 from loopmt.model.backend import precision
 from loopmt.model.weights import Layout
 from loopmt.path import Expansion
-from loopmt.progress import Progress, visible
+from loopmt.progress import Progress, visible, wrapped
 from loopmt.run import Run
 from loopmt.text.batch import Batch, BatchShape
 from loopmt.text.inputs import Inputs, as_files
@@ -54,13 +54,14 @@ _TIMED_UPDATES = 2
 _CHOSEN = 'mix = "auto": these are candidates; each direction learns from those that are found worth a share'
 _ENOUGH = 20.0  # seconds that gathering, and learning, are timed for
 _PART = 16  # of the rows is what is gathered first
+_NEXT = "next, for a measured time: "  # before a command, which is not broken
 _LONG = 24 * 3600.0  # seconds after which a hint is due
 _LISTED = 60  # paths of a pattern that are named
 _BYTES_PER_WEIGHT = 4 * 8  # float32: weight, gradient, two moments, and as much again while an update is taken
 
 
 def describe(request: TrainOptions, progress: Progress) -> None:
-    """Print the plan; a mistake that `train` would refuse is refused here too."""
+    """Print the plan. Mistakes that `train` would refuse are refused here, too."""
     experiment, run = request.load()
     run.refuse_unsafe()
     wanted = experiment.asked_for(request.until, request.only)
@@ -86,15 +87,15 @@ def describe(request: TrainOptions, progress: Progress) -> None:
         changes = [word for one in request.overrides for word in ("--set", one)]
         next_step = shlex.join(["loopmt", "prepare", str(request.file), "--run", str(run.folder), *changes])
         lines += _rough_time(experiment, wanted, run)
-        lines.append(f"next, for a measured time: {next_step}")
+        lines.append(f"{_NEXT}{next_step}")
     else:
         lines.append(_left(left, _open_ended(wanted, run), context.device))
         lines += _hint(experiment, sum(one or 0.0 for one in left), context.device)
-    print(visible("\n".join(lines)))
+    print(visible("\n".join(line if line.startswith(_NEXT) else wrapped(line) for line in lines)))
 
 
 def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[str]:
-    """What is compared on which directions, and what is left out."""
+    """The compared directions of each comparison, and the excluded ones."""
     for compare in experiment.compare:
         if {compare.of, compare.against} <= set(wanted):
             found = compared_directions(experiment, compare)
@@ -103,7 +104,7 @@ def _comparisons(experiment: Experiment, wanted: Collection[str]) -> Iterator[st
 
 
 def _rough_time(experiment: Experiment, wanted: Sequence[Stage], run: Run) -> Iterator[str]:
-    """Before the text is prepared; of pretrained checkpoints the sizes are not known then."""
+    """An estimate before the text is prepared; the sizes of pretrained checkpoints are not known then."""
     if experiment.model.pretrained is not None:
         return
     device, parameters = device_of_this_process(), _layout(experiment, None).num_parameters
@@ -118,11 +119,13 @@ def _rough_time(experiment: Experiment, wanted: Sequence[Stage], run: Run) -> It
 
 
 def _hint(experiment: Experiment, seconds: float, device: torch.device) -> Iterator[str]:
-    """What makes training shorter where it would take days."""
+    """How to make training shorter, if it would take days."""
     if seconds < _LONG:
         return
     if device.type == "cpu" and experiment.model.preset != "tiny":
         yield 'That is long for a CPU. Set [model] preset = "tiny", train fewer updates, or use a GPU.'
+    elif device.type == "cpu":
+        yield "That is long for a CPU. Train fewer updates, set a smaller train.tokens, or use a GPU."
     else:
         yield "That is long. Train fewer updates, set a smaller train.max_updates, or use more GPUs."
 
@@ -139,7 +142,7 @@ def _left(seconds: Sequence[float | None], open_ended: bool, device: torch.devic
 
 
 def _site(experiment: Experiment, run: Run, manifest: Manifest) -> stages.TrainingContext:
-    """As `Site.open`, but for the experiment as it is asked for now, not as it was written down before."""
+    """As `Site.open`, but with the present experiment file instead of the recorded one."""
     vocab, store = Vocab.load(run.folder / "vocab"), Store.open(run.folder / "store")
     device, fingerprint = device_of_this_process(), fingerprint_of(manifest)
     return stages.TrainingContext(experiment, run, vocab, store, device, Processes(), fingerprint)
@@ -177,7 +180,7 @@ def _networks(experiment: Experiment, context: stages.TrainingContext | None) ->
 
 
 def _modules(what: str, experiment: Experiment, context: stages.TrainingContext | None) -> str:
-    """Checkpoints and translators of other modules, whose size is known once they are built."""
+    """Checkpoints and translators of other modules, whose size is known after they are built."""
     if context is None:
         return what
     trained, total = context.networks(experiment.stages[0]).parameter_counts()
@@ -198,7 +201,7 @@ def _layout(experiment: Experiment, context: stages.TrainingContext | None) -> L
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What is known about a stage before it is trained."""
+    """The facts about a stage before it is trained."""
 
     experiment: Experiment
     run: Run
@@ -212,7 +215,7 @@ class StagePlan:
         return self.experiment.training(self.stage)
 
     def describe(self, progress: Progress) -> tuple[list[str], float | None]:
-        """What there is to say, and the seconds that are left to train; None where that cannot be known."""
+        """Lines about the stage, and the remaining seconds of training; None if unknown."""
         indent = "  " * self._depth(self.stage)
         lines = [_CHOSEN] if self.stage.mix == "auto" else []
         lines += [line for pair in expansions(self.experiment, self.stage) for line in _paths(*pair, self.said)]
@@ -246,7 +249,7 @@ class StagePlan:
         return f"until patience {train.patience}, at most {train.max_updates:,} updates of {per_update}"
 
     def _unread(self, context: stages.TrainingContext) -> Iterator[str]:
-        """What is too long to be learnt from, by corpus."""
+        """Rows that are too long for training, by corpus."""
         most = self.train.max_length
         for start, end in sorted({route.path.ends for route in stages.routes_of(self.experiment, self.stage)}):
             share = float((context.store.longer_sides(start, end, stages.SAMPLE) > most).mean())
@@ -330,14 +333,14 @@ class StagePlan:
 
 
 def _learning(learner: StageLearner, batches: Sequence[Batch], train: Train) -> float:
-    """Seconds an update; a first time through the batches warms up, if there is time for a second."""
+    """Seconds an update; the first pass over the batches is a warm-up, if there is time for a second."""
     until = time.perf_counter() + _ENOUGH
     first = _pass(learner, batches, train, until)
     return _pass(learner, batches, train, until) if time.perf_counter() < until else first
 
 
 def _pass(learner: StageLearner, batches: Sequence[Batch], train: Train, until: float) -> float:
-    """Seconds an update, of one at least and of no more than there is time for."""
+    """Seconds an update, from at least one update and no more than the time allows."""
     started, done = time.perf_counter(), 0
     for batch in batches:
         done += 1

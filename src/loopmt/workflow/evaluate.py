@@ -1,6 +1,6 @@
 """`loopmt evaluate`: every finished stage on every test set.
 
-RUN/stages/NAME/translations/    kept, and taken up again by the next call
+RUN/stages/NAME/translations/    kept, and reused by the next call
 RUN/stages/NAME/scores.json      one stage
 RUN/scorecard.json               all stages so far, and the experiment's comparisons
 """
@@ -53,9 +53,9 @@ _DEFAULTS = EvaluateOptions()
 
 
 def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progress) -> Json:
-    """Translate what is not translated yet, score everything, write each run's scorecard; that of all is returned.
+    """Translate what is missing, score everything, and write each run's scorecard; returns that of all runs.
 
-    Of several runs, the first says what is compared. What is returned has the stages that were asked for alone.
+    The comparisons are those of the first run. The result has only the requested stages.
     """
     evaluations = [RunEvaluation.open(folder, options) for folder in folders]
     _check_comparable(evaluations)
@@ -73,7 +73,7 @@ def evaluate(folders: Sequence[Path], options: EvaluateOptions, progress: Progre
 
 
 def _among(card: Json, stages: set[str]) -> Json:
-    """These stages, and the comparisons among them."""
+    """The result for these stages, and the comparisons among them."""
     return {
         **card,
         "stages": {name: stage for name, stage in card["stages"].items() if name in stages},
@@ -98,7 +98,7 @@ def _check_comparable(evaluations: Sequence[RunEvaluation]) -> None:
 
 @dataclass(frozen=True)
 class RunEvaluation:
-    """A run, its test sets and its judges."""
+    """A run with its test sets and metrics."""
 
     run: Run
     experiment: Experiment
@@ -119,7 +119,7 @@ class RunEvaluation:
         return cls(run, experiment, pairs, Scorer.of(experiment, options.metrics, options.comet))
 
     def measures(self, options: EvaluateOptions, progress: Progress) -> RunMeasures:
-        """Those stages that were asked for, and those that are translated already: a scorecard grows by stages."""
+        """The requested stages and those with complete translations: a scorecard grows by stages."""
         for name in options.stages:
             choose_stage(self.run, self.experiment, name)
         asked = {name: self.pairs_of(name) for name in self.run.finished() if name in (options.stages or (name,))}
@@ -128,7 +128,7 @@ class RunEvaluation:
         )
 
     def record(self, measures: RunMeasures, options: EvaluateOptions, progress: Progress) -> tuple[RunMeasures, Json]:
-        """Write the scorecard, and again while other evaluations finish: the last that is written has all stages."""
+        """Write the scorecard; repeat while other evaluations finish, so that the last one written has all stages."""
         while True:
             card = scorecard(self.experiment, measures, options.beam, options.samples, self.scorer.metrics)
             for name, stage in card["stages"].items():
@@ -154,7 +154,7 @@ class RunEvaluation:
         options: EvaluateOptions,
         progress: Progress,
     ) -> RunMeasures:
-        """Also these stages, in the experiment's order."""
+        """These stages too, in the experiment's order."""
         found = {
             **measures.stages,
             **{name: self._stage(name, pairs, options, progress) for name, pairs in stages.items()},

@@ -50,7 +50,7 @@ class ExportOptions:
 
 
 def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Parity]:
-    """Write the folder; it appears only if what is in it says what the networks say."""
+    """Write the folder. It appears only if the exported networks translate like the originals."""
     run = Run.open(folder)
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
@@ -85,7 +85,7 @@ def _export_pretrained(
     options: ExportOptions,
     progress: Progress,
 ) -> list[Parity]:
-    """Each checkpoint of the stage as it came, with the weights of now; what is written must translate like `ours`."""
+    """Each checkpoint of the stage in its original form, with the trained weights; it must translate like `ours`."""
     if options.to != "hf":
         raise ConfigError(
             f'{run.folder}: stage "{stage}" is a pretrained checkpoint, which has its own architecture: export it with '
@@ -133,7 +133,7 @@ def _check_possible(found: Sequence[ExportedNetwork], options: ExportOptions) ->
 
 
 def _trial(store: Store, translators: TrainableModel, hop: Hop, most: int) -> ParityText:
-    """Sentences of the validation or a test set; where there are none of the language, of its monolingual text."""
+    """Sentences of the validation set or a test set; if a language has none, of its monolingual text."""
     for name in ("valid", *store.tests):
         if pair := store.pair_texts(name, hop.source, hop.target):
             return ParityText(hop, pair[0][:most], pair[1][:most])
@@ -182,7 +182,7 @@ def _check_exact(parities: Sequence[Parity]) -> None:
 
 
 def _rounded(exported: ExportedModel, translators: NetworkStack, trials: Sequence[ParityText]) -> list[Parity]:
-    """Rounding changes some translations, and on few sentences BLEU moves with each; failure is both."""
+    """Check int8: rounding changes some translations, and BLEU of few sentences varies, so both must be bad to fail."""
     parities = [compare(translators, trial, exported, _bleu) for trial in trials]
     for parity in parities:
         loss = -(parity.bleu_difference or 0.0)

@@ -1,4 +1,4 @@
-"""`loopmt fetch`: a public corpus by name, downloaded, unpacked, dealt by seed, as files an experiment can name."""
+"""`loopmt fetch`: downloads a public corpus, unpacks it, and assigns its rows by seed to the files of an experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORD = "fetched.json"
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """What to fetch where; `scale` multiplies every number of rows that the recipe names."""
+    """What to fetch, and where to; `scale` multiplies every number of rows of the recipe."""
 
     recipe: Recipe
     folder: Path | None = None
@@ -40,7 +40,7 @@ class FetchOptions:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Which files there are now, with their rows; not `fresh` if they were there before."""
+    """The files with their rows; `fresh` is false if they existed before."""
 
     folder: Path
     rows: dict[str, int]
@@ -48,7 +48,7 @@ class Fetched:
 
 
 def fetch(options: FetchOptions, progress: Progress) -> Fetched:
-    """Do what of the order is not done yet; the record is written last, so it stands for all the rest."""
+    """Do the missing steps. The record is written last, so if it exists, everything does."""
     wanted = options.recipe
     folder = options.folder or Path("corpora") / wanted.folder
     record = _record(options, folder)
@@ -69,14 +69,14 @@ def fetch(options: FetchOptions, progress: Progress) -> Fetched:
 
 
 def _refuse_unknown_files(folder: Path) -> None:
-    """A folder of somebody's own files is not written over; one of ours has downloads, or a record of them."""
+    """Refuse a folder with the user's own files; a folder of `fetch` has downloads or their record."""
     begun = not folder.exists() or (folder / "downloads").is_dir() or (folder / RECORD).exists()
     if not begun and (found := sorted(entry.name for entry in folder.iterdir())):
         raise DataError(f"{folder} holds files that were not fetched: {listed(found)}. Name another folder with --out.")
 
 
 def _download(options: FetchOptions, folder: Path, progress: Progress) -> dict[Remote, Path]:
-    """Every file of the recipe; who has no network is told at once all that must come another way."""
+    """Download every file of the recipe; without a network, one error lists all missing files."""
     remotes = options.recipe.remotes()
     try:
         return {remote: download(remote, folder, progress, options.mirror, options.patience) for remote in remotes}
@@ -87,7 +87,7 @@ def _download(options: FetchOptions, folder: Path, progress: Progress) -> dict[R
 
 
 def _records(folder: Path) -> Json:
-    """What was fetched into a folder, by recipe."""
+    """The records of earlier fetches in a folder, by recipe."""
     file = folder / RECORD
     if not file.exists():
         return {}
@@ -113,7 +113,7 @@ def _record(options: FetchOptions, folder: Path) -> Json | None:
 
 
 def _check_fetched(recipe: Recipe, seen: Json, folder: Path) -> None:
-    """What was fetched before is what is expected now, also where the downloads are gone."""
+    """Check that earlier downloads have the checksums that are expected now, even if the files were deleted."""
     for remote in recipe.remotes():
         found = f"sha256:{seen[remote.address]['sha256']}"
         if (remote.checksum or "").startswith("sha256:") and found != remote.checksum:
@@ -148,7 +148,7 @@ def _make(
 def _source(
     piece: dict[str, RecipeSide], files: dict[Remote, Path], folder: Path, progress: Progress, part: RecipePart
 ) -> Source:
-    """A piece as columns: the downloads themselves, or what an archive holds, unpacked."""
+    """A piece as columns: the downloads themselves, or unpacked members of an archive."""
     folder.mkdir()
     paths: dict[str, Path] = {}
     wanted: dict[Path, dict[str, Path]] = {}

@@ -1,8 +1,8 @@
-"""`loopmt generate`: write down the rows that a path teaches: generated sources, real targets.
+"""`loopmt generate`: writes the rows of a path: generated sources, real targets.
 
 OUT/generate.json           what is generated from what; a second call with other settings is refused
 OUT/chunks/NNNNNN.json      finished chunks, which a second call skips; any process may make any of them
-OUT/synthetic.{fr,en,scores.tsv}    all of them, once every chunk is there
+OUT/synthetic.{fr,en,scores.tsv}    the joined chunks, once all exist
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class GenerateOptions:
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """What has been generated so far, by all processes."""
+    """The rows that all processes have generated so far."""
 
     chunks_done: int
     chunks: int
@@ -65,7 +65,7 @@ class GenerationResult:
 
 
 def generate(options: GenerateOptions, progress: Progress) -> GenerationResult | None:
-    """Make this process's chunks; one that finds all chunks there puts them together. The first of a group reports."""
+    """Make this process's chunks; the process that finds all chunks finished joins them. The first one reports."""
     device = device_of_this_process()
     processes = Processes.join(device)
     try:
@@ -158,7 +158,7 @@ class GenerationJob:
         write_json(file, {"settings": self.settings(), "finished": None})
 
     def _refuse_unknown_files(self, begun: Path) -> None:
-        """Somebody's folder is not written into; another shard may begin ours while it is looked at."""
+        """Refuse a folder with other files. Another shard may create ours at the same time."""
         out = self.options.out
         found = [*out.iterdir(), *out.glob("chunks/*")] if out.is_dir() else []
         strange = sorted(
@@ -189,7 +189,7 @@ class GenerationJob:
                 advance(1)
 
     def _chunk(self, number: int, text_filter: SyntheticTextFilter) -> Json:
-        """Depends on the settings and the chunk's number alone, whoever makes it."""
+        """A chunk depends only on the settings and its number, not on the process that makes it."""
         numbers = np.arange(number * self.options.chunk, min((number + 1) * self.options.chunk, self.rows))
         starts, ends = (side.take(numbers) for side in self.sides)
         fit = np.flatnonzero(np.maximum(starts.lengths, ends.lengths) <= self.train.max_length)  # as in training
@@ -222,7 +222,7 @@ class GenerationJob:
         return [chunk for chunk in range(self.chunks) if has_file(self.file(chunk))]
 
     def assemble(self) -> None:
-        """If every chunk is there; another process that is at it already is left to it."""
+        """Join the chunks if all exist, unless another process is doing so."""
         if len(self._done()) < self.chunks:  # asked before the lock: whoever holds it has found them all
             return
         with contextlib.suppress(LockedError), Run(self.options.out).locked():
@@ -251,7 +251,7 @@ class GenerationJob:
         return {"rows": rows, "kept": kept, "dropped": dict(dropped)}
 
     def result(self) -> GenerationResult:
-        """Another process may put the chunks together, and remove them, while they are counted here."""
+        """Count the rows. Another process may join and remove the chunks meanwhile."""
         done = self._done()
         try:
             counted = GenerationResult(len(done), self.chunks, **self._counts(done), files=[])

@@ -1,4 +1,4 @@
-"""Generators that a path names besides the networks in training: earlier stages, other runs, functions of others."""
+"""Generators of a path besides the networks in training: earlier stages, other runs, functions of other modules."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _other(name: str, run: Run, device: torch.device, vocab: Vocab) -> Translati
 
 
 def generator_digests(run: Run, stage: Stage) -> Json:
-    """What a stage remembers of them: it may not go on with others."""
+    """The digests of generators, which a stage records: it may not continue with others."""
     names = _others(name for entry in stage.entries() for how in _settings(entry.generate) for name in how.generators)
     stages = sorted(name for name in names if not is_translator(name))
     return {"generators": {name: OtherStage.parse(name, run).digest() for name in stages}} if stages else {}
@@ -107,7 +107,7 @@ def _with_vocab(model: TrainableModel, vocab: Vocab) -> TranslationModel:
 
 @dataclass(frozen=True)
 class ThroughText:
-    """A model of another vocabulary: text goes in and comes out."""
+    """A model with another vocabulary, which exchanges text instead of ids."""
 
     model: TrainableModel
     codec: Vocab

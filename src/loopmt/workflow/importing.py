@@ -1,4 +1,4 @@
-"""`loopmt import`: a Hugging Face checkpoint becomes a direction of a run; and what training makes of it."""
+"""`loopmt import`: makes a Hugging Face checkpoint the generator or the start of a direction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def generators(experiment: Experiment, run: Run, device: torch.device, codec: Co
 
 
 def check_imported(experiment: Experiment, run: Run) -> None:
-    """Refuse what is not there or does not fit, before the text is prepared."""
+    """Refuse imports that are missing or do not fit, before the text is prepared."""
     for one in experiment.imported:
         found = _open(run, one.hop)
         if one.use == "start":
@@ -58,13 +58,13 @@ def _check_no_prefix(found: ImportedCheckpoint) -> None:
 
 
 def start_imported(experiment: Experiment, run: Run, model: TrainableModel) -> None:
-    """Put imported weights where the experiment says so."""
+    """Copy imported weights into the directions that start from them."""
     for hop in sorted(experiment.imports("start")):
         model.load(starting_weights(_open(run, hop), stack_of(model), hop), strict=False)
 
 
 def import_digests(experiment: Experiment, run: Run) -> Json:
-    """What a stage's weights owe to imports, for the record; nothing where there are none."""
+    """The digests of the imports that a stage's weights depend on; empty if there are none."""
     if not experiment.imported:
         return {}
     return {"imported": {str(one.hop): [one.use, _open(run, one.hop).digest] for one in experiment.imported}}

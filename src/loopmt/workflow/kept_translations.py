@@ -2,11 +2,11 @@
 
 RUN/stages/NAME/translations/DIGEST-beam4/SET/en-fr.CHECKSUM.txt
 
-DIGEST names the stage's weights, CHECKSUM the sources and the translations. What a file is of stands in its name, and
-it is written whole, then renamed: evaluations may run at the same time, on several machines and during training,
-without a lock. Folders of other weights and of other searches stay; they may be deleted at any time.
+DIGEST names the stage's weights, CHECKSUM the sources and the translations. A file's name identifies its content, and
+it is written under another name and renamed. So evaluations need no lock: they may run at the same time, on several
+machines and during training. Folders of other weights and of other searches stay; they may be deleted at any time.
 
-RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}     of an older version, read as it is
+RUN/stages/NAME/translations/{made.json, SET/en-fr.txt}     written by older versions, still read
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TestPairs:
 
 @dataclass
 class KeptTranslations:
-    """The translations of one stage by one search; the digest names the weights that they are of."""
+    """The translations of one stage by one search; the digest identifies the weights."""
 
     run: Run
     stage: str
@@ -59,7 +59,7 @@ class KeptTranslations:
         return subfolder(self.run.stage(self.stage).folder, "translations")
 
     def translate(self, pairs: Sequence[TestPairs], progress: Progress) -> list[list[str]]:
-        """The translations of each, made where there are none."""
+        """The translations of each test; missing ones are made."""
         found = []
         with progress.track(f"translating with {self.stage}", sum(len(one.sources) for one in pairs)) as advance:
             for one in pairs:
@@ -69,7 +69,7 @@ class KeptTranslations:
         return found
 
     def complete(self, pairs: Sequence[TestPairs]) -> list[TestPairs]:
-        """Those that need no decoding; none, where a direction is missing: its mean would be of other directions."""
+        """Tests with stored translations. Empty if a direction is missing: the mean would be of other directions."""
         there = [one for one in pairs if self.read(one) is not None]
         return there if all(one in there for one in pairs if one.test.direct) else []
 
@@ -79,7 +79,7 @@ class KeptTranslations:
     # -- files -----------------------------------------------------------------------------------------------
 
     def read(self, pairs: TestPairs) -> list[str] | None:
-        """The translations that are kept, if they are whole; else a warning, where there was a file."""
+        """The stored translations if they are complete; otherwise None, with a warning if there was a file."""
         folder, name = subfolder(self.folder, folder_name(pairs.test.name)), _name(pairs.test)
         files = sorted(folder.glob(f"{name}.*.txt"))
         for file in files:
@@ -91,7 +91,7 @@ class KeptTranslations:
         return self._read_older(pairs)
 
     def _read_older(self, pairs: TestPairs) -> list[str] | None:
-        """An older version kept the translations of one search, and no checksum."""
+        """Older versions stored the translations of one search, without a checksum."""
         try:
             made_with = read_json(self._all / "made.json")
         except DamagedError:
@@ -129,7 +129,7 @@ def _checksum(sources: Sequence[str], translations: Sequence[str]) -> str:
 
 
 def _lines(file: Path) -> list[str] | None:
-    """None if it cannot be read as text."""
+    """The lines of the file; None if it is not readable text."""
     try:
         return read_text(file).split("\n")[:-1]
     except (OSError, DamagedError):
@@ -141,6 +141,6 @@ def _warn(file: Path, why: str) -> None:
 
 
 def folder_name(test: str) -> str:
-    """A test set may be called anything; its folder may not."""
+    """A safe folder name for a test set, whose own name may be any text."""
     name = quote(test, safe=" ")
     return name if name.strip(".") else name.replace(".", "%2E")

@@ -29,7 +29,7 @@ class LongLines:
 
     @classmethod
     def of(cls, run: Run, experiment: Experiment, stage: Stage, language: str) -> LongLines | None:
-        """None where the lengths are not known. Pretrained checkpoints have learnt from other text than the run's."""
+        """None if the lengths are unknown, or if a pretrained checkpoint has learned from other text than the run's."""
         if experiment.model.pretrained is not None:
             return None
         try:
@@ -42,7 +42,7 @@ class LongLines:
         return cls(Vocab.load(run.folder / "vocab"), language, min(usual, experiment.training(stage).max_length))
 
     def warning(self, texts: Sequence[str], first: int) -> str | None:
-        """About the first of these lines that is too long; `first` is the number of the first line."""
+        """A warning about the first of these lines that is too long; `first` is the number of the first line."""
         for number, ids in enumerate(self.vocab.encode(texts, self.language), first):
             if len(ids) > self.longest:
                 return (

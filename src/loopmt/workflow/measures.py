@@ -1,4 +1,4 @@
-"""What was measured of stages on test sets, and how two sides are compared on the same sentences."""
+"""Measurements of stages on test sets, and comparisons of two systems on the same sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BySeed = Mapping[int, Mapping["TestPath", Measures]]
 
 @dataclass(frozen=True)
 class TestPath:
-    """One way through the languages of a test set; tests of a group have the same rows."""
+    """A direct or pivot path of a test set; tests of a group have the same rows."""
 
     name: str
     path: LanguagePath
@@ -28,13 +28,13 @@ class TestPath:
 
     @property
     def direct(self) -> bool:
-        """Else it leads through other languages: a matter of its own, in no mean and in no comparison of stages."""
+        """Whether it is a direction. Pivot paths count in no mean and in no comparison of stages."""
         return len(self.path.hops) == 1
 
 
 @dataclass(frozen=True)
 class StageMeasures:
-    """What a stage's translations are worth, and what it took to train it."""
+    """The scores of a stage's translations, and its training budget."""
 
     tests: dict[TestPath, Measures]
     digest: str
@@ -52,7 +52,7 @@ class RunMeasures:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A stage and its control on one test, with one seed; or a way through other languages and the direct one."""
+    """A stage and its control on one test with one seed; or a pivot path and the direct one."""
 
     test: TestPath
     seed: int
@@ -61,9 +61,9 @@ class PairedTest:
 
 
 def over_direct(pivots: Sequence[TestPath], by_seed: BySeed) -> list[PairedTest]:
-    """Ways through other languages set against the direct translator of the same stage, where it has one.
+    """Pivot paths compared with the direct translator of the same stage, where it has one.
 
-    Found by name and path: built-in languages draw other rows for every seed, so the groups differ between seeds.
+    They are matched by name and path: built-in languages draw other rows for every seed, so groups differ.
     """
     return [
         paired_test
@@ -80,7 +80,7 @@ def _with_direct(pivot: TestPath, seed: int, tests: Mapping[TestPath, Measures])
 
 
 def differences(paired: Sequence[PairedTest], samples: int) -> Json:
-    """By metric: the mean difference over the duels, its interval, and what each side scores."""
+    """By metric: the mean difference over the pairs, its interval, and the score of each side."""
     found = {}
     for metric in paired[0].of:
         systems, controls = (

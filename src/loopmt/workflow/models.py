@@ -1,4 +1,4 @@
-"""Where trainable models are built: for a stage, or with the weights of its result or of one of its checkpoints."""
+"""Builds trainable models: for a stage, or with the weights of its result or of one of its checkpoints."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def result_of(
 
 
 def check_unchanged(run: Run, stage: str, digest: str) -> None:
-    """A stage may be trained again meanwhile: nothing may be kept or scored under the name of other weights."""
+    """Refuse to store or score under a stage whose weights have changed, because it was trained again meanwhile."""
     if run.stage(stage).result_digest() != digest:
         raise RunError(
             f'{run.folder}: the result of stage "{stage}" was replaced while it was read. Give the command again.'

@@ -1,4 +1,4 @@
-"""Everyone who looks on while a stage is trained: the terminal, trackers, the report."""
+"""Observers of a stage in training: the terminal, trackers, the report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Reporter:
 def watched(
     context: TrainingContext, stage: Stage, progress: Progress, tensorboard: bool
 ) -> Iterator[Callable[[Json], None]]:
-    """What to call with every record of the stage."""
+    """A function to call with every record of the stage."""
     begun = max(context.run.stage(stage.name).updates(), default=0)
     train, number = context.experiment.training(stage), _number(context.experiment, stage)
     display = Display(stage, train, progress, number, begun)
@@ -86,7 +86,7 @@ def _tracked(context: TrainingContext, stage: Stage) -> TrackedStage:
 
 
 class Display:
-    """Turns the trainer's records into a bar and lines."""
+    """Turns the trainer's records into a progress bar and lines."""
 
     def __init__(self, stage: Stage, train: Train, progress: Progress, number: str = "", begun: int = 0) -> None:
         self.stage = stage
@@ -125,7 +125,7 @@ class Display:
             self._alarm(record)
 
     def _alarm(self, record: Json) -> None:
-        """The first alarms of an update; a collapse may set off one for every hop."""
+        """The first alarms of an update; a collapse may raise one for every hop."""
         self._alarms = self._alarms + 1 if record["update"] == self._alarmed else 1
         self._alarmed = record["update"]
         line = f"{self._place(record)}  ALARM  {place_of(record['path'])}, hop {record['hop']}: {record['what']}"
@@ -185,7 +185,7 @@ class Display:
 
 
 def _by_direction(bleu: Mapping[str, float], trained: Collection[str]) -> str:
-    """Every direction; where they are too many for a line, the mean into each language."""
+    """Every direction; if they are too many for a line, the mean into each language."""
     if len(bleu) <= _LISTED:
         marks = {hop: "" if hop in trained else " (not trained)" for hop in bleu}
         return "  ".join(f"{hop} {score:.1f}{marks[hop]}" for hop, score in bleu.items())

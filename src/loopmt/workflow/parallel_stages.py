@@ -1,6 +1,6 @@
-"""`loopmt train --jobs N`: stages that do not wait for each other, trained in processes of their own.
+"""`loopmt train --jobs N`: trains stages that do not depend on each other in separate processes.
 
-Each stage's weights depend on nothing but its settings and its parent, so the result is that of one after another.
+The weights of a stage depend on its settings and its parent only, so the result is the same as one after another.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _end_of(process: BaseProcess) -> str:
 
 
 def _work(folder: Path, name: str, deadline: float | None, tensorboard: bool, jobs: int, parent: int) -> None:
-    """In the child: one stage, as `loopmt train` would do it."""
+    """In the child process: one stage, as `loopmt train` would train it."""
     share_cores(jobs)
     progress = Lines(interval=_INTERVAL)
     stop_signal = StopSignal(deadline, orphaned=lambda: os.getppid() != parent)

@@ -13,7 +13,7 @@ ALLOW = "LOOPMT_ALLOW_CODE"
 
 
 def require_permission(run: Run, names: Iterable[str]) -> None:
-    """Refuse to import or to run what the run's own experiment.json names. `train` is given a file, and may."""
+    """Refuse to run code that the run's own experiment.json names. `train` gets its file from the user, so it may."""
     external = [name for name in dict.fromkeys(names) if is_external(name)]
     if external and os.environ.get(ALLOW) != "1":
         quoted = " and ".join(f'"{name}"' for name in external)

@@ -1,6 +1,6 @@
 """`loopmt plan`: will loops help, and which? Decoding only; with a pilot, also a short training.
 
-RUN/plan.json     what was measured of every loop, its verdict, the advice, and stages to paste
+RUN/plan.json     measurements of every loop, verdicts, the advice, and stages to paste
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`[model] pretrained`: the checkpoint comes into the run, and is its first finished stage.
+"""`[model] pretrained`: copies the checkpoint into the run, as its first finished stage.
 
 RUN/pretrained/{pretrained.json, NAME/}     the files of the checkpoint, or of one for each direction
 RUN/stages/pretrained/result/               the stage: its weights are the digest of the checkpoint
@@ -45,7 +45,7 @@ _HUB_NAME = 2  # parts of a name at the hub: who, and what
 
 
 def install(experiment: Experiment, run: Run, beside: Path, progress: Progress) -> None:
-    """Copy the checkpoints into the run, unless they are there; paths are relative to the experiment file."""
+    """Copy the checkpoints into the run, unless they are there. Paths are relative to the experiment file."""
     if experiment.model.pretrained is None:
         return
     if _read_notes(run).get("asked") != _asked(experiment):
@@ -81,7 +81,7 @@ def open_modules(
 
 
 def whole_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
-    """The result of a stage by the names of the checkpoint's own tensors: an adapter is merged into its base."""
+    """The result of a stage by the checkpoint's own tensor names; an adapter is merged into its base."""
     if experiment.lora(stage) is None:
         return run.stage(stage.name).result().tensors["weights"]
     return modules_of(run, experiment, stage).whole_weights()
@@ -96,7 +96,7 @@ def modules_of(run: Run, experiment: Experiment, stage: Stage) -> ModuleStack:
 
 
 def inherited_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
-    """What a stage loads from the one that it starts from. A new adapter is drawn, on the weights of its base."""
+    """The weights that a stage takes over from its parent. A new adapter is initialised on the weights of its base."""
     parent = experiment.stage(stage.from_ or PRETRAINED)
     if experiment.lora(stage) == experiment.lora(parent):
         return run.stage(parent.name).result().tensors["weights"]
@@ -138,7 +138,7 @@ def _native(
 
 
 def origin_of(run: Run, network: str) -> Path:
-    """The files of a network's checkpoint, as they came."""
+    """The original files of a network's checkpoint."""
     return subfolder(run.folder, PRETRAINED, _read_notes(run)["folders"][network])
 
 
@@ -186,7 +186,7 @@ def _chosen(experiment: Experiment, why: str | None) -> str:
 
 
 def named_checkpoints(run: Run) -> dict[str, str]:
-    """How the experiment file called the checkpoint of each network."""
+    """The checkpoint of each network, as the experiment file names it."""
     return dict(_read_notes(run)["asked"]["named"])
 
 
@@ -205,7 +205,7 @@ def _told(experiment: Experiment, folder: Path) -> ModelTokens:
 
 
 def _named(experiment: Experiment) -> dict[str, str]:
-    """What the file names, by network."""
+    """The name in the file, by network."""
     pretrained = experiment.model.pretrained
     assert pretrained is not None
     if isinstance(pretrained, str):
@@ -215,7 +215,7 @@ def _named(experiment: Experiment) -> dict[str, str]:
 
 
 def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress) -> None:
-    """Copy each folder that the file names once, however many directions it serves."""
+    """Copy each folder that the file names once, even if it serves several directions."""
     if (run.folder / PRETRAINED).exists():
         _refuse_used(run, experiment)
     draft = run.folder / f".{PRETRAINED}.draft"
@@ -235,7 +235,7 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
 def _copy(
     named: Mapping[str, str], codes: Mapping[str, str], beside: Path, draft: Path, progress: Progress
 ) -> dict[str, str]:
-    """The folder in the run of each network."""
+    """The folder of each network in the run."""
     places: dict[Path, str] = {}
     folders = {}
     for name, text in named.items():
@@ -259,7 +259,7 @@ def _refuse_used(run: Run, experiment: Experiment) -> None:
 
 
 def _found(text: str, beside: Path) -> Path:
-    """The folder that a file names: beside it, or from the hub."""
+    """The folder that a file names: relative to the file, or in the cache of the hub."""
     folder = (beside / text).resolve()
     if folder.exists() or len(Path(text).parts) != _HUB_NAME or text.startswith((".", "/", "~")):
         return folder
@@ -285,7 +285,7 @@ def _downloaded(name: str, folder: Path) -> Path:
 
 
 def _check_languages(experiment: Experiment, draft: Path, places: Mapping[str, str]) -> None:
-    """Refuse what its tokenizer cannot be told, before anything is kept."""
+    """Refuse languages that its tokenizer cannot select, before anything is stored."""
     for name, place in places.items():
         tokens = _tokens(experiment, draft / place, _named(experiment)[name])
         if name == "all" and not tokens.multilingual:
@@ -301,7 +301,7 @@ def _check_languages(experiment: Experiment, draft: Path, places: Mapping[str, s
 
 
 def _tokens(experiment: Experiment, folder: Path, named: str) -> ModelTokens:
-    """The tokenizer of a copy, which errors call as the file does."""
+    """The tokenizer of a copy; its errors name the checkpoint as the file does."""
     try:
         tokenizer = load_tokenizer(folder)
     except DataError as error:
@@ -312,7 +312,7 @@ def _tokens(experiment: Experiment, folder: Path, named: str) -> ModelTokens:
 
 
 def _check_marian(tokens: ModelTokens, hop: Hop) -> None:
-    """A bilingual tokenizer says which languages it is of."""
+    """A bilingual tokenizer states its languages."""
     has = getattr(tokens.tokenizer, "source_lang", None), getattr(tokens.tokenizer, "target_lang", None)
     for side, own, wanted in zip(("source", "target"), has, (hop.source, hop.target), strict=True):
         named = (tokens.codes or {}).get(wanted, wanted)
@@ -339,7 +339,7 @@ def _notes(experiment: Experiment, draft: Path, folders: Mapping[str, str]) -> J
 
 
 def _asked(experiment: Experiment) -> Json:
-    """What the file says of the checkpoint: if that changes, it is copied again."""
+    """The keys of the file about the checkpoint: if they change, it is copied again."""
     model = experiment.model
     asked = {"named": _named(experiment), "codes": model.codes, "prompt": model.prompt}
     return asked if model.backend == "auto" else {**asked, "backend": model.backend}

@@ -1,7 +1,7 @@
 """`loopmt report`: one page about runs, finished or in training.
 
 RUN/report.html     the page
-RUN/report.json     sentences followed round loops; kept for as long as the stages' weights are the same
+RUN/report.json     example sentences translated along loops; kept as long as the stages' weights are the same
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReportOptions:
 
 
 def report(folders: Sequence[Path], options: ReportOptions, progress: Progress) -> tuple[Path, list[Json]]:
-    """Follow a few sentences, where stages are finished, and write the page; the data of each run comes with it."""
+    """Translate example sentences if stages are finished, and write the page; returns the data of each run, too."""
     require_extra()
     runs = [Run.open(folder) for folder in folders]
     out = options.out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
@@ -86,7 +86,7 @@ def _is_page(file: Path) -> bool:
 
 
 def _over_seeds(runs: Sequence[Run], found: Sequence[Json]) -> list[tuple[int, list[Json]]]:
-    """Tables of means over runs that belong together, each with the first of these runs."""
+    """Tables of means over runs of the same experiment, each with the first of these runs."""
     experiments = {number: run.experiment() for number, run in enumerate(runs) if found[number]["scores"]}
     tables = []
     for group in _together(experiments):
@@ -97,7 +97,7 @@ def _over_seeds(runs: Sequence[Run], found: Sequence[Json]) -> list[tuple[int, l
 
 
 def _together(experiments: Mapping[int, Experiment]) -> list[list[int]]:
-    """Numbers of experiments that are alike, one of each seed."""
+    """Runs of the same experiment, by number, one for each seed."""
     groups: list[list[int]] = []
     for number, experiment in experiments.items():
         alike = [group for group in groups if all(experiment.alike(experiments[one]) for one in group)]
@@ -109,7 +109,7 @@ def _together(experiments: Mapping[int, Experiment]) -> list[list[int]]:
 
 
 def write_report(run_folder: Path, out: Path | None = None) -> Path:
-    """The page of a run as it stands, from its files alone. One that fails is a warning: it must not end training."""
+    """Write the page of a run as it is now, from its files alone. A failure is a warning: it must not end training."""
     out = out or run_folder / "report.html"
     try:
         require_extra()
@@ -120,7 +120,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
 
 
 def collect(run: Run) -> Json:
-    """Everything the page says of a run; nothing is decoded."""
+    """The data of a page; nothing is decoded."""
     kept = _kept(run)
     return gather(run, overview(run.folder), kept["followed"] if kept else None)
 
@@ -129,7 +129,7 @@ def collect(run: Run) -> Json:
 
 
 def follow(run: Run, options: ReportOptions, progress: Progress) -> None:
-    """Send some test sentences round the loops of the stages that are compared, before and after; keep what is told."""
+    """Translate some test sentences along the loops of the compared stages, before and after, and store the result."""
     experiment = run.experiment()
     steps = steps_to_show(experiment, run.finished())
     results = {stage: run.stage(stage).result_digest() for step in steps for stage in step}
@@ -144,7 +144,7 @@ def follow(run: Run, options: ReportOptions, progress: Progress) -> None:
 
 
 def steps_to_show(experiment: Experiment, finished: Sequence[str]) -> list[tuple[str, ...]]:
-    """Before and after each stage that is compared; without comparisons, of the last stage."""
+    """Before and after each compared stage; without comparisons, of the last stage."""
     compared = [compare.of for compare in experiment.compare if compare.of in finished] or list(finished[-1:])
     found = []
     for stage in dict.fromkeys(compared):
@@ -179,7 +179,7 @@ def _followed(
 
 
 def _threshold(run: Run) -> float:
-    """What counts as right in the run's plan, or in its analysis."""
+    """The threshold of the run's plan, or of its analysis."""
     for name, key in (("plan.json", "rule"), ("analysis.json", "right")):
         file = run.folder / name
         with content_of(file):
@@ -190,7 +190,7 @@ def _threshold(run: Run) -> float:
 
 
 def _kept(run: Run) -> Json | None:
-    """What was followed before, if by the same weights."""
+    """The stored example sentences, if the weights are the same."""
     try:
         kept = read_json(run.folder / "report.json")
         same = all(run.stage(name).result_digest() == digest for name, digest in kept["results"].items())

@@ -35,12 +35,12 @@ class RecordedRoutes:
         )
 
     def lines(self) -> list[str]:
-        """What is translated through another language."""
+        """The directions that are translated through another language."""
         return [f"route {path} for {hop}" for hop, path in self.best.items() if len(path.hops) > 1]
 
 
 def recorded_routes(run: Run, experiment: Experiment, stage: str) -> RecordedRoutes:
-    """Those of a stage, by the scorecard of its weights as they are now."""
+    """The routes of a stage, if the scorecard is of its present weights."""
     file = run.folder / "scorecard.json"
     card = read_json(file, f"`loopmt evaluate {run.folder}` writes it again.") if has_file(file) else {}
     with content_of(file):

@@ -1,7 +1,7 @@
-"""Direct, or through another language: which route of a direction an evaluation found better.
+"""Direct or through another language: which route of a direction an evaluation found better.
 
-No bitext teaches every direction. Where none does, `evaluate` also translates through each language that has bitext
-with both, and compares. `translate --route auto` and `serve --route auto` go by what it found.
+For each direction without bitext, `evaluate` also translates through every language that has bitext with both, and
+compares. `translate --route auto` and `serve --route auto` use the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopmt.workflow.measures import BySeed, Measures, TestPath, average, differ
 
 
 def pivots_without_bitext(experiment: Experiment) -> Iterator[LanguagePath]:
-    """For each direction that no bitext teaches, the ways through a language that has bitext with both."""
+    """For each direction without bitext, the paths through a language that has bitext with both."""
     bitext, languages = experiment.data.supply().bitext, experiment.languages
     for start in languages:
         for end in languages:
@@ -29,7 +29,7 @@ def pivots_without_bitext(experiment: Experiment) -> Iterator[LanguagePath]:
 
 
 def compared_routes(by_seed: BySeed, first: MetricFacts, samples: int) -> Json:
-    """By direction: the score of each route, the best, and by how much the best pivot is ahead of the direct one."""
+    """By direction: the score of each route, the best one, and the lead of the best pivot over the direct route."""
     measured = _by_path(by_seed)
     directions = dict.fromkeys(Hop(*path.ends) for path in measured if len(path.hops) > 1)
     return {str(hop): _compared(hop, measured, by_seed, first, samples) for hop in directions}

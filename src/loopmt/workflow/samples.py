@@ -1,4 +1,4 @@
-"""What the newest weights of a stage say, while it is being trained by another process."""
+"""Sample translations by the newest weights of a stage, which another process trains."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FINISHED = -1
 
 
 class Samples:
-    """A validation sentence of each direction, translated; for one thread."""
+    """Translates a validation sentence of each direction; for one thread."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._told: dict[str, tuple[int, Json]] = {}
 
     def __call__(self, stage: str) -> Json | None:
-        """What the stage's newest weights say; None if it has none yet."""
+        """The translations by the stage's newest weights; None if it has none yet."""
         folder = self._run.stage(stage)
         newest = _newest(folder)
         if newest is None:

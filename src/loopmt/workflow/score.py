@@ -43,7 +43,7 @@ def metrics_of(options: ScoreOptions) -> list[Metric]:
 
 
 def facts(options: ScoreOptions) -> list[MetricFacts]:
-    """How to print the scores."""
+    """The facts about the metrics for printing."""
     found = {metric.name: metric.facts for metric in metrics_of(options)}
     plain = replace(found["multi_bleu"], label="multi-bleu")
     by_moses = [replace(plain, name=_MOSES, label="multi-bleu, Moses")] if options.language is not None else []
@@ -51,7 +51,7 @@ def facts(options: ScoreOptions) -> list[MetricFacts]:
 
 
 def score(options: ScoreOptions) -> Scores:
-    """Scores and signatures; beside another file's translations, the differences too."""
+    """Scores and signatures; with another file's translations, the differences, too."""
     if options.language is not None and not moses.knows(options.language):
         warnings.warn(
             f"Moses has no rules for --language {options.language} and cuts its text as it cuts English. "

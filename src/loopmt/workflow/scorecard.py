@@ -35,7 +35,7 @@ _VERSION = 1
 def scorecard(
     experiment: Experiment, measures: RunMeasures, beam: int, samples: int, metrics: Sequence[Metric] = ()
 ) -> Json:
-    """One run. Without `metrics`, those that were measured are registered ones."""
+    """The scorecard of one run. Without `metrics`, the measured ones are registered."""
     described = {"metrics": [asdict(one.facts) for one in metrics]} if metrics else {}
     first = first_metric({**described, "signatures": _signatures(measures)})
     return {
@@ -53,7 +53,7 @@ def scorecard(
 
 
 def over_seeds(experiment: Experiment, runs: Sequence[RunMeasures], cards: Sequence[Json], samples: int) -> Json:
-    """Several runs of one experiment: means and deviations over seeds, and comparisons joint over them."""
+    """The scorecard of several runs of one experiment: means and deviations over seeds, and joint comparisons."""
     measured = _measured(runs)
     common = [name for name in cards[0]["stages"] if name in measured]
     return {
@@ -147,7 +147,7 @@ def tested(stage: Json) -> dict[tuple[str, str], Json]:
 
 
 def setbacks(card: Json) -> dict[str, str]:
-    """The stages that are worse than their control by the first metric, beyond chance, each with its control."""
+    """Stages that score below their control by the first metric, beyond chance, each with its control."""
     first = first_metric(card)
     return {one["of"]: one["against"] for one in card["comparisons"] if first.gain(one["joint"][first.name]) < 0}
 
@@ -156,7 +156,7 @@ def setbacks(card: Json) -> dict[str, str]:
 
 
 def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: int) -> list[Json]:
-    """Those whose two stages are measured in every run, on a direction that can be compared."""
+    """Comparisons whose two stages are measured in every run, on a direction that can be compared."""
     measured = _measured(runs)
     ready = [compare for compare in experiment.compare if {compare.of, compare.against} <= measured]
     return [
@@ -167,7 +167,7 @@ def _comparisons(experiment: Experiment, runs: Sequence[RunMeasures], samples: i
 
 
 def _waiting(experiment: Experiment, runs: Sequence[RunMeasures]) -> list[Json]:
-    """The comparisons that cannot be made, the stages they lack, and else why not."""
+    """Comparisons that cannot be made: the stages they lack, or another reason."""
     measured = _measured(runs)
     lacking = [(compare, {compare.of, compare.against} - measured) for compare in experiment.compare]
     return [
@@ -186,7 +186,7 @@ def _why_not(experiment: Experiment, compare: Compare, lacks: Collection[str]) -
 
 
 def _measured(runs: Sequence[RunMeasures]) -> set[str]:
-    """The stages that every run has."""
+    """The stages that are measured in every run."""
     return set.intersection(*(set(run.stages) for run in runs))
 
 
@@ -205,7 +205,7 @@ def _comparison(
 
 
 def _compared_set(paired: Sequence[PairedTest], samples: int) -> Json:
-    """Of one test set: all directions together, and each."""
+    """The comparison on one test set: all directions together, and each."""
     by_path: dict[LanguagePath, list[PairedTest]] = {}
     for one in paired:
         by_path.setdefault(one.test.path, []).append(one)
@@ -216,7 +216,7 @@ def _compared_set(paired: Sequence[PairedTest], samples: int) -> Json:
 
 
 def _conditions(experiment: Experiment, compare: Compare, runs: Sequence[RunMeasures]) -> Json:
-    """Which directions are compared, what is left out and why, and what both stages were trained with."""
+    """The compared directions, the excluded ones with the reason, and the budgets of both stages."""
     directions = compared_directions(experiment, compare)
     budget = {
         side: budget_of([run.stages[name].state for run in runs], directions.compared)

@@ -20,7 +20,7 @@ _WORTH_PROCESSES = 20_000  # sentences; fewer are scored before processes have s
 
 @dataclass(frozen=True)
 class Scorer:
-    """Metrics, and what some of them need beyond the texts."""
+    """Metrics, with what some of them need besides the texts."""
 
     metrics: Sequence[Metric]
     agree: Agree | None = None
@@ -41,7 +41,7 @@ class Scorer:
         return cls(metrics, agree, checkpoint, settings.timeout)
 
     def measures(self, texts: Sequence[MetricInput]) -> Iterator[dict[str, Statistics]]:
-        """By metric, for one direction after the other; in several processes where that is faster."""
+        """The measures by metric, one direction after the other; in several processes if that is faster."""
         apart = [metric for metric in self.metrics if metric.runs_anywhere]
         jobs = min(default_jobs(), len(texts)) if sum(len(one.hypotheses) for one in texts) >= _WORTH_PROCESSES else 1
         sent = (replace(one, sources=None) for one in texts)
@@ -54,5 +54,5 @@ class Scorer:
 
 
 def measured(metrics: Sequence[Metric], texts: MetricInput) -> dict[str, Statistics]:
-    """By metric; a function that other processes find."""
+    """The measures by metric; a function at module level, so that other processes can import it."""
     return {metric.name: metric.measure(texts) for metric in metrics}

@@ -59,7 +59,7 @@ class ServeOptions:
 
 
 def serve(options: ServeOptions, progress: Progress) -> bool:
-    """Answer until told to stop. Whether all work has ended: a thread may still be in the middle of a batch."""
+    """Serve until stopped. Returns whether all work has ended: a thread may still be decoding a batch."""
     _check_extra()
     from loopmt.serve.access import Access, chosen_token
     from loopmt.serve.app import Service
@@ -118,7 +118,7 @@ def _check_extra() -> None:
 
 @dataclass(frozen=True)
 class LoadedEngine:
-    """The models of a stage as the server asks them: hop by hop."""
+    """The models of a stage for the server, which calls them hop by hop."""
 
     model: TranslationModel
     languages: list[str]
@@ -137,7 +137,7 @@ class LoadedEngine:
         return Translator(self.model, self.languages, self.limits)
 
     def parse_path(self, path: str) -> LanguagePath:
-        """The path as it is asked for; a direction by its better route, where that is wanted."""
+        """The requested path; with `--route auto`, a direction's better route."""
         parsed = LanguagePath.parse(path)
         if self.routes is not None and len(parsed.hops) == 1:
             path = str(self.routes.route(parsed.hops[0]))
@@ -150,7 +150,7 @@ class LoadedEngine:
 
 
 def exported_model(experiment: Experiment, stage: Stage, vocab: Vocab, exported: Path, kind: Type) -> LongTextModel:
-    """The networks of a stage, decoded by CTranslate2 from the folder where they were exported to."""
+    """The networks of a stage, decoded by CTranslate2 from their export."""
     shared = experiment.shared
     hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     folders = {hop: exported / ("all" if shared else f"{hop.source}-{hop.target}") for hop in hops}
@@ -159,7 +159,7 @@ def exported_model(experiment: Experiment, stage: Stage, vocab: Vocab, exported:
 
 
 def load_engine(options: ServeOptions, place: Path, progress: Progress) -> LoadedEngine:
-    """The translators of a stage; `place` is where an export may lie while it is used."""
+    """Load the translators of a stage; `place` is a folder for an export while it is used."""
     run = Run.open(options.run)
     experiment = run.experiment()
     stage = choose_stage(run, experiment, options.stage)
@@ -188,10 +188,10 @@ def load_engine(options: ServeOptions, place: Path, progress: Progress) -> Loade
 
 
 def _decodes_itself(experiment: Experiment, backend: Backend) -> bool:
-    """A pretrained checkpoint is not tried in CTranslate2, unless it is asked for, which is refused."""
+    """A pretrained checkpoint is not exported to CTranslate2; an explicit request for it is refused."""
     return experiment.model.pretrained is not None and backend == "auto"
 
 
 def _export_wanted(backend: Backend, device: torch.device) -> bool:
-    """On a CUDA device our decoder replays graphs and needs no help."""
+    """On CUDA our own decoder replays graphs, so an export would not be faster."""
     return backend == "ctranslate2" or (backend == "auto" and device.type == "cpu")

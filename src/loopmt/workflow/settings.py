@@ -59,7 +59,7 @@ def refuse_changes(experiment: Experiment, run: Run, manifest: Manifest) -> list
 
 
 def notice_of_draws(folder: StageFolder) -> Json | None:
-    """A record that says that a stage which is resumed was begun with other random draws."""
+    """A notice that a resumed stage was begun with other random draws."""
     begun = folder.begun_with().get("draws", 1) if folder.updates() else DRAWS
     if begun == DRAWS:
         return None

@@ -23,7 +23,7 @@ from loopmt.workflow.stage_choice import default_stage
 
 
 def overview(folder: Path) -> Json:
-    """Stages with their state and scores, the comparisons, who works on it now, and the next command."""
+    """Stages with their state and scores, the comparisons, the process that trains, and the next command."""
     run = Run.open(folder)
     experiment = run.experiment()
     stages = [_stage(run.stage(stage.name), stage) for stage in experiment.all_stages]
@@ -66,7 +66,7 @@ def _overview(run: Run, experiment: Experiment, stages: Sequence[Json], card: Js
 
 
 def _findings(run: Run) -> Sequence[Finding]:
-    """Text that looked wrong when it was prepared."""
+    """Warnings about the text from its preparation."""
     try:
         return Manifest.load(run.folder / "manifest.json").findings
     except DamagedError:
@@ -79,7 +79,7 @@ def _scorecard(folder: Path) -> Json:
 
 
 def _stage(folder: StageFolder, stage: Stage) -> Json:
-    """The state of a checkpoint tells more than the log, but the log is newer."""
+    """The state of a stage: the checkpoint has more facts, the log is newer."""
     found: Json = {
         "name": stage.name,
         "from": stage.from_,
@@ -111,7 +111,7 @@ def _stage(folder: StageFolder, stage: Stage) -> Json:
 
 
 def _can_be_planned(run: Run, experiment: Experiment) -> bool:
-    """Between the first stage and those with loops, if there is no plan yet and no other stage was begun."""
+    """Whether the first stage is finished, no other one has begun, and there is no plan yet."""
     finished = run.finished()
     fresh = [stage for stage in experiment.stages if stage.from_ is None and stage.name in finished]
     begun = [stage.name for stage in experiment.stages if run.stage(stage.name).begun]
@@ -122,7 +122,7 @@ def _can_be_planned(run: Run, experiment: Experiment) -> bool:
 
 
 def after_training(run: Run) -> str:
-    """What there is to say when the stages that were asked for are trained; nothing is read that was not needed."""
+    """The message after the requested stages are trained. It reads only the files that it needs."""
     experiment, finished = run.experiment(), run.finished()
     left = [stage.name for stage in experiment.all_stages if stage.name not in finished]
     still = f" what was asked for; not trained yet: {', '.join(left)}" if left else ""
@@ -130,7 +130,7 @@ def after_training(run: Run) -> str:
 
 
 def after_plan(folder: Path, plan: Json) -> str:
-    """Train on, with the proposed stages if the experiment is trained already."""
+    """The next command: train on, with the proposed stages if the experiment is trained already."""
     run = Run.open(folder)
     experiment = run.experiment()
     train, left = resume_command(run, experiment), len(run.finished()) < len(experiment.all_stages)
@@ -140,7 +140,7 @@ def after_plan(folder: Path, plan: Json) -> str:
 
 
 def after_evaluation(folders: Sequence[Path]) -> str:
-    """What to type next: an analysis, where a stage can be compared with the one that it started from."""
+    """The next command: an analysis, if a stage can be compared with its start."""
     run, words = Run.open(folders[0]), [shlex.quote(str(folder)) for folder in folders]
     experiment, finished = run.experiment(), run.finished()
     analyze = len(words) == 1 and any(set(experiment.ancestors(name)) & set(finished) for name in finished)

@@ -1,7 +1,7 @@
-"""Which stage of a run a verb uses when none is named: the last finished one that is no control, and beats its own.
+"""The default stage of a verb: the last finished one that is not a control, and not worse than its own control.
 
-A control is trained to be compared with, not to be used. It is the default only if the stage that was compared with it
-is not finished, or turned out to be worse.
+A control exists for comparison, not for use. It is the default only if the stage that is compared with it is not
+finished, or was worse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loopmt.workflow.scorecard import setbacks
 
 
 def choose_stage(run: Run, experiment: Experiment, name: str | None) -> Stage:
-    """The stage of that name, or the default; it must be finished."""
+    """The stage of that name, or the default one; it must be finished."""
     finished = run.finished()
     if not finished:
         raise RunError(f"{run.folder} has no finished stage. Train on: `loopmt train EXPERIMENT --run {run.folder}`.")
@@ -33,7 +33,7 @@ def default_stage(experiment: Experiment, finished: Sequence[str], below: Collec
 
 
 def passed_over(experiment: Experiment, finished: Collection[str], below: Collection[str]) -> dict[str, str]:
-    """The finished stages that are no default, with the reason."""
+    """The finished stages that are not the default, with the reason."""
     controls = {
         one.against: f"the control of {one.of}"
         for one in experiment.compare
@@ -44,7 +44,7 @@ def passed_over(experiment: Experiment, finished: Collection[str], below: Collec
 
 
 def told_stage(run: Run, experiment: Experiment, stage: str, asked_for: str | None) -> str:
-    """The stage that is used, and why it is not the last one."""
+    """A line about the used stage, and why it is not the last one."""
     finished = run.finished()
     later = [] if asked_for else finished[finished.index(stage) + 1 :]
     reasons = passed_over(experiment, finished, known_setbacks(run))
@@ -53,7 +53,7 @@ def told_stage(run: Run, experiment: Experiment, stage: str, asked_for: str | No
 
 
 def stage_line(folder: Path, asked_for: str | None) -> str:
-    """The same of a run's folder."""
+    """The same for a run's folder."""
     run = Run.open(folder)
     experiment = run.experiment()
     return told_stage(run, experiment, choose_stage(run, experiment, asked_for).name, asked_for)
@@ -63,7 +63,7 @@ def stage_line(folder: Path, asked_for: str | None) -> str:
 
 
 def known_setbacks(run: Run) -> Mapping[str, str]:
-    """Stages that the scorecard finds worse than their control, each with its control; none without a scorecard."""
+    """Stages that the scorecard shows below their control, each with its control; empty without a scorecard."""
     try:
         return setbacks(known_scorecard(run))
     except (LookupError, TypeError, ValueError, AttributeError):
@@ -71,7 +71,7 @@ def known_setbacks(run: Run) -> Mapping[str, str]:
 
 
 def known_scorecard(run: Run) -> Json:
-    """The scorecard with the comparisons that still hold; an empty one if it is missing or damaged."""
+    """The scorecard with the comparisons that still hold; empty if it is missing or damaged."""
     try:
         card = read_json(run.folder / "scorecard.json")
         return {**card, "comparisons": current_comparisons(run, card)}
@@ -80,7 +80,7 @@ def known_scorecard(run: Run) -> Json:
 
 
 def current_comparisons(run: Run, card: Json) -> list[Json]:
-    """Those of stages that are as they were when they were evaluated."""
+    """Comparisons of stages whose weights have not changed since their evaluation."""
     found: list[Json] = card.get("comparisons", [])
     names = {name for one in found for name in (one["of"], one["against"])}
     current = {name for name in names if is_current(run, name, card)}
@@ -88,6 +88,6 @@ def current_comparisons(run: Run, card: Json) -> list[Json]:
 
 
 def is_current(run: Run, name: str, card: Json) -> bool:
-    """Is the scorecard of the stage's weights as they are now?"""
+    """Whether the scorecard is of the stage's present weights."""
     scored = card.get("stages", {}).get(name, {}).get("result")
     return run.stage(name).finished and scored == run.stage(name).result_digest()

@@ -48,7 +48,7 @@ _FREQUENCIES = 20_000  # rows of a language that frequencies of its subwords are
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """Where stages are trained: the run, its text, the device, the processes."""
+    """What training needs besides the stage: the run, its text, the device, the processes."""
 
     experiment: Experiment
     run: Run
@@ -92,7 +92,7 @@ class TrainingContext:
 
 
 def exact_agreement(experiment: Experiment) -> Agree | None:
-    """The exact judge, where the text is drawn from the built-in languages."""
+    """The exact judge, if the text is drawn from the built-in languages."""
     if experiment.data.world is None:
         return None
     from loopmt.synthetic import World
@@ -114,12 +114,12 @@ def routes_of(experiment: Experiment, stage: Stage) -> list[Route]:
 
 
 def _filtered(entry: MixEntry, path: LanguagePath, trained: frozenset[Hop]) -> MixEntry:
-    """All that is generated is learnt where nobody speaks the way back, whose opinion the filter needs."""
+    """The filter needs the reverse translator; without one, all rows are kept."""
     return entry if path.taught.reverse in trained else entry.model_copy(update={"keep": 1.0})
 
 
 def train_stage(context: TrainingContext, stage: Stage, stop_signal: StopSignal, show: Callable[[Json], None]) -> bool:
-    """Train a stage from where it stands; True when it is finished."""
+    """Train a stage from its present state; True when it is finished."""
     folder = context.run.stage(stage.name)
     settings = stage_settings(context.experiment, context.run, context.fingerprint, stage)
     if context.processes.is_main and (folder.begun or folder.finished):
@@ -159,7 +159,7 @@ def assemble(
 
 
 def keep_copies(networks: TrainableModel, routes: Sequence[Route]) -> None:
-    """Keep the weights of now that a path asks for later: frozen, or as the start of the average."""
+    """Copy the present weights where a path needs them later: frozen, or as the start of the average."""
     used = {name for route in one_by_entry(routes) for setting in route.settings for name in setting.generators}
     used |= {"frozen" for route in routes if route.drawn and route.entry.kl}
     copies: tuple[By, ...] = ("frozen", "ema")
@@ -244,7 +244,7 @@ def shapes_of(
 
 
 def _places(context: TrainingContext, translators: TrainableModel, routes: Sequence[Route], longest: int) -> Ints:
-    """How many rows take 0 to `longest` places, among those that the directions taught could learn from."""
+    """A histogram of rows by length, 0 to `longest`, among those that the taught directions can learn from."""
     histogram = np.zeros(longest + 1, dtype=np.int64)
     fed = {(route.taught, ends) for route in routes for ends in _ends(route)}
     for (start, end), hops_fed in Counter(ends for _, ends in fed).items():
@@ -258,7 +258,7 @@ def _places(context: TrainingContext, translators: TrainableModel, routes: Seque
 
 
 def _ends(route: Route) -> tuple[tuple[str, str], ...]:
-    """The text of a route, and what else its direction may learn from: pairs, and monolingual text of its target."""
+    """The text of a route, and the other text of its direction: pairs, and monolingual text of its target."""
     hop = route.taught
     return route.path.ends, (hop.source, hop.target), (hop.target, hop.target)
 
@@ -281,7 +281,7 @@ def _real_text(store: Store, language: str) -> Ragged | None:
 
 
 def frequencies_of(context: TrainingContext) -> LanguageFrequencies | None:
-    """Subword frequencies of each language; with a vocabulary each, languages cannot be mistaken."""
+    """Subword frequencies of each language. With a vocabulary for each, languages cannot be confused."""
     if not context.vocab.joint:
         return None
     samples: dict[str, Ragged] = {}

@@ -40,7 +40,7 @@ class TrackedStage:
         return self.folder.folder.name
 
     def identity(self) -> str:
-        """The same whenever the stage is resumed, and another one for every other stage."""
+        """The same whenever the stage is resumed, and different for every other stage."""
         file = self.folder.folder / _RECORD
         with suppress(DamagedError):
             if isinstance(known := read_json_object(file, "").get("id"), str):
@@ -52,7 +52,7 @@ class TrackedStage:
 
 @dataclass(frozen=True)
 class Tracker:
-    """A function, and the package that it needs."""
+    """A tracker's function, and the package that it needs."""
 
     name: str
     function: Callable[[TrackedStage], AbstractContextManager[Log]]
@@ -74,7 +74,7 @@ tracker = TRACKERS.register
 @tracker("tensorboard", needs="tensorboard")
 @contextmanager
 def tensorboard(stage: TrackedStage) -> Iterator[Log]:
-    """Curves in RUN/tensorboard; what a killed process wrote beyond its checkpoint is purged."""
+    """Curves in RUN/tensorboard. Points that a killed process wrote after its last checkpoint are purged."""
     from torch.utils.tensorboard import SummaryWriter
 
     purged = 0 if stage.resumed_at is None else stage.resumed_at + 1
@@ -93,7 +93,7 @@ def tensorboard(stage: TrackedStage) -> Iterator[Log]:
 @tracker("wandb", needs="wandb")
 @contextmanager
 def weights_and_biases(stage: TrackedStage) -> Iterator[Log]:
-    """A run of the project that is called as the experiment. Without credentials it is kept offline, in ./wandb."""
+    """A Weights & Biases run in the project with the experiment's name; offline in ./wandb without credentials."""
     import wandb
 
     offline = not os.environ.get("WANDB_MODE") and not wandb.login(prompt=False)
@@ -120,7 +120,7 @@ def weights_and_biases(stage: TrackedStage) -> Iterator[Log]:
 
 @contextmanager
 def tracking(names: Sequence[str], stage: TrackedStage) -> Iterator[Callable[[Json], None]]:
-    """What to call with every record of the stage."""
+    """A function to call with every record of the stage."""
     with ExitStack() as stack:
         logs = [stack.enter_context(_Guarded(name, stage)) for name in names]
 
@@ -133,7 +133,7 @@ def tracking(names: Sequence[str], stage: TrackedStage) -> Iterator[Callable[[Js
 
 
 class _Guarded:
-    """A tracker that starts with its first values, and is left out when it fails."""
+    """A tracker that starts with its first values, and is dropped when it fails."""
 
     def __init__(self, name: str, stage: TrackedStage) -> None:
         self._name = name
@@ -171,7 +171,7 @@ class _Guarded:
 
 
 def scalars(record: Json) -> dict[str, float]:
-    """The curves that a record has a point of; none of most kinds of record."""
+    """The points of a record by curve; empty for most kinds of record."""
     if record["kind"] == "train":
         speeds = ("learning_rate", "tokens_per_second", "generate_share", "padding", "source_padding")
         losses = {f"loss/{path}": loss for path, loss in record["loss"].items()}

@@ -1,4 +1,4 @@
-"""`loopmt train`: prepare if needed, run the tree of stages, skip what is done, resume what was cut off."""
+"""`loopmt train`: prepares if needed, trains the tree of stages, skips finished ones, resumes interrupted ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from loopmt.workflow.trackers import TRACKERS
 
 
 class _PausedError(Exception):
-    """A stage was left before its end."""
+    """A stage was paused before its end."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _prepare(experiment: Experiment, run: Run, request: TrainOptions, progress: 
 
 
 def train(request: TrainOptions, progress: Progress) -> bool:
-    """Train the stages that were asked for; False if the time was over before. A signal is a `StoppedError`."""
+    """Train the requested stages; False if the time ended before. A signal raises `StoppedError`."""
     device = device_of_this_process()
     processes = Processes.join(device)
     experiment, run = request.load()
@@ -128,7 +128,7 @@ def _train_tree(
 
 
 def _paused(stop_signal: StopSignal, processes: Processes, progress: Progress) -> None:
-    """By a signal it is an error, but not under torchrun: there a child's error ends the others while they save."""
+    """A signal is an error, but not under torchrun, where one process's error would end the others while they save."""
     sentence = f"training paused: {stop_signal.reason}. The same command resumes it."
     if stop_signal.signal is not None and not processes.in_group:
         raise StoppedError(sentence, stop_signal.signal)

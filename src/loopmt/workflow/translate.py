@@ -1,4 +1,4 @@
-"""Text in, text out: the translators of a finished stage, for any walk through its languages."""
+"""Translates text with the translators of a finished stage, along any path of its languages."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Translator:
         return hop
 
     def _walk(self, texts: Iterable[str], path: str, n: int, how: config.Generate, seed: int) -> Rollout:
-        """The texts along the path: the best goes on after each hop, and at the end there are up to `n`."""
+        """The texts along the path: each hop passes on its best translation; the last one returns up to `n`."""
         _check(how, n)
         found = _texts(texts, "texts")
         walk = checked_path(self, path)
@@ -177,7 +177,7 @@ class Translator:
 
 
 def by_sentence(translator: Translator) -> Translator:
-    """The same translator, which translates each sentence of a line by itself and joins them again."""
+    """The same translator, splitting each line into sentences and joining their translations."""
     model = translator._model
     split = replace(model, by_sentence=True) if isinstance(model, LongTextModel) else model
     return Translator(split, translator._languages, translator._limits)
@@ -214,7 +214,7 @@ def _detour(hop: Hop, translator: Translator) -> str:
 
 
 def _check(how: config.Generate, n: int) -> None:
-    """What Python would accept and nobody means."""
+    """Refuse values that Python accepts but that are mistakes."""
     if not isinstance(how, config.Generate):
         raise ConfigError(f'how = {how!r} is no Generate. Write, for example, how=loopmt.Generate(how="greedy").')
     if how.generators != ["live"]:
@@ -247,7 +247,7 @@ def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
 
 
 def _listed(values: Iterable[Item], name: str) -> list[Item]:
-    """A file or a generator can be read but once."""
+    """Texts as a list: a file or a generator can be read only once."""
     if not isinstance(values, Iterable):
         raise DataError(
             f"{name} is of type {type(values).__name__}: {values!r:.60}. Give a list, a file or a generator."
@@ -261,7 +261,7 @@ def search(beam: int) -> config.Generate:
 
 
 def _check_count(name: str, count: int) -> None:
-    """Not `int` alone: numpy's are whole numbers too, and `True` is none."""
+    """A whole number, numpy's included, but not a bool."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ConfigError(f"{name} = {count!r:.60}: write a whole number, 1 or more.")
 
@@ -270,7 +270,10 @@ def _check_count(name: str, count: int) -> None:
 
 
 def load(folder: Path, stage: str | None = None, device: str | None = None) -> Translator:
-    """The result of a stage; by default of the last finished one that is no control. On a GPU if there is one."""
+    """Load the result of a stage, by default of the last finished one that is not a control.
+
+    It runs on a GPU if there is one; `device` names another device, such as "cpu".
+    """
     run = Run.open(folder)
     experiment = run.experiment()
     chosen = choose_stage(run, experiment, stage)
@@ -278,7 +281,7 @@ def load(folder: Path, stage: str | None = None, device: str | None = None) -> T
 
 
 def load_ensemble(folder: Path, stages: Sequence[str], device: str | None = None) -> Translator:
-    """The results of several stages of a run, which choose every token by the mean of their probabilities."""
+    """Load several stages of a run, which choose every token by the mean of their probabilities."""
     run = Run.open(folder)
     experiment = run.experiment()
     chosen = [choose_stage(run, experiment, stage) for stage in stages]
@@ -292,7 +295,7 @@ def load_ensemble(folder: Path, stages: Sequence[str], device: str | None = None
 
 
 def text_translator(networks: TrainableModel, longest: int) -> Translator:
-    """Networks that were trained on rows of at most `longest` subwords."""
+    """A translator of networks that were trained on rows of at most `longest` subwords."""
     return _over_text(networks, networks.vocab, longest)
 
 
@@ -314,12 +317,12 @@ def _device(name: str | None) -> torch.device:
 
 
 def largest_chunk() -> int:
-    """Lines that are translated together; on a CPU few, so that progress can be seen."""
+    """The number of lines that are translated together; small on a CPU, so that progress is visible."""
     return 8192 if torch.cuda.is_available() else 1024
 
 
 def growing_chunks(texts: Iterable[str], first: int = 32, most: int = 8192) -> Iterator[list[str]]:
-    """Few lines at first, so that output appears soon, then more and more, up to what memory is sure to hold."""
+    """Chunks of few lines at first, so that output appears soon, then larger ones, up to what memory holds."""
     stream, size = iter(texts), first
     while chunk := list(itertools.islice(stream, size)):
         yield chunk
