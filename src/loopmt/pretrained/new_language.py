@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
 from loopmt.errors import DataError, listed
 from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
 from loopmt.pretrained.tokens import NEW, ModelTokens
@@ -47,14 +45,13 @@ def _like(tokens: ModelTokens, code: str, known: list[str]) -> list[str]:
     return [like] if like else known
 
 
-@torch.no_grad()
 def _embed(folder: Path, tokens: ModelTokens, likes: Mapping[str, list[str]]) -> None:
     """Write the weights with an embedding for each new code."""
     model, number = load_pretrained(folder), tokens.tokenizer.convert_tokens_to_ids
     most = max(map(number, likes)) + 1
     if most > model.config.vocab_size:
         model.resize_token_embeddings(most, mean_resizing=False)
-    table = model.get_input_embeddings().weight
+    table = model.get_input_embeddings().weight.data
     for code, like in likes.items():
         table[number(code)] = table[[number(one) for one in like]].mean(0)
     for file in (*folder.glob("*.safetensors"), *folder.glob("*.safetensors.index.json")):
