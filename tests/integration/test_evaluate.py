@@ -287,6 +287,26 @@ def test_stages_say_how_much_of_their_text_was_generated(
     assert "warning: dual: 50%" in capsys.readouterr().out
 
 
+def test_a_collapse_into_repetition_is_reported(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Scores may hide it: lengths and repetitions of every direction are in the scorecard, the tables and the page."""
+    healthy = read_json(copied / "scorecard.json")
+    endless = "Le chat rouge " + "voit le chat rouge " * 12
+    count = len(kept(copied, "dual", "en>fr"))
+    replace_translations(copied, "dual", "en>fr", [endless] * count)
+    card = evaluate([copied], QUICK, Silent())
+    found = card["stages"]["dual"]["sets"]["test"]["outputs"]
+    before = healthy["stages"]["dual"]["sets"]["test"]["outputs"]
+    assert before.keys() == found.keys() == card["stages"]["dual"]["sets"]["test"]["directions"].keys()
+    assert before["en>fr"]["repetitive"] < 0.1 and 0.5 < before["en>fr"]["length_ratio"] < 2
+    assert found["en>fr"]["repetitive"] == 1 and found["en>fr"]["length_ratio"] > 3
+    assert found["fr>en"] == before["fr>en"]
+    print_scorecard(card, everything=True)
+    printed = capsys.readouterr().out
+    assert "stage dual, test, en>fr: 100% of the outputs repeat themselves" in " ".join(printed.split())
+    assert f"{found['en>fr']['length_ratio']:.2f}, 100%" in printed
+    assert "Lengths and repetitions on test" in write_report(copied).read_text(encoding="utf-8")
+
+
 def test_over_seeds_every_seed_answers_on_its_own_rows(judged: tuple[Path, Json]) -> None:
     """As with the built-in languages, which draw a test set for each seed."""
     experiment = Run(judged[0]).experiment()

@@ -36,6 +36,9 @@ def print_scorecard(card: dict[str, Any], everything: bool = False, named: Colle
         print_table(out, _means(stages, metrics, len(card["seeds"])))
     if not many:
         _print_routes(out, stages, first, everything)
+    for name in _sets(stages) if everything else ():
+        print_table(out, _outputs(name, stages))
+    _print_lines(out, _repetitive(card))
     for comparison in card["comparisons"]:
         if not many:
             print_table(out, _comparison(comparison, metrics))
@@ -221,6 +224,30 @@ def _comparison(comparison: dict[str, Any], metrics: list[MetricFacts]) -> Table
     hops = {hop for one in comparison["sets"].values() for hop in one["directions"]}
     table.add_row(f"mean of {len(hops)}", *_intervals(comparison["joint"], metrics), style="bold")
     return table
+
+
+def _outputs(name: str, stages: dict[str, Any]) -> Table:
+    """How long translations are, and how many repeat themselves."""
+    title = f"{name}: characters of outputs per character of references, share of outputs that repeat themselves"
+    table = number_table(title, "direction", *stages)
+    found = [stage["sets"].get(name, {}).get("outputs", {}) for stage in stages.values()]
+    for hop in dict.fromkeys(hop for outputs in found for hop in outputs):
+        table.add_row(hop, *(_statistics(outputs.get(hop)) for outputs in found))
+    return table
+
+
+def _statistics(one: dict[str, float] | None) -> str:
+    return "-" if one is None else f"{one['length_ratio']:.2f}, {one['repetitive']:.0%}"
+
+
+def _repetitive(card: dict[str, Any]) -> Iterator[str]:
+    """Warnings about outputs that repeat themselves; a scorecard of an older version has no limit."""
+    for stage, one in card["stages"].items():
+        for name, found in one["sets"].items():
+            for hop, outputs in found.get("outputs", {}).items():
+                if outputs["repetitive"] > card.get("most_repetitive", 1.0):
+                    share = f"{outputs['repetitive']:.0%} of the outputs repeat themselves"
+                    yield f"warning: stage {stage}, {name}, {hop}: {share}, which scores may hide. Read some of them."
 
 
 def _learnt_from(name: str, spent: Spent) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 
 from loopmt.evaluation.bootstrap import Statistics, bootstrap_difference
+from loopmt.evaluation.outputs import OutputStatistics
 from loopmt.path import Hop, LanguagePath
 from loopmt.run import Json
 
@@ -39,6 +40,8 @@ class StageMeasures:
     tests: dict[TestPath, Measures]
     digest: str
     state: Json
+    outputs: Mapping[TestPath, OutputStatistics] = field(default_factory=dict)
+    """Lengths and repetitions of direct translations."""
 
 
 @dataclass(frozen=True)

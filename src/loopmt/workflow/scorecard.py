@@ -14,6 +14,7 @@ from loopmt.config import Compare, Experiment, compared_directions, setting_diff
 from loopmt.evaluation.choice import first_metric
 from loopmt.evaluation.means import mean_scores
 from loopmt.evaluation.metric import Metric, MetricFacts
+from loopmt.evaluation.outputs import OutputStatistics
 from loopmt.path import LanguagePath
 from loopmt.run import Json, result_bleu
 from loopmt.workflow.budgets import budget_of, unequal
@@ -44,6 +45,7 @@ def scorecard(
         "languages": experiment.languages,
         "seeds": [measures.seed],
         "beam": beam,
+        "most_repetitive": experiment.guards.most_repetitive,
         "stages": {name: _stage(stage, measures.seed, first, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
         "waiting": _waiting(experiment, [measures]),
@@ -89,7 +91,13 @@ def _set(stage: StageMeasures, name: str, seed: int, samples: int) -> Json:
         if not test.direct
     }
     found = {"directions": directions, "mean": mean_scores(list(directions.values()), skip=("sentences",))}
+    if outputs := {str(test.path): _statistics(one) for test, one in stage.outputs.items() if test.name == name}:
+        found["outputs"] = outputs
     return {**found, "pivots": pivots} if pivots else found
+
+
+def _statistics(outputs: OutputStatistics) -> dict[str, float]:
+    return {"length_ratio": outputs.length_ratio, "repetitive": outputs.repetitive}
 
 
 def _over_direct(pivot: TestPath, by_seed: BySeed, samples: int) -> Json:
@@ -133,6 +141,8 @@ def _stage_over_seeds(name: str, runs: Sequence[RunMeasures], cards: Sequence[Js
 def _set_over_seeds(sets: Sequence[Json]) -> Json:
     directions = {hop: mean_scores([one["directions"][hop] for one in sets]) for hop in sets[0]["directions"]}
     found = {"directions": directions, "mean": mean_scores([one["mean"] for one in sets])}
+    if outputs := [one["outputs"] for one in sets if "outputs" in one]:
+        found["outputs"] = {hop: mean_scores([one[hop] for one in outputs]) for hop in outputs[0]}
     ways = [one.get("pivots", {}) for one in sets]
     pivots = {path: mean_scores([way[path] for way in ways], skip=("over_direct",)) for path in ways[0]}
     return {**found, "pivots": pivots} if pivots else found

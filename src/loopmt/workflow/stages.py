@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from loopmt.config import Experiment, Generate, MixEntry, Stage, Train, available_hops, expansions, taught_hops
+from loopmt.config import Experiment, Generate, Guards, MixEntry, Stage, Train, available_hops, expansions, taught_hops
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError
 from loopmt.evaluation.metric import Agree, MetricInput
@@ -266,12 +266,13 @@ def _ends(route: Route) -> tuple[tuple[str, str], ...]:
 def text_filter_of(context: TrainingContext, train: Train) -> SyntheticTextFilter:
     vocab = context.vocab
     spelling = None if vocab.joint else {language: vocab.spelling(language) for language in vocab.languages}
-    guards, limits = context.experiment.guards, repetition_limits(context)
+    guards = context.experiment.guards
+    limits = repetition_limits(context.store, guards)
     return SyntheticTextFilter(FilterContext(train.max_length, frequencies_of(context), spelling, limits, guards))
 
 
-def repetition_limits(context: TrainingContext) -> RepetitionLimits:
-    return RepetitionLimits(partial(_real_text, context.store), context.experiment.guards.repetition)
+def repetition_limits(store: Store, guards: Guards) -> RepetitionLimits:
+    return RepetitionLimits(partial(_real_text, store), guards.repetition)
 
 
 def _real_text(store: Store, language: str) -> Ragged | None:
@@ -300,10 +301,11 @@ def validator(
         raise DataError("the validation set has no pair of languages that the stage trains.")
     how = Generate(how="beam", beam=train.validate_beam) if train.validate_beam > 1 else Generate(how="greedy")
     taught, settings = taught_hops(context.experiment, stage.name), context.experiment.evaluate
+    limits = repetition_limits(context.store, context.experiment.guards)
     untaught = [str(pairs.hop) for pairs in sets if pairs.hop not in taught]
     checkpoint = Path(settings.comet) if settings.comet else None
     texts = MetricInput((), (), agree=context.agree, checkpoint=checkpoint, timeout=settings.timeout)
     metric = selecting_metric(settings, train.select_by)
     if metric.needs_judge and context.agree is None:
         raise ConfigError(f'train.select_by = "{train.select_by}" needs the built-in languages. Name another metric.')
-    return Validator(networks, sets, how, repetition_limits(context), metric, texts, untaught)
+    return Validator(networks, sets, how, limits, metric, texts, untaught)
