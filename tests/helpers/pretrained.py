@@ -153,7 +153,7 @@ def experiment(
     lines += ["[model]", f"pretrained = {folders}", model, "[train]", "tokens = 256", "max_length = 60", "shapes = 2"]
     lines += ["round = 2", "learning_rate = 1e-3", "warmup = 2", f"validate_every = {validate_every}"]
     lines += ["validate_sentences = 4", "log_every = 2"]
-    for name, stage in (stages or {"first": mix}).items():
+    for name, stage in ({"first": mix} if stages is None else stages).items():
         start, own = (None, stage) if isinstance(stage, str) else stage
         lines += ["[[stage]]", f'name = "{name}"', f"mix = {own}", f"updates = {updates}", more]
         lines += [f'from = "{start}"'] if start else []

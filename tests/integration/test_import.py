@@ -20,17 +20,19 @@ from typer.testing import CliRunner
 
 from helpers.checkpoints import experiment_text, imported_as, make_m2m, make_opus, pieces_of
 from helpers.facts import missing
+from helpers.pretrained import make_opus as make_trained_opus
 from loopmt.cli import app
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError, LoopmtError, PathError, RunError, UnsafeFileError
+from loopmt.evaluation.metrics import sacre_bleu
 from loopmt.evaluation.validation import held_out, loss_by_hop
 from loopmt.path import Hop, LanguagePath
 from loopmt.pretrained.checkpoint import ImportedCheckpoint, ImportOptions, load_config, load_model, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
 from loopmt.pretrained.start import check_fits, starting_weights
 from loopmt.pretrained.weight_names import from_hugging_face
-from loopmt.progress import Silent
+from loopmt.progress import Lines, Silent
 from loopmt.run import Run
 from loopmt.text.ragged import Ragged
 from loopmt.text.vocab import Vocab
@@ -42,6 +44,7 @@ from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.importing import direction, import_translator
 from loopmt.workflow.plan import PlanOptions, plan
 from loopmt.workflow.stages import TrainingContext
+from loopmt.workflow.start_quality import start_qualities
 from loopmt.workflow.train import TrainOptions, prepare_run, train
 
 transformers = pytest.importorskip("transformers", reason="imported translators need `transformers`")
@@ -256,6 +259,36 @@ def damage(weights: Path) -> None:
     with weights.open("r+b") as file:
         file.seek(8)
         file.write(b"#")
+
+
+def test_a_start_says_what_its_vocabulary_costs(
+    text: Path, tmp_path: Path, write: Callable[[str], TrainOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exact copy generates beside the network that starts from it, and is what the network is compared with."""
+    model = 'norm = "post"\nactivation = "swish"'
+    lines = imported_as("start") + imported_as("generator")
+    mix = '{ path = "en>fr>en", generate = { by = "frozen", how = "greedy" } }, "en>fr"'
+    request = write(experiment_text(text, model=model, imported=lines, mix=mix, vocab=340))
+    assert request.run
+    trained = make_trained_opus(text, tmp_path / "opus", "en", "fr", steps=150)
+    import_translator(trained, request.run, ImportOptions(EN_FR))
+    context = site_of(request)
+    (found,) = start_qualities(context, context.experiment.stages[0], [EN_FR])
+    assert 0 < found.vocabulary < 1 and 0 < found.text < 1 and found.sentences == 40
+    assert found.before > found.after + 1
+    sides = context.store.pair_texts("valid", "en", "fr")
+    assert sides
+    generator = HuggingFaceGenerator(ImportedCheckpoint.open(request.run / "imported" / "en-fr"), "cpu")
+    inputs = [HopInput(EN_FR, Sentences(None, "en", texts=sides[0]))]
+    (spoken,) = generator.generate(inputs, GREEDY, DecodeLimits(), ("test",))
+    assert found.before == pytest.approx(sacre_bleu(spoken.sentences.texts, sides[1]).score)
+    assert str(replace(found, before=0.0)).count("warning") == 0
+    assert train(request, Lines()), "both entries of a direction"
+    told = capsys.readouterr().err
+    facts = ("warning", f"{found.vocabulary:.0%}", f"{found.before:.1f}", f"{found.after:.1f}", "[model] pretrained")
+    assert not missing(told, *facts, f"{found.text:.0%}")
+    assert train(replace(request, overrides=["stage.first.updates=4"]), Lines())
+    assert f"{found.vocabulary:.0%}" not in capsys.readouterr().err, "it is said once"
 
 
 def test_a_pegasus_checkpoint_is_a_start(text: Path, write: Callable[[str], TrainOptions], tmp_path: Path) -> None:
@@ -523,7 +556,7 @@ def test_checkpoints_in_subfolders_are_suggested(opus: Path, tmp_path: Path) -> 
         ({"imported": imported_as("start", "en>de")}, 'imported "en>de": write one direction of the languages en, fr'),
         ({"imported": imported_as("start", "en>fr>en")}, 'imported "en>fr>en": write one direction'),
         ({"imported": imported_as("start", "en>en")}, "imported: path 'en>en' has the hop en>en"),
-        ({"imported": imported_as("start") + imported_as("generator")}, "imported names a direction twice"),
+        ({"imported": imported_as("start") + imported_as("start")}, 'imported names en>fr with use = "start" twice'),
         ({"imported": imported_as("start"), "model": 'sharing = "all"'}, "all directions share cannot start"),
         (
             {"imported": imported_as("generator"), "mix": '"en>fr>en"'},
@@ -560,6 +593,22 @@ def test_missing_codes_are_suggested(m2m: Path, tmp_path: Path) -> None:
         import_translator(m2m, tmp_path / "run", ImportOptions(EN_FR))
     assert all(fact in str(caught.value) for fact in ("--source-code en", "--target-code fr"))
     assert not (tmp_path / "run" / "imported" / "en-fr").exists()
+
+
+def test_several_directions_store_and_load_a_checkpoint_once(m2m: Path, tmp_path: Path) -> None:
+    codes = {hop: ImportOptions(hop, "", hop.source, hop.target) for hop in (EN_FR, Hop("fr", "en"), Hop("en", "es"))}
+    found = {hop: import_translator(m2m, tmp_path, options) for hop, options in codes.items()}
+    files = [one.folder / "model.safetensors" for one in found.values()]
+    assert {file.samefile(files[0]) for file in files} == {True}
+    assert sorted(file.name for file in files[0].parent.iterdir()) == sorted(
+        file.name for file in files[2].parent.iterdir()
+    )
+    generators = [HuggingFaceGenerator(one, "cpu") for one in found.values()]
+    assert generators[0]._model is generators[1]._model is generators[2]._model
+    alone = import_translator(m2m, tmp_path / "other", codes[EN_FR])
+    assert not (alone.folder / "model.safetensors").samefile(files[0])
+    expected = said_by(HuggingFaceGenerator(alone, "cpu"), TEXTS, GREEDY, 1)
+    assert said_by(generators[0], TEXTS, GREEDY, 1) == expected != said_by(generators[2], TEXTS, GREEDY, 1)
 
 
 def test_language_codes_are_not_text(m2m: Path, tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.facts import missing
 from helpers.pretrained import experiment, transformers
 from helpers.pretrained_runs import CPU, EN_FR, LOOPS, TEXTS, Make, modules_in, plainly, stack_in, translated
-from loopmt.config import Experiment, loads, setting_differences
+from loopmt.config import Experiment, Lora, loads, setting_differences
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, LoopmtError, MissingExtraError
+from loopmt.pretrained.lora import targets_in
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.translate.protocol import TrainableModel
@@ -142,6 +144,15 @@ def test_an_adapter_learns_and_the_rest_stays(dual: Make, tmp_path: Path, opus: 
     assert plainly(tmp_path / "whole" / "en-fr", TEXTS) == said
     assert translated(stack_in(request), EN_FR, TEXTS) == plainly(opus["en>fr"], TEXTS), "the base is as it was"
     prepare_run(request, Silent())
+
+
+def test_attention_under_unknown_names_is_no_silent_nothing() -> None:
+    model = torch.nn.ModuleDict({"mixer": torch.nn.Linear(2, 2), "lm_head": torch.nn.Linear(2, 2)})
+    with pytest.raises(ConfigError) as caught:
+        targets_in(model, Lora(), Path("folder"))
+    assert not missing(caught.value, "lora.targets", "attention", "folder", "mixer") and "lm_head" not in str(
+        caught.value
+    )
 
 
 def test_unknown_targets_are_listed_with_the_known_ones(triangle: Make) -> None:

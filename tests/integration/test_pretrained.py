@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.hub import REVISION, hub
 from helpers.pretrained import experiment, make_opus, make_t5, pairs_of
 from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, modules_in, plainly, stack_in, translated
 from helpers.resuming import started, wait_for
@@ -275,6 +277,41 @@ def test_missing_files_and_files_with_code_are_refused(triangle: Make, m2m: Path
 def test_without_the_hub_the_error_names_a_local_folder(triangle: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     refused(triangle("model.pretrained='somebody/no-such-model'"), "somebody/no-such-model", "hf download", "FOLDER")
+
+
+def test_a_checkpoint_of_the_hub_is_recorded_with_its_revision(
+    triangle: Make, m2m: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub").constants
+    with hub("somebody/m2m", m2m) as address:
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace("https://huggingface.co", address)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        request = triangle("model.pretrained='somebody/m2m'")
+        prepare_run(request, Silent())
+        refused(triangle("model.pretrained='somebody/other'", name="other"), "somebody/other", "hf download")
+    assert request.run
+    notes = json.loads((request.run / "pretrained" / "pretrained.json").read_text())
+    assert notes["revisions"] == {"somebody/m2m": REVISION}
+    size, digest = notes["files"]["all/model.safetensors"]
+    content = (m2m / "model.safetensors").read_bytes()
+    assert (size, digest) == (len(content), hashlib.sha256(content).hexdigest())
+    pinned = triangle(f"model.pretrained='somebody/m2m@{REVISION}'", name="pinned")
+    prepare_run(pinned, Silent())  # from the cache: this revision was downloaded before
+
+
+def test_a_checkpoint_too_large_for_memory_is_refused_before_it_is_copied(
+    triangle: Make, m2m: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(m2m, tmp_path / "copy")
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2**19, 2**20], "data_offsets": [0, 2**41]}}).encode()
+    with (copy / "model.safetensors").open("wb") as stream:  # a hole, which takes no space
+        stream.write(len(header).to_bytes(8, "little") + header)
+        stream.truncate(8 + len(header) + 2**41)
+    refused(triangle(f"model.pretrained='{copy}'"), f"{2**39:,}", "10,240.0 GiB", "2,048.0 GiB", "lora", "smaller")
+    refused(triangle(f"model.pretrained='{copy}'", "model.adapt=lora"), "2,048.0 GiB", "adapter")
 
 
 def test_a_run_keeps_its_checkpoint(triangle: Make, m2m: Path, tmp_path: Path) -> None:

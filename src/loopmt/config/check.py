@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loopmt.config.experiment import Experiment
+from loopmt.config.imported import check_endpoint_search, check_imported_entries
 from loopmt.config.pretrained import PRETRAINED, check_pretrained, check_taught, pretrained_hops
 from loopmt.config.schema import Generate, MixEntry, Stage
 from loopmt.errors import ConfigError, PathError
 from loopmt.languages import meant_language
-from loopmt.path import Expansion, Hop, LanguagePath, Pattern, check_language, expand_fed
+from loopmt.path import Expansion, Hop, Pattern, check_language, expand_fed
 
 
 def check(experiment: Experiment) -> None:
     _check_languages(experiment)
     check_pretrained(experiment)
     _check_names(experiment)
-    _check_imported(experiment)
+    check_imported_entries(experiment)
     for stage in experiment.stages:
         expansions(experiment, stage)
     for compare in experiment.compare:
@@ -97,27 +98,6 @@ def _check_names(experiment: Experiment) -> None:
         seen.append(stage.name)
 
 
-def _check_imported(experiment: Experiment) -> None:
-    languages = experiment.languages
-    for imported in experiment.imported:
-        try:
-            places = LanguagePath.parse(imported.direction).languages
-        except PathError as error:
-            raise ConfigError(f"imported: {error}") from None
-        if len(places) != 2 or not set(places) <= set(languages):
-            raise ConfigError(
-                f'imported "{imported.direction}": write one direction of the languages {", ".join(languages)}, '
-                'as in "en>fr".'
-            )
-    if len({imported.hop for imported in experiment.imported}) < len(experiment.imported):
-        raise ConfigError("imported names a direction twice: one pretrained translator each.")
-    if experiment.model.sharing == "all" and experiment.imports("start"):
-        raise ConfigError(
-            "imported: a network that all directions share cannot start from a translator of one. "
-            'Set use = "generator", or model.sharing = "none".'
-        )
-
-
 def expansions(experiment: Experiment, stage: Stage) -> list[tuple[MixEntry, Expansion]]:
     """A stage's mix on the experiment's data: each entry with the paths that it stands for."""
     return _expanded(experiment, stage, available_hops(experiment, stage.from_))
@@ -143,7 +123,7 @@ def _expanded(experiment: Experiment, stage: Stage, trained: frozenset[Hop]) -> 
     for entry, expansion in pairs:
         if stage.mix != "auto":  # which filters where it can
             _check_utilities(stage, entry, expansion, trained | taught)
-        _check_entry(stage, entry, expansion, trained | generators)
+        _check_entry(experiment, stage, entry, expansion, trained | generators)
         _check_generated(stage, entry, expansion)
         _check_reward(stage, entry, expansion, trained)
         _check_own(stage, entry, expansion, trained | taught)
@@ -225,7 +205,9 @@ def _with_untaught(experiment: Experiment, taught: frozenset[Hop]) -> frozenset[
     return frozenset(Hop(one.source, other) for one in taught for other in written if other != one.source)
 
 
-def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]) -> None:
+def _check_entry(
+    experiment: Experiment, stage: Stage, entry: MixEntry, expansion: Expansion, trained: frozenset[Hop]
+) -> None:
     settings = entry.hop_settings(len(expansion.paths[0].generating))
     for path in expansion.paths if any("frozen" in setting.generators for setting in settings) else ():
         for hop, setting in zip(path.generating, settings, strict=True):
@@ -234,6 +216,7 @@ def _check_entry(stage: Stage, entry: MixEntry, expansion: Expansion, trained: f
                     f'stage "{stage.name}": path {path} asks for a frozen {hop}, but no stage before trains {hop}. '
                     f'Start the stage `from` one that does, or use by = "live".'
                 )
+            check_endpoint_search(experiment, f'stage "{stage.name}", path {path}', hop, setting)
     if entry.combine == "logmeanexp" and entry.samples < 2:
         raise ConfigError(f'stage "{stage.name}", path {entry.path}: combine = "logmeanexp" needs samples = 2 or more.')
     if entry.combine == "logmeanexp" and expansion.paths[0].backward:

@@ -105,6 +105,8 @@ def check_pretrained(experiment: Experiment) -> None:
             f'model.prompt = "{model.prompt}" has no {{text}}, where the sentence goes. Write, for example, '
             '"translate {source_language} to {target_language}: {text}".'
         )
+    if not all(model.stop or ["-"]):
+        raise ConfigError("model.stop has an empty text, which would end every translation. Remove it.")
     if experiment.imports("start"):
         raise ConfigError('imported: use = "start" gives weights to networks of our own, and model.pretrained has its '
                           'own. Remove one of them, or set use = "generator".')  # fmt: skip
@@ -126,8 +128,8 @@ def _check_translator(experiment: Experiment) -> None:
 def _check_none(experiment: Experiment) -> None:
     if experiment.model.adapt != "full" or any(one.adapt or one.lora for one in experiment.stages):
         raise ConfigError("adapt and lora say how a checkpoint is trained: set model.pretrained, too.")
-    for key in ("codes", "prompt", "lora", "backend"):
-        if getattr(experiment.model, key) not in (None, {}, "", "auto"):
+    for key in ("codes", "prompt", "lora", "chat", "stop", "backend"):
+        if getattr(experiment.model, key) not in (None, "auto"):
             raise ConfigError(f"model.{key} is of a checkpoint: set model.pretrained, too.")
 
 

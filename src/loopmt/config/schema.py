@@ -199,6 +199,13 @@ class Model(Section):
         "auto",
         description="what computes it: loopmt's own transformer, the Hugging Face module, or the first that is right",
     )
+    chat: bool | None = Field(
+        None,
+        description="of a decoder-only model: put the prompt into its chat template; default: if it has one",
+    )
+    stop: list[str] | None = Field(
+        None, description='of a decoder-only model: texts that end a translation, as in ["\\n"]'
+    )
     adapt: Adapt = Field("full", description="train all its weights, or matrices beside them (needs peft)")
     lora: Lora | None = Field(None, description='settings of `adapt = "lora"`')
 
@@ -645,12 +652,29 @@ def _is_direction(text: str) -> bool:
 
 
 class Imported(Section):
-    """A pretrained translator that `loopmt import` has put into the run."""
+    """A pretrained translator: one that `loopmt import` has put into the run, or a model behind an endpoint (`url`)."""
 
     direction: str = Field(description='such as "en>fr"')
     use: Literal["start", "generator"] = Field(
         description='the direction\'s weights start from it, or it generates where a hop says `by = "frozen"`'
     )
+    url: str | None = Field(
+        None, description='address of an OpenAI-compatible endpoint, as in "http://localhost:8000/v1"'
+    )
+    model: str | None = Field(None, description="of an endpoint: the name of the model")
+    prompt: str | None = Field(
+        None,
+        description='of an endpoint: what it is sent, as in "Translate {source_language} to {target_language}: {text}"',
+    )
+    names: dict[str, str] = Field(
+        {}, description='of an endpoint: languages in the prompt, as in {fr = "French"}; default: their codes'
+    )
+    options: dict[str, Any] = Field(
+        {}, description="of an endpoint: more fields of each request, as in {top_k = 10}; they replace ours"
+    )
+    parallel: int = Field(8, ge=1, le=256, description="of an endpoint: requests at the same time")
+    timeout: float = Field(120.0, gt=0, description="of an endpoint: seconds for an answer")
+    retries: int = Field(6, ge=0, le=20, description="of an endpoint: attempts after the first, with growing waits")
 
     @property
     def hop(self) -> Hop:

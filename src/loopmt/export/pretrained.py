@@ -12,6 +12,7 @@ import numpy as np
 from loopmt.config import Generate
 from loopmt.export.parity import Bleu, Parity, ParityText
 from loopmt.path import Hop
+from loopmt.pretrained.causal import CausalNetwork, CausalTokens
 from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
 from loopmt.pretrained.lora import merged, save_adapter, with_saved_adapter
 from loopmt.pretrained.module_stack import ModuleStack
@@ -39,15 +40,32 @@ batch = tokenizer(["{before}A sentence."], return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch{target}), skip_special_tokens=True))
 ```
 """
+_CAUSAL_README = """# Translator {directions}
+
+Trained with loopmt from `{origin}`: the same architecture, tokenizer and vocabulary.
+
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+folder = "."  # run in the folder of this file, or write its path here
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder)
+prompt = {prompt}
+text = {text}
+batch = tokenizer([text], add_special_tokens={special}, return_tensors="pt")
+ids = model.generate(**batch, do_sample=False, max_new_tokens=100)[:, batch.input_ids.shape[1]:]
+print(tokenizer.batch_decode(ids, skip_special_tokens=True))
+```
+"""
 _ADAPTER = """# Adapter {directions}
 
 LoRA, trained with loopmt, for the checkpoint `{origin}`.
 
 ```python
 from peft import PeftModel
-from transformers import AutoModelForSeq2SeqLM
+from transformers import {kind}
 
-model = PeftModel.from_pretrained(AutoModelForSeq2SeqLM.from_pretrained("{origin}"), ".")
+model = PeftModel.from_pretrained({kind}.from_pretrained("{origin}"), ".")
 ```
 """
 
@@ -68,13 +86,17 @@ def write_pretrained(network: PretrainedNetwork, hops: Sequence[Hop], origin: Pa
 
 def write_adapter(network: PretrainedNetwork, hops: Sequence[Hop], base: str, folder: Path) -> None:
     """Write only the adapter; `base` is the name of its checkpoint in the experiment."""
-    save_adapter(network.model, base, folder)
-    text = _ADAPTER.format(directions=", ".join(map(str, hops)), origin=base)
+    causal = isinstance(network, CausalNetwork)
+    save_adapter(network.model, base, folder, "CAUSAL_LM" if causal else "SEQ_2_SEQ_LM")
+    kind = "AutoModelForCausalLM" if causal else "AutoModelForSeq2SeqLM"
+    text = _ADAPTER.format(directions=", ".join(map(str, hops)), origin=base, kind=kind)
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
     hop = hops[0]
+    if isinstance(tokens, CausalTokens):
+        return _causal_readme(tokens, hops, origin)
     forced = tokens.forced(hop).get("forced_bos_token_id")
     return _README.format(
         directions=", ".join(map(str, hops)),
@@ -82,6 +104,19 @@ def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
         source=f', src_lang="{tokens.code(hop.source)}"' if tokens.coded else "",
         target="" if forced is None else f", forced_bos_token_id={forced}",
         before=f">>{tokens.code(hop.target)}<< " if tokens.tagged else "",
+    )
+
+
+def _causal_readme(tokens: CausalTokens, hops: Sequence[Hop], origin: Path) -> str:
+    """With the prompt of the first direction."""
+    prompt = tokens.filled("A sentence.", hops[0])
+    chat = "tokenizer.apply_chat_template([{'role': 'user', 'content': prompt}], tokenize=False, {})"
+    return _CAUSAL_README.format(
+        directions=", ".join(map(str, hops)),
+        origin=origin.name,
+        prompt=repr(prompt),
+        text=chat.replace("{}", "add_generation_prompt=True") if tokens.chats else "prompt",
+        special=not tokens.chats,
     )
 
 
@@ -97,7 +132,7 @@ def _loaded(network: PretrainedNetwork, folder: Path, base: Path) -> PretrainedN
     model = load_pretrained(checkpoint)
     model = with_saved_adapter(model, folder) if adapter else model
     tokens = replace(network.tokens, folder=checkpoint, tokenizer=load_tokenizer(checkpoint))
-    return PretrainedNetwork(model, tokens, network.device, network.precision)
+    return replace(network, model=model, tokens=tokens)
 
 
 def compare_pretrained(ours: Stack, theirs: Stack, text: ParityText, bleu: Bleu) -> Parity:

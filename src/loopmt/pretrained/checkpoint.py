@@ -15,6 +15,7 @@ from loopmt.pretrained.untrusted import refuse_code, refuse_sizes, refuse_steeri
 from loopmt.run import read_json
 
 NOTES = "imported.json"
+_DROPOUTS = ("attention_dropout", "hidden_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop")  # of decoder-only models
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,20 @@ def load_generation(folder: Path) -> Any:
     return _load(transformers().GenerationConfig, folder, "config.json", **settings)
 
 
+def is_decoder_only(folder: Path) -> bool:
+    """Whether it is a language model without encoder."""
+    config = load_config(folder)
+    known = transformers().models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return not getattr(config, "is_encoder_decoder", False) and config.model_type in known
+
+
 def load_model(folder: Path) -> Any:
     refuse_sizes(folder)
+    if is_decoder_only(folder):
+        raise DataError(
+            f"{folder} is a decoder-only language model, which cannot be imported. Train it with [model] pretrained "
+            "and prompt (docs/pretrained.md), or serve it behind an OpenAI-compatible endpoint: [[imported]] url."
+        )
     kind, what = transformers().AutoModelForSeq2SeqLM, "model that translates"
     return _load(kind, folder, what, use_safetensors=True, attn_implementation=None)  # the library's default
 
@@ -93,14 +106,22 @@ def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
     """A trainable module in float32 with torch's attention, whatever its configuration says."""
     refuse_sizes(folder)
     config = load_config(folder)
+    alone = is_decoder_only(folder)
     if dropout is not None:
-        setattr(config, "dropout_rate" if hasattr(config, "dropout_rate") else "dropout", dropout)
+        _set_dropout(config, dropout, alone)
     settings = {"config": config, "dtype": "float32", "use_safetensors": True, "attn_implementation": "sdpa"}
-    model = _load(transformers().AutoModelForSeq2SeqLM, folder, "model that translates", **settings)
+    kind = transformers().AutoModelForCausalLM if alone else transformers().AutoModelForSeq2SeqLM
+    model = _load(kind, folder, "language model" if alone else "model that translates", **settings)
     for layer in model.modules():
         if "Sinusoidal" in type(layer).__name__:  # a table of constants, which loading makes trainable
             layer.requires_grad_(False)
     return model
+
+
+def _set_dropout(config: Any, dropout: float, decoder_only: bool) -> None:
+    names = [name for name in _DROPOUTS if hasattr(config, name)] if decoder_only else []
+    for name in names or ["dropout_rate" if hasattr(config, "dropout_rate") else "dropout"]:
+        setattr(config, name, dropout)
 
 
 def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -14,6 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from loopmt.config import Generate
 from loopmt.errors import DataError
+from loopmt.files.documents import file_digest
+from loopmt.files.regular import has_file
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import ImportedCheckpoint, load_model, load_tokenizer
 from loopmt.pretrained.tokens import ModelTokens
@@ -24,6 +28,7 @@ from loopmt.translate.protocol import Codec, DecodeLimits, Floats, HopInput, Key
 
 _LONGEST = 512  # subwords of a source; longer ones are truncated
 _SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)
+_LOADED: WeakValueDictionary[tuple[str, ...], Any] = WeakValueDictionary()
 
 
 class HuggingFaceGenerator:
@@ -132,7 +137,12 @@ class HuggingFaceGenerator:
 
     @cached_property
     def _model(self) -> Any:
-        return load_model(self._imported.folder).to(self.device)
+        """Imports that share their weights share the module."""
+        key = (str(self.device), *_identity(self._imported.folder))
+        model = _LOADED.get(key)
+        if model is None:
+            model = _LOADED[key] = load_model(self._imported.folder).to(self.device)
+        return model
 
     @cached_property
     def _target(self) -> dict[str, int]:
@@ -153,6 +163,15 @@ class HuggingFaceGenerator:
 
 def _lengths(rows: Sequence[Sequence[int]]) -> Ints:
     return np.array([len(row) for row in rows], dtype=np.int64)
+
+
+def _identity(folder: Path) -> Iterator[str]:
+    """Which files a module is loaded from, and its settings."""
+    for file in sorted(folder.glob("*.safetensors")):
+        status = file.stat()
+        yield f"{status.st_dev}:{status.st_ino}"
+    for name in ("config.json", "generation_config.json"):
+        yield file_digest(folder / name) if has_file(folder / name) else ""
 
 
 def generation_settings(how: Generate) -> dict[str, Any]:

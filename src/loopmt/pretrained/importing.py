@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from loopmt.config import Generate
 from loopmt.errors import DataError, LoopmtError, listed
 from loopmt.files.documents import file_digest
 from loopmt.files.folder import appearing
-from loopmt.files.regular import TEXT_LIMIT, has_file, reading
+from loopmt.files.regular import TEXT_LIMIT, file_size, has_file, reading
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import NOTES, ImportedCheckpoint, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
@@ -31,7 +31,7 @@ from loopmt.run import write_json
 from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 
 _WEIGHTS = ".safetensors"
-TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt"}
+TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt", ".jinja"}  # chat templates are run in a sandbox
 _SKIPPED = {"adapter_config.json", "adapter_model.safetensors"}  # the library would add them to the weights
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _TAG = re.compile(r"<2\w+>")
@@ -44,6 +44,7 @@ def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imp
         _copy(source, draft)
         _check_prefix(draft, options)
         _check_codes(draft, source, options)
+        _share_weights(draft, into.parent)
         _describe(draft, options)
         _try(draft)
     return ImportedCheckpoint.open(into)
@@ -109,7 +110,7 @@ def _copy(source: Path, into: Path) -> None:
     """Copy settings, then weights, which may be large. Links are followed only in a Hugging Face cache."""
     files = [file for file in source.iterdir() if file.suffix in TAKEN and file.name not in _SKIPPED]
     for file in sorted(files, key=lambda file: (file.suffix == _WEIGHTS, file.name)):
-        place = _blob(file) or file
+        place = blob(file) or file
         most: int | None = TEXT_LIMIT
         if file.suffix == _WEIGHTS:
             refuse_code(into)
@@ -121,13 +122,26 @@ def _copy(source: Path, into: Path) -> None:
             _write_plain(into / file.name)
 
 
+def _share_weights(draft: Path, imports: Path) -> None:
+    """Store equal weights of several imports once, as hard links, if the file system has them."""
+    for file in draft.glob(f"*{_WEIGHTS}"):
+        for other in sorted(imports.glob(f"*/{file.name}")):
+            alike = other != file and has_file(other) and file_size(other) == file_size(file)
+            if alike and file_digest(other) == file_digest(file):
+                link = file.with_name("shared.link")
+                with suppress(OSError):
+                    link.hardlink_to(other)
+                    link.replace(file)
+                break
+
+
 def _write_plain(config: Path) -> None:
     found = read_config(config)
     if (plain := without_steering(found)) != found:
         write_json(config, plain)
 
 
-def _blob(file: Path) -> Path | None:
+def blob(file: Path) -> Path | None:
     """The target of a link in a Hugging Face cache: snapshots/REVISION/NAME links to blobs/DIGEST."""
     revision = file.parent.resolve()
     blob = revision / file.readlink() if file.is_symlink() else None

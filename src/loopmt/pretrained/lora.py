@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from loopmt.config import Lora
 from loopmt.errors import ConfigError, MissingExtraError, listed
 
-_ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj", "q", "k", "v", "o")
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "qkv_proj", "out_proj", "o_proj", "query_key_value", "q", "k", "v", "o")
 _NAME = "default"
 
 
@@ -45,7 +45,13 @@ def targets_in(model: Any, lora: Lora, folder: Path) -> list[str]:
     linear = {name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear) and name != "lm_head"}
     known = sorted({name.rpartition(".")[2] for name in linear})
     if lora.targets == "attention":
-        return [name for name in known if name in _ATTENTION]
+        found = [name for name in known if name in _ATTENTION]
+        if not found:
+            raise ConfigError(
+                f'lora.targets = "attention": loopmt does not know the attention of {folder}. Name its linear layers, '
+                f"which are {listed(known, 20) or 'none'}."
+            )
+        return found
     wrong = [one for one in lora.targets if not any(_ends(name, one) for name in linear)]
     if wrong:
         near = difflib.get_close_matches(wrong[0], known, n=1)
@@ -68,7 +74,7 @@ def _ends(name: str, end: str) -> bool:
     return name == end or name.endswith(f".{end}")
 
 
-def save_adapter(model: Any, base: str, folder: Path) -> None:
+def save_adapter(model: Any, base: str, folder: Path, task: str = "SEQ_2_SEQ_LM") -> None:
     """Save an adapter in the format of `peft.PeftModel.from_pretrained`."""
     library = peft()
     folder.mkdir(parents=True)
@@ -77,7 +83,7 @@ def save_adapter(model: Any, base: str, folder: Path) -> None:
               folder / "adapter_model.safetensors")  # fmt: skip
     config = model.peft_config[_NAME].to_dict()
     settings = {key: sorted(value) if isinstance(value, set) else value for key, value in config.items()}
-    settings |= {"base_model_name_or_path": base, "task_type": "SEQ_2_SEQ_LM", "inference_mode": True}
+    settings |= {"base_model_name_or_path": base, "task_type": task, "inference_mode": True}
     (folder / "adapter_config.json").write_text(json.dumps(settings, indent=1, default=str) + "\n", encoding="utf-8")
 
 

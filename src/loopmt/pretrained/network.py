@@ -26,6 +26,7 @@ from loopmt.pretrained.tokens import Ids, ModelTokens
 from loopmt.text.ragged import Ints
 from loopmt.translate.protocol import DecodeLimits, Floats
 
+_INNER_SIZES = ("encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "intermediate_size")
 IGNORED = -100  # the label of positions without loss
 
 
@@ -52,7 +53,7 @@ class PretrainedNetwork:
         config = self.model.config
         size = 2 if self.device.type == "cuda" and self.precision == torch.bfloat16 else 4
         layers = getattr(config, "num_hidden_layers", 6)
-        inner = max(getattr(config, name, 0) or 0 for name in ("encoder_ffn_dim", "decoder_ffn_dim", "d_ff"))
+        inner = max(getattr(config, name, 0) or 0 for name in _INNER_SIZES)
         return float(layers * (32 * config.hidden_size + 4 * inner) * size + config.vocab_size * (size + 8))
 
     # -- generation ------------------------------------------------------------------------------------------

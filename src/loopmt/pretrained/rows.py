@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class TokenizedRows(ABC):
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
         tokens = self.tokens_of(hop)
-        return tokens.rows(tokens.read(tokens.with_blanks(sources.texts), hop, synthetic))
+        return tokens.source_rows(tokens.read(tokens.with_blanks(sources.texts), hop, synthetic))
 
     def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
         tokens = self.tokens_of(hop)
@@ -52,12 +53,17 @@ class TokenizedRows(ABC):
         return self._lengths[key]
 
     def _counts(self, texts: Sequence[str], language: str) -> Ints:
-        """Token counts of texts, by a checkpoint whose target (else source) is the language."""
+        """Token counts of texts, by a checkpoint whose target (else source) is the language; also within a prompt."""
+        found: list[Ints] = []
         for hop in self.hops:
-            if hop.target == language:
-                return self.tokens_of(hop).rows(self.tokens_of(hop).targets(texts, hop)).lengths
-        hop = next(hop for hop in self.hops if hop.source == language)
-        return self.tokens_of(hop).rows(self.tokens_of(hop).read(texts, hop)).lengths
+            tokens = self.tokens_of(hop)
+            if hop.target == language and not found:
+                found.append(tokens.rows(tokens.targets(texts, hop)).lengths)
+        for hop in self.hops:
+            tokens = self.tokens_of(hop)
+            if hop.source == language and (tokens.prompt is not None or not found):
+                found.append(tokens.source_rows(tokens.read(texts, hop)).lengths)
+        return cast(Ints, np.max(found, axis=0))
 
     @cached_property
     def _lengths(self) -> dict[tuple[str, str, str, int], Ints]:

@@ -115,6 +115,20 @@ def their_ids(tokenizer: Any, side: str) -> dict[str, int]:
     return dict(tokenizer.target_encoder if separate else tokenizer.get_vocab())
 
 
+def vocabulary_overlap(
+    imported: ImportedCheckpoint, vocab: Vocab, hop: Hop, pair: Sequence[list[str]]
+) -> tuple[float, float]:
+    """The share of our subwords that the checkpoint has: of the vocabulary, and of those in a text with two sides."""
+    tokenizer = load_tokenizer(imported.folder)
+    pieces, used = list[bool](), list[bool]()
+    for side, language, texts in zip(("source", "target"), (hop.source, hop.target), pair, strict=True):
+        theirs = their_ids(tokenizer, side)
+        own = _pieces(vocab, hop, side)
+        pieces += [piece in theirs for piece in own if not _is_special(piece)]
+        used += [own[one] in theirs for row in vocab.encode(texts, language) for one in row]
+    return sum(pieces) / max(len(pieces), 1), sum(used) / max(len(used), 1)
+
+
 def _is_special(piece: str) -> bool:
     """Whether a piece is a tag or a byte."""
     return piece.startswith("<") and piece.endswith(">") and len(piece) > 2

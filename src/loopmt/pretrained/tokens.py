@@ -126,7 +126,7 @@ class ModelTokens:
 
     def with_blanks(self, texts: Sequence[str]) -> list[str]:
         """Texts in which the word that noise has blanked is one token of the tokenizer: its mask, or else unknown."""
-        blank = self.tokenizer.mask_token or self.tokenizer.unk_token
+        blank = self.tokenizer.mask_token or self.tokenizer.unk_token or "_"
         return [_BLANK.sub(f" {blank} ", text).strip() if UNKNOWN_WORD in text else text for text in texts]
 
     def targets(self, texts: Sequence[str], hop: Hop) -> Ids:
@@ -176,12 +176,16 @@ class ModelTokens:
             return self.numbering.rows(open_ids)
         return Ragged.of([[UNK if one == unknown else one + _FIRST for one in row] for row in open_ids])
 
+    def source_rows(self, ids: Ids) -> Ragged:
+        """Sources as rows."""
+        return self.rows(ids)
+
     def ids(self, rows_BL: Tensor, closed: bool) -> tuple[Tensor, Tensor]:
         """A table of rows as the model's ids, with its attention mask. If not `closed`, EOS is part of the rows."""
         special = {PAD: self.tokenizer.pad_token_id, EOS: self.tokenizer.eos_token_id, UNK: self.tokenizer.unk_token_id}
         ids, real = rows_BL - _FIRST, rows_BL != PAD
         for one, theirs in special.items():
-            ids = ids.masked_fill(rows_BL == one, theirs)
+            ids = ids.masked_fill(rows_BL == one, special[PAD] if theirs is None else theirs)
         if not closed:
             real = real & (rows_BL != EOS)
             ids = ids.masked_fill(~real, special[PAD])

@@ -6,6 +6,7 @@ be there.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ _STEERING = re.compile(
 """Keys without which the checkpoint can be read, with the library's default attention."""
 _PLAIN = ("eager", "sdpa")  # kinds of attention that load nothing
 _SIZE = re.compile(".*(size|dim|heads|positions|embeddings|experts|buckets|d_model|d_ff|d_kv)")
+_ROTARY = ("rope_theta", "rope_parameters", "rope_scaling")  # positions that are computed, and need no memory
+_HEADER = 2**27  # bytes, at most
 _SMALL = 4096  # smaller sizes need not occur in a tensor's shape
 
 
@@ -73,8 +76,10 @@ def refuse_sizes(folder: Path) -> None:
     file = folder / "config.json"
     shapes = [shape for weights in sorted(folder.glob("*.safetensors")) for shape in tensor_shapes(weights)]
     dims = {dim + spare for shape in shapes for dim in shape for spare in (-2, -1, 0, 1, 2)}
-    for key, value in _items(read_config(file)):
-        if not isinstance(value, int):
+    config = read_config(file)
+    rotary = any(config.get(key) for key in _ROTARY)
+    for key, value in _items(config):
+        if not isinstance(value, int) or (rotary and key.endswith("max_position_embeddings")):
             continue
         layers = key.endswith("layers") and value > len(shapes)
         if layers or (_SIZE.fullmatch(key) and value > _SMALL and value not in dims):
@@ -102,5 +107,17 @@ def tensor_shapes(weights: Path) -> list[list[int]]:
     try:
         with safe_open(weights, "pt") as tensors:
             return [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:  # RuntimeError: larger than the memory
         raise DataError(f"{weights} cannot be read: {error}.") from None
+
+
+def parameter_count(weights: Path) -> int:
+    """Counted in the header: unlike the tensors, it fits into memory."""
+    with reading(weights) as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        header = stream.read(min(size, _HEADER))
+    try:
+        shapes = [one["shape"] for name, one in parse_json(header).items() if name != "__metadata__"]
+        return sum(math.prod(map(int, shape)) for shape in shapes)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise DataError(f"{weights} is no whole safetensors file. Copy or download it again.") from None

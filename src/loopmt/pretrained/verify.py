@@ -10,6 +10,7 @@ import numpy as np
 from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.path import Hop
+from loopmt.pretrained.causal import CausalNetwork, CausalTokens
 from loopmt.pretrained.native_stack import NativeStack
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
@@ -60,7 +61,7 @@ def _same(text: str) -> str:
 def _plainly(network: PretrainedNetwork, hop: Hop, text: str) -> str:
     """Translate as in the documentation of the checkpoint."""
     tokens, forced = network.tokens, dict[str, Any]()
-    tokenizer = tokens.tokenizer
+    tokenizer, first = tokens.tokenizer, 0
     if tokens.coded:
         tokenizer.src_lang = tokens.code(hop.source)
         forced = tokens.forced(hop)
@@ -72,11 +73,24 @@ def _plainly(network: PretrainedNetwork, hop: Hop, text: str) -> str:
             .replace("{target_language}", tokens.code(hop.target))
             .replace("{text}", text)
         )
-    batch = tokenizer(text, return_tensors="pt", truncation=True, max_length=512).to(network.device)
+    if isinstance(network, CausalNetwork):
+        batch = _dialogue(network.tokens, text).to(network.device)
+        first, forced = batch.input_ids.shape[1], network.stopping
+    else:
+        batch = tokenizer(text, return_tensors="pt", truncation=True, max_length=512).to(network.device)
     ids = network.model.generate(
         **batch, num_beams=1, do_sample=False, max_length=None, max_new_tokens=_LONGEST, **forced
     )
-    text = str(tokenizer.decode(ids[0], skip_special_tokens=True))
+    text = str(tokenizer.decode(ids[0, first:], skip_special_tokens=True))
+    if isinstance(network, CausalNetwork):
+        text = network.tokens.until_stop(text)
     for code in tokens.known_codes if tokens.coded else ():
         text = text.replace(f"__{code}__", "")
     return _same(text)
+
+
+def _dialogue(tokens: CausalTokens, prompt: str) -> Any:
+    if not tokens.chats:
+        return tokens.tokenizer(prompt, return_tensors="pt")
+    turns, settings = [{"role": "user", "content": prompt}], {"return_tensors": "pt", "return_dict": True}
+    return tokens.tokenizer.apply_chat_template(turns, add_generation_prompt=True, **settings)

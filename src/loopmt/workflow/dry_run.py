@@ -46,7 +46,7 @@ from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow import stages
 from loopmt.workflow.chosen_code import import_for_training
 from loopmt.workflow.estimate import measured_speed, rough_seconds
-from loopmt.workflow.importing import check_imported
+from loopmt.workflow.importing import check_imported, endpoint_hops
 from loopmt.workflow.settings import fingerprint_of, refuse_changes
 from loopmt.workflow.train import TrainOptions
 
@@ -264,14 +264,16 @@ class StagePlan:
         trained = self.stage.from_ is None or self.run.stage(self.stage.from_).finished
         networks = stages.starting_point(context, self.stage if trained else _orphan(self.stage))
         setup = stages.setup_of(context, self.stage, networks)
-        with progress.track(f"timing {self.stage.name}"):
-            timed = self._time(context, networks, setup)
         batches = ", ".join(f"{shape.rows} x {shape.length}" for shape in setup.shapes)
         size = (
             f"batches of {batches} (rows x subwords) in {_name(precision(self.train, context.device))}, "
             f"about {_bytes(_activations(networks, setup.shapes, self.train))} of activations"
         )
         size += _memory(setup, networks, context.store) if context.device.type == "cuda" else ""
+        if asked := endpoint_hops(self.experiment, setup.routes):
+            return [size, f"not timed: an endpoint generates {', '.join(map(str, asked))}"], None
+        with progress.track(f"timing {self.stage.name}"):
+            timed = self._time(context, networks, setup)
         if timed is None:
             of = (
                 "" if trained else f": filters drop what untrained translators generate. Train {self.stage.from_} first"

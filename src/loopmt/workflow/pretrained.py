@@ -23,7 +23,8 @@ from loopmt.files.documents import file_digest
 from loopmt.files.regular import file_size, has_file, subfolder
 from loopmt.learn.resume import TrainingState
 from loopmt.path import Hop
-from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
+from loopmt.pretrained.causal import CausalNetwork, CausalTokens
+from loopmt.pretrained.checkpoint import is_decoder_only, load_pretrained, load_tokenizer
 from loopmt.pretrained.importing import TAKEN, copy_safely
 from loopmt.pretrained.lora import add_adapter
 from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack, drawing
@@ -38,6 +39,7 @@ from loopmt.run import Checkpoint, Json, Run, StageFolder, read_json, write_json
 from loopmt.text.store import Store
 from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import all_hops
+from loopmt.workflow.memory import check_memory
 
 _NOTES = "pretrained.json"
 _BACKENDS = {"native": "loopmt's own transformer", "module": "Hugging Face's module"}
@@ -132,7 +134,7 @@ def _native(
 ) -> NativeStack:
     hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     places = _places(run, experiment, hops)
-    forms = {name: native_form(place, _told(experiment, place)) for name, place in places.items()}
+    forms = {name: native_form(place, _tokens_of(experiment, place, place)) for name, place in places.items()}
     fuse = experiment.training(stage).fuse
     return NativeStack.of(forms, places, hops, vocab, device, dtype, fuse, _digest(run))
 
@@ -172,7 +174,7 @@ def _forms(experiment: Experiment, run: Run, hops: tuple[Hop, ...]) -> tuple[dic
         return {}, 'model.backend = "module"'
     places = _places(run, experiment, hops)
     try:
-        forms = {name: native_form(place, _told(experiment, place)) for name, place in places.items()}
+        forms = {name: native_form(place, _tokens_of(experiment, place, place)) for name, place in places.items()}
     except UnfitError as error:
         return {}, str(error)
     shapes = {form.shape for form in forms.values()}
@@ -193,12 +195,21 @@ def named_checkpoints(run: Run) -> dict[str, str]:
 def _network(
     experiment: Experiment, folder: Path, device: torch.device, dtype: torch.dtype, dropout: float | None
 ) -> PretrainedNetwork:
-    return PretrainedNetwork(load_pretrained(folder, dropout).to(device), _told(experiment, folder), device, dtype)
+    tokens, model = _tokens_of(experiment, folder, folder), load_pretrained(folder, dropout).to(device)
+    if isinstance(tokens, CausalTokens):
+        return CausalNetwork(model, tokens, device, dtype)
+    return PretrainedNetwork(model, tokens, device, dtype)
 
 
-def _told(experiment: Experiment, folder: Path) -> ModelTokens:
-    """The tokenizer of a folder, and what the experiment says of it."""
-    return ModelTokens(folder, load_tokenizer(folder), experiment.model.codes, experiment.model.prompt)
+def _tokens_of(experiment: Experiment, folder: Path, named: Path) -> ModelTokens:
+    """The tokenizer in a folder; errors name another one."""
+    model, tokenizer = experiment.model, load_tokenizer(folder)
+    if is_decoder_only(folder):
+        return CausalTokens(named, tokenizer, model.codes, model.prompt, chat=model.chat, stop=tuple(model.stop or ()))
+    for key in ("chat", "stop"):
+        if getattr(model, key) is not None:
+            raise DataError(f"{named} has an encoder: model.{key} is for decoder-only language models. Remove it.")
+    return ModelTokens(named, tokenizer, model.codes, model.prompt)
 
 
 # -- the copy --------------------------------------------------------------------------------------------------
@@ -222,9 +233,9 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        folders = _copy(_named(experiment), experiment.model.codes or {}, beside, draft, progress)
+        folders, revisions = _copy(experiment, _named(experiment), beside, draft, progress)
         _check_languages(experiment, draft, folders)
-        write_json(draft / _NOTES, _notes(experiment, draft, folders))
+        write_json(draft / _NOTES, {**_notes(experiment, draft, folders), "revisions": revisions})
         shutil.rmtree(run.folder / PRETRAINED, ignore_errors=True)
         shutil.rmtree(run.stage(PRETRAINED).folder, ignore_errors=True)
         draft.rename(run.folder / PRETRAINED)
@@ -233,20 +244,24 @@ def _replace(experiment: Experiment, run: Run, beside: Path, progress: Progress)
 
 
 def _copy(
-    named: Mapping[str, str], codes: Mapping[str, str], beside: Path, draft: Path, progress: Progress
-) -> dict[str, str]:
-    """The folder of each network in the run."""
+    experiment: Experiment, named: Mapping[str, str], beside: Path, draft: Path, progress: Progress
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The folder of each network in the run, and the revision of what came from the hub, by its name."""
     places: dict[Path, str] = {}
-    folders = {}
+    folders, revisions = {}, {}
+    sources = {name: _found(text, beside) for name, text in named.items()}
+    check_memory(experiment, sources.values())
     for name, text in named.items():
-        source = _found(text, beside)
+        source = sources[name]
+        if source.parent.name == "snapshots":
+            revisions[text] = source.name
         if source not in places:
             places[source] = name.replace(">", "-")
             progress.say(f"copying {source}")
             copy_safely(source, draft / places[source])
-            add_languages(draft / places[source], codes, text)
+            add_languages(draft / places[source], experiment.model.codes or {}, text)
         folders[name] = places[source]
-    return folders
+    return folders, revisions
 
 
 def _refuse_used(run: Run, experiment: Experiment) -> None:
@@ -266,7 +281,8 @@ def _found(text: str, beside: Path) -> Path:
     return _downloaded(text, folder)
 
 
-def _downloaded(name: str, folder: Path) -> Path:
+def _downloaded(text: str, folder: Path) -> Path:
+    name, _, revision = text.partition("@")
     fix = f"Download it where the hub can be reached, `hf download {name} --local-dir FOLDER`, and name the folder."
     try:
         from huggingface_hub import snapshot_download
@@ -276,7 +292,9 @@ def _downloaded(name: str, folder: Path) -> Path:
             f"huggingface_hub is needed: pip install 'loopmt[export]'. {fix}"
         ) from None
     try:
-        return Path(snapshot_download(name, allow_patterns=[f"*{kind}" for kind in sorted(TAKEN)]))
+        return Path(
+            snapshot_download(name, revision=revision or None, allow_patterns=[f"*{kind}" for kind in sorted(TAKEN)])
+        )
     except Exception as error:  # network, rights, names: the hub's library has a class for each
         what = str(error).split("\n")[0][:200]
         raise DataError(
@@ -291,8 +309,8 @@ def _check_languages(experiment: Experiment, draft: Path, places: Mapping[str, s
         if name == "all" and not tokens.multilingual:
             raise DataError(
                 f'model.pretrained = "{_named(experiment)["all"]}": its tokenizer has no language codes, so it has one '
-                'direction. Give a folder for each, pretrained = { "en>fr" = "FOLDER", ... }, or, for a model such as '
-                'T5, a prompt: model.prompt = "translate {source_language} to {target_language}: {text}".'
+                'direction. Give a folder for each, pretrained = { "en>fr" = "FOLDER", ... }, or, for T5 and language '
+                'models, a prompt: model.prompt = "translate {source_language} to {target_language}: {text}".'
             )
         for hop in sorted(pretrained_hops(experiment)):
             if name in ("all", str(hop)):
@@ -303,12 +321,12 @@ def _check_languages(experiment: Experiment, draft: Path, places: Mapping[str, s
 def _tokens(experiment: Experiment, folder: Path, named: str) -> ModelTokens:
     """The tokenizer of a copy; its errors name the checkpoint as the file does."""
     try:
-        tokenizer = load_tokenizer(folder)
+        load_tokenizer(folder)
     except DataError as error:
         files = ", ".join(sorted(file.name for file in folder.iterdir()))
         why = str(error).replace(str(folder), named)
         raise DataError(f"model.pretrained: {why}. Are all files of its tokenizer there? It has {files}.") from None
-    return ModelTokens(Path(named), tokenizer, experiment.model.codes, experiment.model.prompt)
+    return _tokens_of(experiment, folder, Path(named))
 
 
 def _check_marian(tokens: ModelTokens, hop: Hop) -> None:
@@ -333,16 +351,22 @@ def _notes(experiment: Experiment, draft: Path, folders: Mapping[str, str]) -> J
         for folder in sorted(set(folders.values()))
         for file in sorted((draft / folder).iterdir())
     }
-    told = {"codes": experiment.model.codes, "prompt": experiment.model.prompt}
+    told = _told(experiment)
     digest = hashlib.sha256(json.dumps([folders, files, told], sort_keys=True).encode()).hexdigest()
     return {"asked": _asked(experiment), "folders": folders, "files": files, "digest": digest}
 
 
 def _asked(experiment: Experiment) -> Json:
     """The keys of the file about the checkpoint: if they change, it is copied again."""
+    asked, backend = {"named": _named(experiment), **_told(experiment)}, experiment.model.backend
+    return asked if backend == "auto" else {**asked, "backend": backend}
+
+
+def _told(experiment: Experiment) -> Json:
+    """How its tokenizer is used."""
     model = experiment.model
-    asked = {"named": _named(experiment), "codes": model.codes, "prompt": model.prompt}
-    return asked if model.backend == "auto" else {**asked, "backend": model.backend}
+    added = {"chat": model.chat, "stop": model.stop}
+    return {"codes": model.codes, "prompt": model.prompt, **{key: one for key, one in added.items() if one is not None}}
 
 
 def _read_notes(run: Run) -> Json:

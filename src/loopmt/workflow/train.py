@@ -18,13 +18,14 @@ from loopmt.run import Run
 from loopmt.text.manifest import Manifest
 from loopmt.text.prepare import lacks, prepare
 from loopmt.workflow.chosen_code import check_names, import_for_training
-from loopmt.workflow.importing import check_imported
+from loopmt.workflow.importing import check_imported, try_endpoints
 from loopmt.workflow.observers import watched
 from loopmt.workflow.parallel_stages import train_side_by_side
 from loopmt.workflow.pretrained import install, verify_once
 from loopmt.workflow.settings import refuse_changes
 from loopmt.workflow.signals import StopSignal
 from loopmt.workflow.stages import TrainingContext, train_stage
+from loopmt.workflow.start_quality import report_starts
 from loopmt.workflow.trackers import TRACKERS
 
 
@@ -100,7 +101,11 @@ def train(request: TrainOptions, progress: Progress) -> bool:
         run.refuse_unknown_files()
         with run.locked():
             check_imported(experiment, run)
+            try_endpoints(experiment, run)
             _prepare(experiment, run, request, progress)
+            if experiment.imports("start"):
+                context = TrainingContext.open(run, device, Processes())
+                report_starts(context, experiment.asked_for(request.until, request.only), progress)
             processes.barrier()
             return _train_tree(run, device, processes, request, stop_signal, progress)
     finally:
