@@ -63,7 +63,7 @@ class CountingDecoder(CapturedDecoder):
         self.tally.moves += 1
         return super()._move(*given)  # type: ignore[arg-type]
 
-    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
+    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate, opens: bool) -> _Shape:
         source = torch.zeros(rows, source_length, dtype=torch.long)
         hypotheses = beam_search.start_search([length] * rows, how, source.device)
         assert isinstance(hypotheses, beam_search.SingleHypothesis)

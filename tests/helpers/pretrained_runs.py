@@ -13,9 +13,11 @@ from helpers.pretrained import transformers
 from loopmt.config import Generate
 from loopmt.path import Hop
 from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.run import Run
-from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences, TranslationModel
 from loopmt.workflow.models import result_of
+from loopmt.workflow.pretrained import modules_of
 from loopmt.workflow.train import TrainOptions
 
 EN_FR, CPU = Hop("en", "fr"), torch.device("cpu")
@@ -26,14 +28,20 @@ LOOPS = '["X>Y", { path = "X>Y>X", generate = { how = "greedy" } }]'
 Make = Callable[..., TrainOptions]
 
 
-def stack_in(request: TrainOptions, stage: str = "pretrained") -> ModuleStack:
+def stack_in(request: TrainOptions, stage: str = "pretrained") -> ModuleStack | NativeStack:
     run = Run(request.run or Path())
     found = result_of(run, run.experiment(), run.experiment().stage(stage), CPU)
-    assert isinstance(found, ModuleStack)
+    assert isinstance(found, ModuleStack | NativeStack)
     return found
 
 
-def translated(stack: ModuleStack, hop: Hop, texts: list[str], how: Generate = GREEDY, n: int = 1) -> list[str]:
+def modules_in(request: TrainOptions, stage: str = "pretrained") -> ModuleStack:
+    """The same stage, computed by Hugging Face's module."""
+    run = Run(request.run or Path())
+    return modules_of(run, run.experiment(), run.experiment().stage(stage))
+
+
+def translated(stack: TranslationModel, hop: Hop, texts: list[str], how: Generate = GREEDY, n: int = 1) -> list[str]:
     inputs = [HopInput(hop, Sentences(None, hop.source, texts=texts))]
     return stack.generate(inputs, how, LIMITS, ("test",), n)[0].sentences.texts
 

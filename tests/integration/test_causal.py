@@ -14,7 +14,7 @@ import torch
 from helpers.causal import make_llama, make_qwen
 from helpers.facts import missing
 from helpers.pretrained import experiment, pairs_of
-from helpers.pretrained_runs import CPU, EN_FR, GREEDY, LIMITS, TEXTS, stack_in, translated
+from helpers.pretrained_runs import CPU, EN_FR, GREEDY, LIMITS, TEXTS, modules_in, stack_in, translated
 from helpers.resuming import started, wait_for
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
@@ -99,7 +99,7 @@ def either(request: pytest.FixtureRequest) -> TrainOptions:
 
 
 def network_in(request: TrainOptions, stage: str = "pretrained") -> CausalNetwork:
-    found = stack_in(request, stage).of(EN_FR)
+    found = modules_in(request, stage).of(EN_FR)
     assert isinstance(found, CausalNetwork)
     return found
 

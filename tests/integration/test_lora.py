@@ -13,14 +13,14 @@ import torch
 
 from helpers.facts import missing
 from helpers.pretrained import experiment, transformers
-from helpers.pretrained_runs import CPU, EN_FR, LOOPS, TEXTS, Make, plainly, stack_in, translated
+from helpers.pretrained_runs import CPU, EN_FR, LOOPS, TEXTS, Make, modules_in, plainly, stack_in, translated
 from loopmt.config import Experiment, Lora, loads, setting_differences
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, LoopmtError, MissingExtraError
 from loopmt.pretrained.lora import targets_in
-from loopmt.pretrained.module_stack import ModuleStack
 from loopmt.progress import Silent
 from loopmt.run import Run
+from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.pretrained import whole_weights
 from loopmt.workflow.stages import TrainingContext, starting_point
@@ -84,8 +84,12 @@ def test_stages_change_how_they_adapt(dual: Make, tmp_path: Path) -> None:
     key = next(key for key in merged["first"] if key.endswith("q_proj.weight"))
     assert not torch.equal(merged["first"][key], merged["thin"][key])
     assert not torch.equal(merged["thin"][key], merged["thick"][key])
-    thin, thick = (stack_in(run, name) for name in ("thin", "thick"))
-    base = thick.of(EN_FR).model.get_parameter(key.partition("/")[2].replace("q_proj.", "q_proj.base_layer."))
+    thin = stack_in(run, "thin")
+    base = (
+        modules_in(run, "thick")
+        .of(EN_FR)
+        .model.get_parameter(key.partition("/")[2].replace("q_proj.", "q_proj.base_layer."))
+    )
     assert torch.equal(base, merged["thin"][key]), "the new adapter lies on the merged weights"
     assert translated(thin, EN_FR, TEXTS) == translated(stack_of(run, merged["thin"]), EN_FR, TEXTS)
     start = starting_point(TrainingContext.open(Run(run.run), CPU, Processes()), text.stage("whole")).named()
@@ -101,7 +105,7 @@ def experiment_of(request: TrainOptions) -> Experiment:
     return Run(request.run or Path()).experiment()
 
 
-def stack_of(request: TrainOptions, weights: Mapping[str, torch.Tensor]) -> ModuleStack:
+def stack_of(request: TrainOptions, weights: Mapping[str, torch.Tensor]) -> TrainableModel:
     stack = stack_in(request)
     stack.load(weights)
     return stack

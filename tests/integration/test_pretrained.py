@@ -8,25 +8,27 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from helpers.hub import REVISION, hub
 from helpers.pretrained import experiment, make_opus, make_t5, pairs_of
-from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, plainly, stack_in, translated
+from helpers.pretrained_runs import CPU, EN_FR, LIMITS, LOOPS, TEXTS, Make, modules_in, plainly, stack_in, translated
 from helpers.resuming import started, wait_for
 from loopmt.config import Generate, loads
 from loopmt.distributed import Processes
 from loopmt.errors import ConfigError, DataError, LoopmtError, RunError, UnsafeFileError
+from loopmt.learn.learner import Learner
 from loopmt.learn.module import ModuleLearner
 from loopmt.path import Hop
-from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.rows import TokenizedRows
 from loopmt.progress import Silent
 from loopmt.run import Run
 from loopmt.text.batch import Rows, make_shapes
 from loopmt.text.packing import pack
 from loopmt.text.ragged import Ints
-from loopmt.translate.protocol import HopInput, Sentences
+from loopmt.translate.protocol import HopInput, Sentences, TrainableModel
 from loopmt.workflow.evaluate import EvaluateOptions, evaluate
 from loopmt.workflow.export import ExportOptions, export
 from loopmt.workflow.plan import PlanOptions, plan
@@ -85,7 +87,7 @@ def test_n_best_lists_have_scores_and_sampling_has_keys(dual: Make) -> None:
     inputs = [HopInput(EN_FR, Sentences(stack.vocab, "en", texts=TEXTS))]
     best = stack.generate(inputs, Generate(how="beam", beam=3), LIMITS, ("k",), 3)[0]
     repeated = Sentences(stack.vocab, "en", texts=[text for text in TEXTS for _ in range(3)])
-    assert torch.allclose(torch.tensor(-best.scores), torch.tensor(stack.score(EN_FR, repeated, best.sentences)[0]))
+    assert np.allclose(-best.scores, stack.score(EN_FR, repeated, best.sentences, as_generated=True)[0])
     before = torch.get_rng_state()
     draws = [stack.generate(inputs, Generate(), LIMITS, (key,))[0].sentences.texts for key in "aab"]
     assert draws[0] == draws[1] != draws[2]
@@ -95,7 +97,7 @@ def test_n_best_lists_have_scores_and_sampling_has_keys(dual: Make) -> None:
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
-def rows_of(stack: ModuleStack, hop: Hop, pairs: tuple[list[str], list[str]]) -> Rows:
+def rows_of(stack: TrainableModel, hop: Hop, pairs: tuple[list[str], list[str]]) -> Rows:
     sources, targets = (
         Sentences(stack.vocab, one, texts=side) for one, side in zip((hop.source, hop.target), pairs, strict=True)
     )
@@ -104,20 +106,23 @@ def rows_of(stack: ModuleStack, hop: Hop, pairs: tuple[list[str], list[str]]) ->
 
 
 @pytest.mark.parametrize("kind", ["dual", "triangle"])
-def test_the_loss_is_the_modules_own(kind: str, request: pytest.FixtureRequest, text: Path) -> None:
+@pytest.mark.parametrize("backend", ["native", "module"])
+def test_the_loss_is_the_modules_own(kind: str, backend: str, request: pytest.FixtureRequest, text: Path) -> None:
     make: Make = request.getfixturevalue(kind)
-    context = context_of(make("train.label_smoothing=0.0", "train.dropout=0.0"))
+    asked = make("train.label_smoothing=0.0", "train.dropout=0.0", f'model.backend="{backend}"')
+    context = context_of(asked)
     stage = context.experiment.stage("first")
     stack = context.networks(stage)
-    assert isinstance(stack, ModuleStack)
+    assert isinstance(stack, TokenizedRows)
     sources, targets = (side[:8] for side in pairs_of(text, "en", "fr"))
     parts = [Rows.empty()] * stack.num_networks
     parts[stack.network(EN_FR)] = rows_of(stack, EN_FR, (sources, targets))
     (batch,) = pack(parts, make_shapes([48], 8 * 48, 8), 1, "test").batches
-    learner = ModuleLearner(stack, context.experiment.training(stage), 1, Processes())
+    learn = {"networks": Learner, "modules": ModuleLearner}[stack.learner]
+    learner = learn(stack, context.experiment.training(stage), 1, Processes())
     learner.update(batch, 1, 0.0)
-    network = stack.of(EN_FR)
-    tokenizer = network.tokens.tokenizer
+    network = modules_in(asked).of(EN_FR)
+    tokenizer = stack.tokens_of(EN_FR).tokenizer
     inputs = dict(tokenizer(sources, text_target=targets, padding=True, return_tensors="pt"))
     inputs["labels"] = inputs["labels"].masked_fill(inputs["labels"] == tokenizer.pad_token_id, -100)
     own = network.model.eval()(**inputs).loss
@@ -222,7 +227,6 @@ def test_keys_that_conflict_with_model_pretrained(lines: str, facts: list[str], 
     ("override", "facts"),
     [
         ("train.subword_dropout=0.1", ["train.subword_dropout", "tokenizer"]),
-        ("train.shard=true", ["train.shard", "false"]),
         ("stage.first.name=pretrained", ["pretrained"]),
         ('model.pretrained={"en>fr"="a"}', ["fr>en", "model.pretrained", "en>fr"]),
         ('model.pretrained={"en>de"="a"}', ["en>de", "en, fr"]),
@@ -233,6 +237,16 @@ def test_settings_that_pretrained_checkpoints_do_not_support(override: str, fact
     with pytest.raises(LoopmtError) as caught:
         loads(experiment(text, ["en", "fr"], "folder"), [override])
     assert all(fact in str(caught.value) for fact in facts)
+
+
+@pytest.mark.parametrize(
+    ("pretrained", "more"),
+    [("folder", "model.backend='module'"), ("folder", "model.adapt='lora'"), ({"en>fr": "a", "fr>en": "b"}, "seed=2")],
+)
+def test_sharding_needs_one_network_of_our_own(pretrained: str | dict[str, str], more: str, text: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(experiment(text, ["en", "fr"], pretrained), ["train.shard=true", more])
+    assert all(fact in str(caught.value) for fact in ("train.shard", "false"))
 
 
 def refused(request: TrainOptions, *facts: str) -> None:
@@ -380,8 +394,8 @@ def test_a_prompt_or_a_tag_selects_the_target(text: Path, tmp_path: Path) -> Non
     prepare_run(request, Silent())
     stack = stack_in(request)
     source = "The {text} cat."
-    (ids,) = stack.of(EN_FR).tokens.read([source], EN_FR)
-    assert ids == stack.of(EN_FR).tokens.tokenizer(f"translate English to fr: {source}").input_ids
+    (ids,) = stack.tokens_of(EN_FR).read([source], EN_FR)
+    assert ids == stack.tokens_of(EN_FR).tokenizer(f"translate English to fr: {source}").input_ids
     found = translated(stack, EN_FR, TEXTS)
     assert found == plainly(t5, [f"translate English to fr: {text}" for text in TEXTS])
     multi = make_opus(text, tmp_path / "multi", "en", "fr", steps=0, tags=("fra", "spa"))

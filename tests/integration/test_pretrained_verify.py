@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from helpers.pretrained_runs import EN_FR, TEXTS, Make, stack_in
+from helpers.pretrained_runs import EN_FR, TEXTS, Make, modules_in
 from loopmt.errors import DataError
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.pretrained.verify import verify
@@ -46,7 +46,7 @@ class WrongTokens(ModelTokens):
 def test_different_translations_are_refused_with_both_texts(dual: Make) -> None:
     request = dual()
     prepare_run(request, Silent())
-    network = stack_in(request).of(EN_FR)
+    network = modules_in(request).of(EN_FR)
     assert verify(network, EN_FR, TEXTS) == len(TEXTS)
     tokens = WrongTokens(network.tokens.folder, network.tokens.tokenizer)
     with torch.no_grad():

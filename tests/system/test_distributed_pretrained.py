@@ -33,14 +33,27 @@ def train_with_two(request: TrainOptions) -> None:
     assert [process.returncode for process in processes] == [0, 0], said
 
 
-def test_two_processes_train_what_one_does(dual: Make) -> None:
-    settings = {"stages": {"loops": LOOPS}, "updates": 4}
-    # With a large epsilon Adam does not turn rounding into steps where a gradient is 0.
-    overrides = ("train.dropout=0.0", "train.learning_rate=1e-2", "train.adam=[0.9, 0.98, 1e-3]")
-    one, two = (dual(*overrides, name=name, **settings) for name in ("one", "two"))
-    assert train(one, Silent())
-    train_with_two(two)
+# With a large epsilon Adam does not turn rounding into steps where a gradient is 0.
+EXACT = ("train.dropout=0.0", "train.learning_rate=1e-2", "train.adam=[0.9, 0.98, 1e-3]")
+
+
+def assert_close(one: TrainOptions, two: TrainOptions) -> None:
     expected, found = (stack_in(request, "loops").named() for request in (one, two))
     start = stack_in(one).named()
     assert max(float((found[name] - expected[name]).abs().max()) for name in expected) < 1e-5
     assert max(float((found[name] - start[name]).abs().max()) for name in expected) > 1e-4
+
+
+def test_two_processes_train_what_one_does(dual: Make) -> None:
+    one, two = (dual(*EXACT, name=name, stages={"loops": LOOPS}, updates=4) for name in ("one", "two"))
+    assert train(one, Silent())
+    train_with_two(two)
+    assert_close(one, two)
+
+
+def test_a_sharded_checkpoint_trains_like_a_whole_one(triangle: Make) -> None:
+    settings = {"stages": {"loops": LOOPS}, "updates": 4}
+    one, two = triangle(*EXACT, name="one", **settings), triangle(*EXACT, "train.shard=true", name="two", **settings)
+    assert train(one, Silent())
+    train_with_two(two)
+    assert_close(one, two)

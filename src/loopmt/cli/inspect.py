@@ -112,11 +112,26 @@ def _shown(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:z.{digits}f}"
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Check this Hugging Face checkpoint instead of the machine.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Check this machine: what works, and what is missing.
+
+    With --model, say what would train a checkpoint: loopmt's own transformer or Hugging Face's module, and why; and
+    how much memory that takes.
 
     Example: loopmt doctor
     """
+    if model is None:
+        _machine(as_json)
+    else:
+        _checkpoint(model, as_json)
+
+
+def _machine(as_json: bool) -> None:
     from loopmt.workflow.doctor import advice, examine
 
     found = examine(Path.cwd())
@@ -141,6 +156,25 @@ def doctor(as_json: JsonOption = False) -> None:
     for name, line in (*lines.items(), *(("", line) for line in advice(found))):
         table.add_row(plain(name), plain(line))
     console().print(table, highlight=False)
+
+
+def _checkpoint(folder: Path, as_json: bool) -> None:
+    from loopmt.workflow.checkpoint_check import examine_checkpoint
+
+    found = examine_checkpoint(folder)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    memory = {name: f"{size / 2**30:.2f} GiB" for name, size in found["memory_bytes"].items()}
+    lines = {
+        "model": f"{found['architecture']}, {found['parameters']:,} parameters, vocabulary {found['vocabulary']:,}, "
+        f"{found['languages']} language codes",
+        "backend": f"{found['backend']}: {found['why']}",
+        "memory": f"{memory['translate']} to translate, {memory['full']} to train, {memory['lora']} with LoRA; and "
+        f"{found['memory_bytes']['per_token'] / 2**20:.2f} MiB for each token of a batch",
+    }
+    for name, line in lines.items():
+        typer.echo(f"{name:<10} {line}")
 
 
 def _busy(cores: int | None) -> str:

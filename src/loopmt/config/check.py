@@ -78,7 +78,7 @@ def _check_sharing(experiment: Experiment) -> None:
     if experiment.model.sharing == "all" and experiment.vocab.sharing == "language":
         raise ConfigError('model.sharing = "all" needs one vocabulary for all languages: set vocab.sharing = "joint".')
     sharded = [stage.name for stage in experiment.stages if experiment.training(stage).shard]
-    if sharded and not experiment.shared:
+    if sharded and not experiment.shared and experiment.model.pretrained is None:
         raise ConfigError(
             f'stage "{sharded[0]}": train.shard spreads one network over the processes, but there is one for each '
             'direction. Set model.sharing = "all", or train.shard = false: every process then learns on its own rows.'

@@ -128,8 +128,8 @@ def _check_translator(experiment: Experiment) -> None:
 def _check_none(experiment: Experiment) -> None:
     if experiment.model.adapt != "full" or any(one.adapt or one.lora for one in experiment.stages):
         raise ConfigError("adapt and lora say how a checkpoint is trained: set model.pretrained, too.")
-    for key in ("codes", "prompt", "lora", "chat", "stop"):
-        if getattr(experiment.model, key) is not None:
+    for key in ("codes", "prompt", "lora", "chat", "stop", "backend"):
+        if getattr(experiment.model, key) not in (None, "auto"):
             raise ConfigError(f"model.{key} is of a checkpoint: set model.pretrained, too.")
 
 
@@ -145,10 +145,12 @@ def _check_stage(experiment: Experiment, stage: Stage) -> None:
             f'stage "{stage.name}": train.subword_dropout cuts subwords anew, which the tokenizer of a checkpoint '
             "cannot do. Set it to 0."
         )
-    if train.shard:
+    whole = experiment.shared and experiment.lora(stage) is None and experiment.model.backend != "module"
+    if train.shard and not whole:
         raise ConfigError(
-            f'stage "{stage.name}": train.shard spreads networks of our own, not checkpoints. Set train.shard = false: '
-            "every process then has a copy, and learns on its own rows."
+            f'stage "{stage.name}": train.shard spreads one checkpoint of all directions, with adapt = "full" and '
+            "computed by loopmt's own transformer. Set train.shard = false: every process then has a copy, and learns "
+            "on its own rows."
         )
 
 

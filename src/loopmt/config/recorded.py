@@ -48,6 +48,7 @@ ADDED: dict[str, Any] = {
     "train.objectives": [],
     "train.track": [],
     "model.translator": None,
+    "model.backend": "auto",
 }
 """Keys added after version 1, such as "train.tokens" or "stage.mix.keep", and how stages were trained before."""
 

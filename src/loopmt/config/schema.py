@@ -189,10 +189,15 @@ class Model(Section):
     )
     codes: dict[str, str] | None = Field(
         None,
-        description='language names of its tokenizer, as in {en = "eng_Latn"}; default: the codes of `languages`',
+        description='language names of its tokenizer, as in {en = "eng_Latn"}; default: the codes of `languages`; '
+        '"new" adds a language, and "new:CODE" one that begins as another',
     )
     prompt: str | None = Field(
         None, description='the form of its input, as in "translate {source_language} to {target_language}: {text}"'
+    )
+    backend: Literal["auto", "native", "module"] = Field(
+        "auto",
+        description="what computes it: loopmt's own transformer, the Hugging Face module, or the first that is right",
     )
     chat: bool | None = Field(
         None,

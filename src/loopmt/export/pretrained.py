@@ -16,10 +16,12 @@ from loopmt.pretrained.causal import CausalNetwork, CausalTokens
 from loopmt.pretrained.checkpoint import load_pretrained, load_tokenizer
 from loopmt.pretrained.lora import merged, save_adapter, with_saved_adapter
 from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.pretrained.network import PretrainedNetwork
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 
+Stack = ModuleStack | NativeStack
 _MODEL_FILES = ("config.json", "generation_config.json")
 _WEIGHTS = (".safetensors", ".safetensors.index.json", ".bin.index.json")
 _LIMITS = DecodeLimits(growth=0, extra=96)  # beyond that an undertrained network only repeats itself
@@ -133,9 +135,9 @@ def _loaded(network: PretrainedNetwork, folder: Path, base: Path) -> PretrainedN
     return replace(network, model=model, tokens=tokens)
 
 
-def compare_pretrained(ours: ModuleStack, theirs: ModuleStack, text: ParityText, bleu: Bleu) -> Parity:
+def compare_pretrained(ours: Stack, theirs: Stack, text: ParityText, bleu: Bleu) -> Parity:
     hop, models = text.hop, (ours, theirs)
-    our_ids, their_ids = (model.of(hop).tokens.read(text.sources, hop) for model in models)
+    our_ids, their_ids = (model.tokens_of(hop).read(text.sources, hop) for model in models)
     misread = sum(one != other for one, other in zip(our_ids, their_ids, strict=True))
     our_outputs, their_outputs = (_greedy(model, text) for model in models)
     same = sum(one == other for one, other in zip(our_outputs, their_outputs, strict=True))
@@ -145,12 +147,12 @@ def compare_pretrained(ours: ModuleStack, theirs: ModuleStack, text: ParityText,
     return Parity(str(hop), len(our_outputs), misread, same, ties, None, our_bleu, difference)
 
 
-def _greedy(model: ModuleStack, text: ParityText) -> list[str]:
+def _greedy(model: Stack, text: ParityText) -> list[str]:
     sources = HopInput(text.hop, Sentences(model.vocab, text.hop.source, texts=text.sources))
     return model.generate([sources], Generate(how="greedy"), _LIMITS, ("parity",))[0].sentences.texts
 
 
-def _ties(models: Sequence[ModuleStack], text: ParityText, ours: list[str], theirs: list[str]) -> int:
+def _ties(models: Sequence[Stack], text: ParityText, ours: list[str], theirs: list[str]) -> int:
     """Count translations that differ only by rounding: both models give both the same likelihood."""
     different = [row for row, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
     sources = Sentences(None, text.hop.source, texts=[text.sources[row] for row in different])

@@ -66,7 +66,7 @@ class EagerComputation:
         return self if self.dropout == NO_DROPOUT else replace(self, dropout=NO_DROPOUT)
 
     def drawn_labels(self, target_NBL: Tensor) -> Tensor:
-        return drawn_labels(target_NBL)
+        return drawn_labels(target_NBL, self.transformer.conventions)
 
 
 @dataclass(frozen=True)

@@ -194,13 +194,21 @@ class Learner:
             self.weights, self.first, self.second, self.gradient, scale, good, self.steps, self.rate, self.adam
         )
         take = fused_adam_step if self.weights.is_cpu else self.translators.transformer.fuse(adam_step)
+        kept = [place.clone() for place in self.frozen()]
         take(step)
+        for place, value in zip(self.frozen(), kept, strict=True):  # has no gradient, but would decay
+            place.copy_(value)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
         first_bad = ~finite & (self.tally.bad_update < 0)
         self.tally.bad_update.copy_(self.number.expand_as(first_bad).where(first_bad, self.tally.bad_update))
         self.follow()
         self.tokens.zero_()
+
+    def frozen(self) -> list[Tensor]:
+        """The places of the weights that are not trained."""
+        layout = self.translators.layout
+        return [layout.unpack(self.weights)[name] for name in sorted(layout.frozen)]
 
     def norm(self, gradient: Tensor) -> Tensor:
         norm: Tensor = torch.linalg.vector_norm(gradient, dim=1)

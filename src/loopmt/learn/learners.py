@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from loopmt.errors import ConfigError
 from loopmt.learn.captured import CapturedLearner
 from loopmt.learn.learner import Learner, StageLearner
 from loopmt.learn.module import ModuleLearner
@@ -47,4 +48,9 @@ def _network_learner(setup: StageSetup) -> type[Learner]:
 def train_modules(setup: StageSetup) -> ModuleLearner:
     """Torch modules, which are computed one after another."""
     networks, train, paths = cast(TorchStack, setup.networks), setup.train, len(setup.routes)
+    if train.shard:
+        raise ConfigError(
+            "train.shard spreads networks of loopmt's own transformer, and Hugging Face's module computes this "
+            "checkpoint (`loopmt doctor --model FOLDER` says why). Set train.shard = false."
+        )
     return ModuleLearner(networks, train, paths, setup.processes, setup.largest_group, setup.objectives)

@@ -92,7 +92,7 @@ class ShardedNetwork(ShardedPart):
         for layer in self._side("encoder"):
             states = layer(states, mask, dropout)
         states = transformer.final(weights, "encoder", states)
-        x = transformer.embed(weights, "target_embed", shifted(target), 0, dropout)
+        x = transformer.embed(weights, "target_embed", shifted(target, transformer.conventions.start), 0, dropout)
         for layer in self._side("decoder"):
             x = layer(x, states, mask, dropout)
         return transformer.final(weights, "decoder", x)
@@ -140,7 +140,7 @@ class ShardedComputation:
         return self if self.dropout == NO_DROPOUT else replace(self, dropout=NO_DROPOUT)
 
     def drawn_labels(self, target_NBL: Tensor) -> Tensor:
-        return drawn_labels(target_NBL)
+        return drawn_labels(target_NBL, self.network.transformer.conventions)
 
 
 def _starting_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -176,6 +176,10 @@ class ShardedLearner(Learner):
         found = self.network(work, self.train.label_smoothing, self.dropout)
         # FSDP averages over processes; the update needs the sum.
         torch.autograd.backward(found.total * self.processes.size)
+        frozen = self.translators.layout.frozen
+        for name, parameter in zip(self.translators.layout.shapes, self.parameters, strict=True):
+            if name in frozen:
+                cast(DTensor, parameter.grad).zero_()
         gradients = [cast(DTensor, parameter.grad).to_local().flatten() for parameter in self.parameters]
         self.gradient += torch.cat(gradients)[None]
         for parameter in self.parameters:
@@ -193,6 +197,11 @@ class ShardedLearner(Learner):
     def _put_back(self) -> None:
         for parameter, part in zip(self.parameters, self._parts(self.weights), strict=True):
             parameter.to_local().copy_(part)
+
+    def frozen(self) -> list[Tensor]:
+        layout = self.translators.layout
+        named = zip(layout.shapes, self._parts(self.weights), strict=True)
+        return [part for name, part in named if name in layout.frozen]
 
     def norm(self, gradient: Tensor) -> Tensor:
         return self.processes.all_reduce(super().norm(gradient).square()).sqrt()

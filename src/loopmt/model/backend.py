@@ -48,7 +48,7 @@ class Fused(Transformer):
 
     @cached_property
     def _eager(self) -> Transformer:
-        return Transformer(self.model, self.joint)
+        return Transformer(self.model, self.joint, self.conventions)
 
     def encoder_layer(self, *inputs: Any) -> Any:
         return fused(Transformer.encoder_layer)(self._eager, *inputs)

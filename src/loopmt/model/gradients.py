@@ -22,6 +22,7 @@ class AccumulatedGradient(Weights):
         self._flat_NP = flat_NP.detach().requires_grad_()
         self._gradient_NP = gradient_NP
         super().__init__(layout.unpack(self._flat_NP))
+        self.update({name: self[name].detach() for name in layout.frozen})
 
     def backward(self, loss: Tensor) -> None:
         (gradient_NP,) = torch.autograd.grad(loss, self._flat_NP)
@@ -42,6 +43,8 @@ class WrittenGradient(Weights):
         self._projected = _Sum(self._places[self._output][0])
         self._lookups: list[tuple[Tensor, Tensor]] = []  # ids, and their rows of the output table
         for name, weight in self.items():
+            if name in layout.frozen:
+                continue
             move = partial(_move, self._places[name])
             weight.requires_grad_().register_post_accumulate_grad_hook(move)  # type: ignore[no-untyped-call]
 

@@ -9,7 +9,6 @@ Shapes: N networks, B sentences, S source length, T target length, D width, H he
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Model
+from loopmt.model.conventions import OWN, Conventions
 from loopmt.model.loss import token_losses
 from loopmt.model.weights import Weights, matmul
 from loopmt.text.ragged import PAD
@@ -70,6 +70,7 @@ class Transformer:
 
     model: Model
     joint: bool
+    conventions: Conventions = OWN
 
     def encode(self, weights: Weights, source_NBS: Tensor, dropout: Dropout = NO_DROPOUT) -> Tensor:
         mask = source_mask(source_NBS)
@@ -172,7 +173,8 @@ class Transformer:
 
     def embed(self, weights: Weights, name: str, ids_NBT: Tensor, start: int | Tensor, dropout: Dropout) -> Tensor:
         x = weights.rows("embed" if self.joint else name, ids_NBT)
-        return drop(x * math.sqrt(self.model.width) + positions(start, ids_NBT.shape[-1], x), dropout.state)
+        scale = self.conventions.scale(self.model.width)
+        return drop(x * scale + positions(start, ids_NBT.shape[-1], x, self.conventions), dropout.state)
 
     def attend_self(self, packed: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         """Self-attention, (N, B, T, 3D) to (N, B, T, D); causal if there is no mask."""
@@ -277,16 +279,17 @@ def source_mask(source_NBS: Tensor) -> Tensor:
     return (source_NBS != PAD).flatten(0, 1)[:, None, None, :]
 
 
-def positions(start: int | Tensor, length: int, like: Tensor) -> Tensor:
+def positions(start: int | Tensor, length: int, like: Tensor, conventions: Conventions = OWN) -> Tensor:
     """Sinusoidal positions from `start` on: sines in the first half of the width, cosines in the second."""
     if isinstance(start, int):
         size = 1 << max(7, (start + length - 1).bit_length())
-        return _sinusoids(size, like.shape[-1], like.dtype, like.device)[start : start + length]
-    return _sinusoids(4096, like.shape[-1], like.dtype, like.device).index_select(0, start.view(1))
+        return _sinusoids(size, conventions, like.shape[-1], like.dtype, like.device)[start : start + length]
+    return _sinusoids(4096, conventions, like.shape[-1], like.dtype, like.device).index_select(0, start.view(1))
 
 
 @lru_cache(maxsize=64)
-def _sinusoids(size: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    place = torch.arange(size, dtype=torch.float64)[:, None]
-    angle = place * 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+def _sinusoids(size: int, conventions: Conventions, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    place = torch.arange(size, dtype=torch.float64)[:, None] + conventions.first_position
+    steps = width // 2 - conventions.last_period
+    angle = place * 10000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / steps)
     return torch.cat([angle.sin(), angle.cos()], dim=1).to(device=device, dtype=dtype)

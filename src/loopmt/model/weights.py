@@ -58,6 +58,7 @@ class Layout:
     source_size: int
     target_size: int
     joint: bool
+    frozen: frozenset[str] = frozenset()  # weights that are not trained
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -102,6 +103,10 @@ class Layout:
     @property
     def num_parameters(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def num_trained(self) -> int:
+        return self.num_parameters - sum(math.prod(self.shapes[name]) for name in self.frozen)
 
     def unpack(self, flat_NP: Tensor) -> Weights:
         """Named views of flat rows, each with a leading N; their gradient is one concatenation."""

@@ -76,6 +76,14 @@ def load_tokenizer(folder: Path) -> Any:
     return _load(transformers().AutoTokenizer, folder, "tokenizer")
 
 
+def load_generation(folder: Path) -> Any:
+    """The settings of `generate`; old checkpoints have them in config.json."""
+    if has_file(folder / "generation_config.json"):
+        return _load(transformers().GenerationConfig, folder, "generation_config.json")
+    settings = {"config_file_name": "config.json", "_from_model_config": True}
+    return _load(transformers().GenerationConfig, folder, "config.json", **settings)
+
+
 def is_decoder_only(folder: Path) -> bool:
     """Whether it is a language model without encoder."""
     config = load_config(folder)
@@ -103,7 +111,11 @@ def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
         _set_dropout(config, dropout, alone)
     settings = {"config": config, "dtype": "float32", "use_safetensors": True, "attn_implementation": "sdpa"}
     kind = transformers().AutoModelForCausalLM if alone else transformers().AutoModelForSeq2SeqLM
-    return _load(kind, folder, "language model" if alone else "model that translates", **settings)
+    model = _load(kind, folder, "language model" if alone else "model that translates", **settings)
+    for layer in model.modules():
+        if "Sinusoidal" in type(layer).__name__:  # a table of constants, which loading makes trainable
+            layer.requires_grad_(False)
+    return model
 
 
 def _set_dropout(config: Any, dropout: float, decoder_only: bool) -> None:

@@ -24,6 +24,7 @@ from loopmt.files.regular import TEXT_LIMIT, file_size, has_file, reading
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import NOTES, ImportedCheckpoint, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
+from loopmt.pretrained.native import ACTIVATIONS
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, tensor_shapes, without_steering
 from loopmt.run import write_json
@@ -33,13 +34,12 @@ _WEIGHTS = ".safetensors"
 TAKEN = {_WEIGHTS, ".json", ".spm", ".model", ".txt", ".jinja"}  # chat templates are run in a sandbox
 _SKIPPED = {"adapter_config.json", "adapter_model.safetensors"}  # the library would add them to the weights
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 _TAG = re.compile(r"<2\w+>")
 
 
 def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> ImportedCheckpoint:
     """Copy a checkpoint into a run; nothing remains if it does not load offline and translate."""
-    _check_safe(source)
+    check_safe(source)
     with appearing(into) as draft, _errors_about(source, draft):
         _copy(source, draft)
         _check_prefix(draft, options)
@@ -52,7 +52,7 @@ def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> Imp
 
 def copy_safely(source: Path, into: Path) -> None:
     """Copy those files of a checkpoint that cannot run code to a new folder."""
-    _check_safe(source)
+    check_safe(source)
     into.mkdir()
     with _errors_about(source, into):
         _copy(source, into)
@@ -67,7 +67,8 @@ def _errors_about(source: Path, copy: Path) -> Iterator[None]:
         raise DataError(str(error).replace(str(copy), str(source))) from None
 
 
-def _check_safe(source: Path) -> None:
+def check_safe(source: Path) -> None:
+    """Raise an error for a folder that is no checkpoint, or whose weights are a pickle."""
     files = [file.name for file in source.iterdir()] if source.is_dir() else [source.name]
     if _is_ctranslate2(files):
         raise DataError(
@@ -221,7 +222,7 @@ def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:
     if config.model_type not in ("marian", "pegasus"):
         return {}, f"its architecture is {config.model_type}; initialization needs Marian or Pegasus"
     supported = {
-        "activation_function": config.activation_function in _ACTIVATIONS,
+        "activation_function": config.activation_function in ACTIVATIONS,
         "scale_embedding": config.scale_embedding,
         "tie_word_embeddings": config.tie_word_embeddings,
         "decoder_attention_heads": config.decoder_attention_heads == config.encoder_attention_heads,
@@ -231,7 +232,7 @@ def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:
         return {}, f"networks of loopmt have no {', '.join(unlike)}"
     return {
         "norm": "post" if config.model_type == "marian" else "pre",
-        "activation": _ACTIVATIONS[config.activation_function],
+        "activation": ACTIVATIONS[config.activation_function],
         "layers": config.encoder_layers,
         "decoder_layers": config.decoder_layers,
         "width": config.d_model,

@@ -63,6 +63,13 @@ def targets_in(model: Any, lora: Lora, folder: Path) -> list[str]:
     return list(lora.targets)
 
 
+def adapter_size(model: Any, lora: Lora, folder: Path) -> int:
+    """The number of parameters that an adapter would have."""
+    targets = targets_in(model, lora, folder)
+    layers = [layer for name, layer in model.named_modules() if any(_ends(name, target) for target in targets)]
+    return sum(lora.rank * (layer.in_features + layer.out_features) for layer in layers)
+
+
 def _ends(name: str, end: str) -> bool:
     return name == end or name.endswith(f".{end}")
 

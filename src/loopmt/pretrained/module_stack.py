@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import cast
 
 import numpy as np
 import torch
@@ -21,9 +19,10 @@ from loopmt.model.out_of_memory import in_halves
 from loopmt.path import Hop
 from loopmt.pretrained.lora import merged
 from loopmt.pretrained.network import PretrainedNetwork, lengths_of
+from loopmt.pretrained.rows import TokenizedRows
+from loopmt.pretrained.tokens import ModelTokens
 from loopmt.rng import keyed_seed
-from loopmt.text.ragged import Ints, Ragged
-from loopmt.text.store import Store
+from loopmt.text.ragged import Ints
 from loopmt.translate.decoder import batches
 from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sentences, Translations, own_weights
 from loopmt.translate.torch_stack import TorchStack
@@ -31,7 +30,6 @@ from loopmt.translate.torch_stack import TorchStack
 UNMODIFIED = "checkpoint/digest"
 """The only tensor of the stage `pretrained`: the digest of the checkpoint."""
 _SCORED = DecodeLimits(batch_tokens=4096, batch_rows=64)
-_MEASURED = 2000  # rows of a corpus whose lengths are measured
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class CheckpointComputation:
 
 
 @dataclass
-class ModuleStack(TorchStack):
+class ModuleStack(TokenizedRows, TorchStack):
     """The checkpoints of an experiment, by direction."""
 
     networks: Mapping[str, PretrainedNetwork]
@@ -71,6 +69,9 @@ class ModuleStack(TorchStack):
 
     def of(self, hop: Hop) -> PretrainedNetwork:
         return self.networks[self.name(hop)]
+
+    def tokens_of(self, hop: Hop) -> ModelTokens:
+        return self.of(hop).tokens
 
     def computation(self, network: str, label_smoothing: float) -> CheckpointComputation:
         return CheckpointComputation(self.networks[network], label_smoothing)
@@ -159,48 +160,6 @@ class ModuleStack(TorchStack):
 
     def drawable(self, hop: Hop) -> Tensor:
         return self.of(hop).drawable
-
-    # -- rows ------------------------------------------------------------------------------------------------
-
-    @property
-    def own_tokens(self) -> bool:
-        return True
-
-    def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged:
-        tokens = self.of(hop).tokens
-        return tokens.source_rows(tokens.read(tokens.with_blanks(sources.texts), hop, synthetic))
-
-    def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
-        tokens = self.of(hop).tokens
-        return tokens.rows(tokens.targets(targets.texts, hop))
-
-    def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
-        """Measured on a small sample, as tokenization takes time."""
-        most = min(most, _MEASURED)
-        key = (str(store.folder), start, end, most)
-        if key not in self._lengths:
-            sides = dict(zip((start, end), store.ends(start, end), strict=True))
-            rows = sides[start].sample(most)
-            texts = {one: self.vocab.decode(side.take(rows).rows(), one) for one, side in sides.items()}
-            self._lengths[key] = np.max([self._counts(own, one) for one, own in texts.items()], axis=0)
-        return self._lengths[key]
-
-    def _counts(self, texts: Sequence[str], language: str) -> Ints:
-        """Token counts of texts, by a checkpoint whose target (else source) is the language; also within a prompt."""
-        found: list[Ints] = []
-        for hop in self.hops:
-            tokens = self.of(hop).tokens
-            if hop.target == language and not found:
-                found.append(tokens.rows(tokens.targets(texts, hop)).lengths)
-        for hop in self.hops:
-            tokens = self.of(hop).tokens
-            if hop.source == language and (tokens.prompt is not None or not found):
-                found.append(tokens.source_rows(tokens.read(texts, hop)).lengths)
-        return cast(Ints, np.max(found, axis=0))
-
-    @cached_property
-    def _lengths(self) -> dict[tuple[str, str, str, int], Ints]:
-        return {}
 
 
 @contextmanager

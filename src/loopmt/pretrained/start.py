@@ -11,21 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from loopmt.config import Model
 from loopmt.errors import ConfigError, DataError
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import ImportedCheckpoint, load_config, load_tokenizer
-from loopmt.pretrained.untrusted import tensor_shapes
-from loopmt.pretrained.weight_names import EMBEDDINGS, OUTPUT_BIAS, Tensors, from_hugging_face
+from loopmt.pretrained.tensors import checkpoint_tensors, embeddings_of
+from loopmt.pretrained.weight_names import OUTPUT_BIAS, Tensors, from_hugging_face
 from loopmt.text.ragged import EOS, PAD, UNK
 from loopmt.text.vocab import Subwords, Vocab
 from loopmt.translate.networks import NetworkStack
 
 Rows = list[list[int]]  # for each of our subwords, the checkpoint's ids whose mean it starts as; none: fresh
-_TIED = [EMBEDDINGS["target_embed"], "lm_head.weight"]
 
 
 def check_fits(imported: ImportedCheckpoint, model: Model) -> None:
@@ -46,7 +44,7 @@ def check_fits(imported: ImportedCheckpoint, model: Model) -> None:
 def starting_weights(imported: ImportedCheckpoint, translators: NetworkStack, hop: Hop) -> dict[str, Tensor]:
     """The weights of one direction by our names; fresh rows of the tables do not change."""
     check_fits(imported, translators.model)
-    tensors = _tensors(imported)
+    tensors = checkpoint_tensors(imported.folder)
     places = {name: translators.named()[f"{hop}/{name}"].cpu().clone() for name in translators.layout.shapes}
     try:
         found = from_hugging_face(translators.model, tensors)
@@ -61,13 +59,6 @@ def starting_weights(imported: ImportedCheckpoint, translators: NetworkStack, ho
     return {f"{hop}/{name}": tensor for name, tensor in found.items()}
 
 
-def _tensors(imported: ImportedCheckpoint) -> dict[str, Tensor]:
-    files = sorted(imported.folder.glob("*.safetensors"))
-    for file in files:
-        tensor_shapes(file)  # an error if it is damaged
-    return {name: tensor.float() for file in files for name, tensor in load_file(file).items()}
-
-
 # -- embeddings --------------------------------------------------------------------------------------------------
 
 
@@ -75,7 +66,7 @@ def _tables(
     imported: ImportedCheckpoint, tensors: Tensors, vocab: Vocab, hop: Hop, places: Tensors
 ) -> dict[str, Tensor]:
     config, tokenizer = load_config(imported.folder), load_tokenizer(imported.folder)
-    source, target = _embeddings(tensors)
+    source, target = embeddings_of(tensors)
     rows = {side: _rows(config, tokenizer, _pieces(vocab, hop, side), side) for side in ("source", "target")}
     either = (
         [min(row, other, key=_fragmentation) for row, other in zip(*rows.values(), strict=True)] if vocab.joint else []
@@ -89,17 +80,6 @@ def _tables(
     found["source_embed"] = _moved(places["source_embed"], source, rows["source"])
     found["target_embed"] = _moved(places["target_embed"], target, rows["target"])
     return found
-
-
-def _embeddings(tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """The embeddings of source and target; a tied table is stored once, under one of several names."""
-    shared = tensors.get(EMBEDDINGS["embed"])
-    target = next((tensors[name] for name in _TIED if name in tensors), shared)
-    source = tensors.get(EMBEDDINGS["source_embed"], shared if shared is not None else target)
-    if target is None or source is None:
-        raise KeyError(EMBEDDINGS["embed"])
-    same = source.shape == target.shape and torch.equal(source, target)
-    return (target, target) if same else (source, target)
 
 
 def _fragmentation(row: list[int]) -> float:

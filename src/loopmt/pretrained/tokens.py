@@ -3,7 +3,8 @@
 Checkpoints select languages in one of four ways: not at all (one direction), by language codes of the tokenizer
 (M2M100, NLLB, mBART), by a tag before the source (OPUS-MT with several targets) or by a prompt (T5).
 
-Ids in rows are shifted by three, after PAD, EOS and UNK of `text.ragged`; rows have no EOS of the tokenizer.
+Ids in rows are shifted by three, after PAD, EOS and UNK of `text.ragged`, or permuted by a `Numbering`; rows have no
+EOS of the tokenizer.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from torch import Tensor
 
 from loopmt.errors import DataError, listed
 from loopmt.path import Hop
+from loopmt.pretrained.numbering import Numbering
 from loopmt.text.ragged import EOS, PAD, UNK, Ragged
 from loopmt.text.vocab import UNKNOWN_WORD
 
 LONGEST = 512  # subwords of a source; longer ones are truncated
 _FIRST = 3  # the shift of the tokenizer's ids in rows
-_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
+_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|[\w-]+_New")
+NEW = re.compile(r"new(:\S+)?")
+"""The code of a language that the tokenizer lacks."""
 _BLANK = re.compile(rf" *{UNKNOWN_WORD} *")
 _MARK = "<BT> "  # before a source that is tagged as synthetic
 Ids = list[list[int]]
@@ -39,6 +43,7 @@ class ModelTokens:
     tokenizer: Any
     codes: Mapping[str, str] | None = None
     prompt: str | None = None
+    numbering: Numbering | None = None  # of ids in rows; without one they are shifted
 
     # -- languages -------------------------------------------------------------------------------------------
 
@@ -69,7 +74,7 @@ class ModelTokens:
 
     def code(self, language: str) -> str:
         """The checkpoint's code of a language."""
-        code = (self.codes or {}).get(language, language)
+        code = self.coded_name(language)
         if self.known_codes and code not in self.known_codes:
             raise DataError(
                 f'{self.folder}: the tokenizer has no language code "{code}". Set model.codes = '
@@ -77,6 +82,11 @@ class ModelTokens:
                 f"{listed(self.nearest(language, code))}."
             )
         return code
+
+    def coded_name(self, language: str) -> str:
+        """The code that a language has, or gets if it is new."""
+        code = (self.codes or {}).get(language, language)
+        return f"{language}_New" if NEW.fullmatch(code) else code
 
     def nearest(self, language: str, code: str = "") -> list[str]:
         """Codes for a language, best match first."""
@@ -127,7 +137,15 @@ class ModelTokens:
 
     def text(self, ids: Tensor) -> list[str]:
         """The text of generated ids, without language codes and other special tokens."""
-        rows = [[one for one in row if one not in self.code_ids] for row in ids.tolist()]
+        return self._texts(ids.tolist())
+
+    def decoded(self, rows: Ragged) -> list[str]:
+        """The text of rows that have a numbering."""
+        assert self.numbering is not None, "shifted rows are not decoded"
+        return self._texts(self.numbering.ids(rows))
+
+    def _texts(self, ids: Ids) -> list[str]:
+        rows = [[one for one in row if one not in self.code_ids] for row in ids]
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
     def _for_hop(self, hop: Hop) -> Any:
@@ -153,12 +171,10 @@ class ModelTokens:
     def rows(self, ids: Ids) -> Ragged:
         """Ids as rows, without EOS."""
         end, unknown = self.tokenizer.eos_token_id, self.tokenizer.unk_token_id
-        return Ragged.of(
-            [
-                [UNK if one == unknown else one + _FIRST for one in (row[:-1] if row[-1:] == [end] else row)]
-                for row in ids
-            ]
-        )
+        open_ids = [row[:-1] if row[-1:] == [end] else row for row in ids]
+        if self.numbering is not None:
+            return self.numbering.rows(open_ids)
+        return Ragged.of([[UNK if one == unknown else one + _FIRST for one in row] for row in open_ids])
 
     def source_rows(self, ids: Ids) -> Ragged:
         """Sources as rows."""
@@ -178,12 +194,16 @@ class ModelTokens:
     @cached_property
     def sources_closed(self) -> bool:
         """Whether its sources end with EOS, and not with a code after it."""
-        (ids,) = _lists(self.tokenizer(["a"]).input_ids)
-        return bool(ids[-1] == self.tokenizer.eos_token_id)
+        return self._closed(text=["a"])
 
     @cached_property
     def targets_closed(self) -> bool:
-        (ids,) = _lists(self.tokenizer(text_target=["a"]).input_ids)
+        return self._closed(text_target=["a"])
+
+    def _closed(self, **text: list[str]) -> bool:
+        if self.coded and self.tokenizer.tgt_lang is None:
+            self.tokenizer.tgt_lang = self.known_codes[0]
+        (ids,) = _lists(self.tokenizer(**text).input_ids)
         return bool(ids[-1] == self.tokenizer.eos_token_id)
 
 

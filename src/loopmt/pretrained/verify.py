@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from loopmt.config import Generate
 from loopmt.errors import DataError
 from loopmt.path import Hop
 from loopmt.pretrained.causal import CausalNetwork, CausalTokens
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.pretrained.network import PretrainedNetwork
-from loopmt.translate.protocol import DecodeLimits
+from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 
 SENTENCES = 20
 _LONGEST = 60  # subwords of an output
 _LIMITS = DecodeLimits(growth=0, extra=_LONGEST)
 _GREEDY = Generate(how="greedy")
+_SAME_LOSS = 1e-4  # nats per token, in float32
 
 
 def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
@@ -31,6 +35,23 @@ def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
                 "generator instead (docs/exchange.md)."
             )
     return len(ours)
+
+
+def disagreement(native: NativeStack, network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> str | None:
+    """What our transformer computes otherwise than the module, in loss or greedy translation; None if nothing."""
+    tokens, sentences = network.tokens, Sentences(None, hop.source, texts=texts)
+    targets = Sentences(None, hop.target, texts=texts)  # any text has a loss
+    ours, counts = native.score(hop, sentences, targets)
+    theirs = network.losses(tokens.read(texts, hop), tokens.targets(texts, hop))
+    worst = float(np.max(np.abs(ours - theirs) / counts, initial=0.0))
+    if not worst <= _SAME_LOSS:
+        return f"{hop}: losses differ by {worst:.1e} nats per token"
+    found = native.generate([HopInput(hop, sentences)], _GREEDY, _LIMITS, ("verify",))[0].sentences.texts
+    for text, our_text, ids in zip(texts, found, tokens.read(texts, hop), strict=True):
+        their_text = network.generate([ids], hop, _GREEDY, _LIMITS, 1)[0][0]
+        if our_text != their_text:
+            return f"{hop}: {text!r} becomes {our_text!r}, and {their_text!r} by the module"
+    return None
 
 
 def _same(text: str) -> str:

@@ -94,24 +94,33 @@ class Search(Protocol):
 
 
 def start_search(
-    limit: list[int], how: Generate, device: torch.device, fuse: Compile = lambda function: function
+    limit: list[int],
+    how: Generate,
+    device: torch.device,
+    fuse: Compile = lambda function: function,
+    start: int = PAD,
+    opening: int | None = None,
 ) -> Search:
-    """`limit` is the longest length of each output; `fuse` may replace the functions of all logits by faster ones."""
+    """`limit` is the longest length of each output; `fuse` may replace the functions of all logits by faster ones.
+
+    The decoder reads `start` first; every output begins with `opening`, if it is given.
+    """
     longest = torch.tensor(limit, device=device)
     rows = torch.arange(len(limit), device=device)
+    opens = None if opening is None else torch.full_like(rows, opening)
     if how.how != "beam" or how.beam == 1:
         prefixes = torch.full((len(limit), max(limit)), PAD, device=device)
         ended = torch.zeros(len(limit), dtype=torch.bool, device=device)
+        tokens = torch.full_like(rows, start)
         return SingleHypothesis(
-            prefixes, torch.zeros(len(limit), device=device), ended, longest, rows, prefixes[:, 0].clone(), how, fuse
+            prefixes, torch.zeros(len(limit), device=device), ended, longest, rows, tokens, how, fuse, opens
         )
     prefixes = torch.full((len(limit), how.beam, max(limit)), PAD, device=device)
     nothing = torch.full((len(limit), how.beam), -math.inf, device=device)
     scores = nothing.clone()
     scores[:, 0] = 0.0  # all beams start equal, so only one of them counts
-    return Beams(
-        prefixes, scores, prefixes.clone(), nothing, longest, rows, prefixes[:, :, 0].flatten().clone(), how, fuse
-    )
+    tokens = torch.full((len(limit) * how.beam,), start, device=device)
+    return Beams(prefixes, scores, prefixes.clone(), nothing, longest, rows, tokens, how, fuse, opens)
 
 
 def search_state(search: Search) -> dict[str, Tensor]:
@@ -139,6 +148,7 @@ class SingleHypothesis:
     tokens: Tensor
     how: Generate
     fuse: Compile
+    opening: Tensor | None = None  # (B,), the token that each hypothesis begins with
 
     @property
     def width(self) -> int:
@@ -146,6 +156,9 @@ class SingleHypothesis:
 
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> None:
         picked = self.fuse(pick)(logits, self.how, generator)
+        if self.opening is not None:
+            tokens, scores = opened(picked[0][:, None], picked[1][:, None], self.opening, position)
+            picked = tokens[:, 0], scores[:, 0]
         kept = (self.prefixes, self.scores, self.ended, self.tokens)
         self.prefixes, self.scores, self.ended, self.tokens = self.fuse(extended)(kept, self.longest, position, *picked)
 
@@ -176,6 +189,7 @@ class Beams:
     tokens: Tensor
     how: Generate
     fuse: Compile
+    opening: Tensor | None = None  # (B,)
 
     @property
     def width(self) -> int:
@@ -183,6 +197,8 @@ class Beams:
 
     def advance(self, logits: Tensor, position: Tensor, generator: torch.Generator | None) -> Tensor:
         logprobs, choices = self.fuse(likeliest)(logits, 2 * self.width)
+        if self.opening is not None:
+            choices, logprobs = opened(choices, logprobs, self.opening.repeat_interleave(self.width), position)
         now = BeamStep(self.longest, position, (position + 1) ** self.how.length_penalty, logprobs, choices)
         kept = (self.prefixes, self.scores, self.finished, self.finished_scores, self.tokens)
         parents: Tensor
@@ -236,6 +252,14 @@ class Beams:
         ]
         cut = zip(prefixes, scores, strict=True)
         return ended or [hypothesis(ids[:longest], score) for ids, score in cut if score > -math.inf]
+
+
+def opened(tokens_RC: Tensor, scores_RC: Tensor, opening_R: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+    """At position 0 the only candidate is the opening, with probability 1; elsewhere the candidates are unchanged."""
+    first = torch.zeros_like(scores_RC)
+    first[:, 1:] = -math.inf
+    begins = position == 0
+    return torch.where(begins, opening_R[:, None], tokens_RC), torch.where(begins, first, scores_RC)
 
 
 SingleState = tuple[Tensor, Tensor, Tensor, Tensor]

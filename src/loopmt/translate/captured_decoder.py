@@ -111,13 +111,14 @@ class CapturedDecoder:
         self.custom_recorder = recorder
         self.flat = torch.zeros(1, layout.num_places, dtype=precision, device=device)
         self.caches = self.flat.new_zeros(0)
-        self.shapes: dict[tuple[int, int, int, int, str], _Shape] = {}
+        self.shapes: dict[tuple[int, int, int, int, str, bool], _Shape] = {}
         self._allocate(1, 0)
 
     def decode(
         self,
         flat_NP: Tensor,
         logit_mask_NV: Tensor,
+        opening: int | None,
         source_BS: Tensor,
         lengths_B: Ints,
         limits: DecodeLimits,
@@ -131,12 +132,11 @@ class CapturedDecoder:
         longest = limits.length(widest - 1)  # one per source width, for fewer shapes
         self._load(flat_NP, logit_mask_NV, used)
         most = int(np.bincount(order).max())
-        shape = self._shape(
-            len(used), most, widest, _first_length(longest, len(used) * _rows_each(len(used), most)), how
-        )
+        length = _first_length(longest, len(used) * _rows_each(len(used), most))
+        shape = self._shape(len(used), most, widest, length, how, opening is not None)
         if generator is not None:
             torch.cuda.manual_seed(_seed_from(generator))  # graphs draw from the default generator
-        self._fill(shape, source_BS, limit, _places(order, shape.rows_each))
+        self._fill(shape, source_BS, limit, _places(order, shape.rows_each), opening)
         shape.read.replay()
         for position in range(1, max(limit) + 1):
             shape.step.replay()
@@ -170,7 +170,8 @@ class CapturedDecoder:
         ranks = (keep.view(old.networks, -1).cumsum(1).flatten() - 1)[rows]
         hypotheses = beam_search.search_state(beam_search.subset(old.hypotheses, rows))
         past = [tensor[_wide(rows, width) if len(tensor) > old.rows else rows] for tensor in old.by_row(position)]
-        new = self._shape(old.networks, most, old.source.shape[1], length, how)
+        opens = "opening" in hypotheses
+        new = self._shape(old.networks, most, old.source.shape[1], length, how, opens)
         places = rows // old.rows_each * new.rows_each + ranks
         for name, tensor in beam_search.search_state(new.hypotheses).items():
             value = hypotheses[name]
@@ -182,7 +183,7 @@ class CapturedDecoder:
         new.position.copy_(old.position)
         return new
 
-    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int], places: Ints) -> None:
+    def _fill(self, shape: _Shape, source_BS: Tensor, limit: list[int], places: Ints, opening: int | None) -> None:
         rows = torch.from_numpy(places).to(source_BS.device)
         shape.source.fill_(PAD)
         shape.source[:, 0] = EOS  # unused rows need a position to attend to
@@ -192,23 +193,26 @@ class CapturedDecoder:
             tensor.copy_(shape.first[name])
         state["longest"][rows] = torch.tensor(limit, device=rows.device)
         state["rows"][rows] = torch.arange(len(places), device=rows.device)
+        if opening is not None:
+            state["opening"].fill_(opening)
         shape.position.zero_()
 
-    def _shape(self, networks: int, most: int, source_length: int, length: int, how: Generate) -> _Shape:
+    def _shape(self, networks: int, most: int, source_length: int, length: int, how: Generate, opens: bool) -> _Shape:
         """The shape for at most `most` sentences of each network, and outputs of at least this length."""
         rows, length = networks * _rows_each(networks, most), _up(length, _LENGTHS)
-        key = (rows, source_length, length, networks, how.model_dump_json(exclude={"by"}))
+        key = (rows, source_length, length, networks, how.model_dump_json(exclude={"by"}), opens)
         shape = self.shapes.pop(key, None)
         while shape is None and len(self.shapes) >= _MOST_SHAPES:
             self.shapes.pop(next(iter(self.shapes)))  # the least recently used
-        self.shapes[key] = shape or self._capture(networks, rows, source_length, length, how)
+        self.shapes[key] = shape or self._capture(networks, rows, source_length, length, how, opens)
         return self.shapes[key]
 
-    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate) -> _Shape:
+    def _capture(self, networks: int, rows: int, source_length: int, length: int, how: Generate, opens: bool) -> _Shape:
         device = self.flat.device
         source = torch.full((rows, source_length), EOS, device=device)
         source_NBS, weights = source.view(networks, -1, source_length), self.weights[networks - 1]
-        hypotheses = beam_search.start_search([length] * rows, how, device, self.transformer.fuse)
+        start, opening = self.transformer.conventions.start, EOS if opens else None  # `_fill` has the true one
+        hypotheses = beam_search.start_search([length] * rows, how, device, self.transformer.fuse, start, opening)
         first = {name: tensor.clone() for name, tensor in beam_search.search_state(hypotheses).items()}
         first["longest"].fill_(1)
         first["rows"].fill_(-1)

@@ -46,6 +46,7 @@ class Decoder:
     logit_mask: Tensor  # (V,) or (N, V), -inf at ids that are not text, 0 elsewhere
     precision: torch.dtype
     captured: CapturedDecoder | None = None
+    opening: int | None = None  # the token that every output begins with, such as the code of a language
     others: tuple[Decoder, ...] = ()  # of the same ids, which choose every token together with this one
     combine: Literal["mean", "max"] = "mean"  # of their probabilities
 
@@ -53,8 +54,9 @@ class Decoder:
     def searches(self) -> Callable[..., Iterator[Search]]:
         """Decodes a batch: takes `source_BS`, `lengths_B`, `limits`, `how`, `generator` and `networks_B`."""
         if self.captured is not None and not self.others:
-            return partial(self.captured.decode, self.flat, self.logit_mask)
-        return EagerDecoder([_Network(one) for one in (self, *self.others)], self.combine).decode
+            return partial(self.captured.decode, self.flat, self.logit_mask, self.opening)
+        networks = [_Network(one) for one in (self, *self.others)]
+        return EagerDecoder(networks, self.opening, self.combine).decode
 
 
 def generate_each(
@@ -211,6 +213,7 @@ class EagerDecoder:
     """Step by step; sentences that are done leave the batch. Several networks choose every token together."""
 
     networks: Sequence[_Network]
+    opening: int | None = None
     combine: Literal["mean", "max"] = "mean"
 
     def decode(
@@ -224,7 +227,8 @@ class EagerDecoder:
     ) -> Iterator[Search]:
         """Yield searches of finished sentences."""
         limit = limits.lengths(lengths_B)
-        hypotheses = beam_search.start_search(limit, how, source_BS.device)
+        start = self.networks[0].transformer.conventions.start
+        hypotheses = beam_search.start_search(limit, how, source_BS.device, start=start, opening=self.opening)
         for network in self.networks:
             network.read(source_BS, hypotheses.width, max(limit))
         for number in range(max(limit)):

@@ -67,6 +67,8 @@ class TokenModel(TranslationModel, Protocol):
 
     def source_rows(self, sources: Sentences, hop: Hop, synthetic: bool = False) -> Ragged: ...
 
+    def sentences(self, rows: Ragged, hop: Hop) -> Sentences: ...
+
     def decoder(self, hop: Hop, by: By = "live") -> Decoder: ...
 
 
@@ -104,7 +106,7 @@ class EnsembleModel:
         generator = torch_generator(self.device, *key, str(one.hop), how.draw_key())
         found, counts = generate_up_to(self._decoder(one.hop), rows, how, limits, generator, n if draws == 1 else 1)
         counts = counts.reshape(-1, draws).sum(1)
-        return Translations(Sentences(first.vocab, one.hop.target, ids=found.ids), found.scores, found.ended, counts)
+        return Translations(first.sentences(found.ids, one.hop), found.scores, found.ended, counts)
 
     def _decoder(self, hop: Hop) -> Decoder:
         first, *others = (stack.decoder(hop, by) for stack, by in self.members)

@@ -183,7 +183,7 @@ class NetworkStack:
         rows, one = [self.network(one.hop) for one in inputs], self.decoder(inputs[0].hop, by)
         if len(set(rows)) == 1:
             return one, None
-        masks = torch.stack([self.logit_mask(hop.target) for hop in self.hops])
+        masks = torch.stack([self.mask_of(hop) for hop in self.hops])
         stacked = replace(one, flat=self._weights(by), logit_mask=masks)
         return stacked, np.repeat(rows, [len(one.sources) * draws for one in inputs])
 
@@ -191,33 +191,47 @@ class NetworkStack:
         """The translations of the given rows."""
         first, own = int(counts[: rows.start].sum()), counts[rows]
         part = outputs.take(np.arange(first, first + int(own.sum())))
-        return Translations(Sentences(self.vocab, hop.target, ids=part.ids), part.scores, part.ended, own)
+        return Translations(self.sentences(part.ids, hop), part.scores, part.ended, own)
 
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        return negative_log_likelihood(self.decoder(hop), self.source_rows(sources, hop), targets.ids, as_generated)
+        return negative_log_likelihood(self.decoder(hop), *self._rows_of(hop, sources, targets), as_generated)
 
     def drawn_scores(self, hop: Hop, sources: Sentences, targets: Sentences, how: Generate) -> Floats:
-        return drawn_scores(self.decoder(hop, own_weights(how)), self.source_rows(sources, hop), targets.ids, how)
+        return drawn_scores(self.decoder(hop, own_weights(how)), *self._rows_of(hop, sources, targets), how)
 
     def drawable(self, hop: Hop) -> Tensor:
-        return self.logit_mask(hop.target)
+        return self.mask_of(hop)
+
+    def _rows_of(self, hop: Hop, sources: Sentences, targets: Sentences) -> tuple[Ragged, Ragged]:
+        return self.source_rows(sources, hop), self.target_rows(targets, hop)
 
     def decoder(self, hop: Hop, by: By = "live") -> Decoder:
-        row, mask = self.network(hop), self.logit_mask(hop.target)
+        row, mask = self.network(hop), self.mask_of(hop)
         captured = self._captured(self.precision) if self.device.type == "cuda" else None
-        return Decoder(self.transformer, self.layout, self._weights(by)[row : row + 1], mask, self.precision, captured)
+        flat = self._weights(by)[row : row + 1]
+        return Decoder(self.transformer, self.layout, flat, mask, self.precision, captured, self.opening(hop))
 
     def _weights(self, by: By) -> Tensor:
         return self.live if by == "live" else self.copies[by]
 
     def _captured(self, precision: torch.dtype) -> CapturedDecoder:
         kind = type(self.transformer).__name__
-        key = (kind, self.layout.model.model_dump_json(), tuple(self.layout.sizes), precision, self.device)
+        transformer, layout = self.transformer, self.layout
+        shape = (layout.model.model_dump_json(), tuple(layout.sizes), transformer.conventions)
+        key = (kind, shape, precision, self.device)
         if key not in _DECODERS:
-            _DECODERS[key] = CapturedDecoder(self.transformer, self.layout, precision, self.device)
+            _DECODERS[key] = CapturedDecoder(transformer, layout, precision, self.device)
         return _DECODERS[key]
+
+    def opening(self, hop: Hop) -> int | None:
+        """The token that every output of a direction begins with."""
+        return None
+
+    def mask_of(self, hop: Hop) -> Tensor:
+        """-inf at ids that a direction must not generate."""
+        return self.logit_mask(hop.target)
 
     def logit_mask(self, language: str) -> Tensor:
         """-inf at ids that are not text of the language: padding, unknown, tags, and ids beyond its vocabulary."""
@@ -246,6 +260,10 @@ class NetworkStack:
 
     def target_rows(self, targets: Sentences, hop: Hop) -> Ragged:
         return targets.ids
+
+    def sentences(self, rows: Ragged, hop: Hop) -> Sentences:
+        """What was generated."""
+        return Sentences(self.vocab, hop.target, ids=rows)
 
     def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
         return store.longer_sides(start, end, most)

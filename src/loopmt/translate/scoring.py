@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from loopmt.config import Generate
+from loopmt.model.conventions import Conventions
 from loopmt.model.loss import token_losses
 from loopmt.model.policy_gradient import drawn_log_probs
 from loopmt.model.transformer import NO_DROPOUT, Dropout, Transformer
@@ -29,12 +30,12 @@ def decoder_states(
     """Decoder states with teacher forcing, (N, B, T, D)."""
     states = transformer.encode(weights, source_NBL, dropout)
     memory = transformer.memory(weights, states, source_NBL)
-    return transformer.decode(weights, memory, shifted(target_NBL), dropout)
+    return transformer.decode(weights, memory, shifted(target_NBL, transformer.conventions.start), dropout)
 
 
-def shifted(target_NBL: Tensor) -> Tensor:
-    """Decoder inputs for the targets, which start with padding."""
-    return F.pad(target_NBL[..., :-1], (1, 0), value=PAD)
+def shifted(target_NBL: Tensor, start: int = PAD) -> Tensor:
+    """Decoder inputs for the targets."""
+    return F.pad(target_NBL[..., :-1], (1, 0), value=start)
 
 
 _MOST_LOGITS = {"cpu": 2**25, "cuda": 2**28}  # per batch; smaller batches are bound by launch overhead
@@ -58,6 +59,8 @@ def negative_log_likelihood(
     for numbers, states, target in _teacher_forced(decoder, weights, sources, targets):
         if as_generated:  # masked logits are infinite; the kernels would average over them
             losses = token_losses(decoder.transformer.logits(weights, states), target, 0.0)
+            if decoder.transformer.conventions.opens:  # it is not chosen
+                losses[..., 0] = 0.0
         else:
             losses = decoder.transformer.losses(weights, states, target, 0.0)
         found[numbers] = losses[0].sum(-1).double().cpu().numpy()
@@ -71,13 +74,21 @@ def drawn_scores(decoder: Decoder, sources: Ragged, targets: Ragged, how: Genera
     found = np.zeros(len(sources))
     for numbers, states, target in _teacher_forced(decoder, weights, sources, targets):
         logits = decoder.transformer.logits(weights, states).float()
-        found[numbers] = drawn_log_probs(logits, drawn_labels(target), how)[0].double().cpu().numpy()
+        found[numbers] = (
+            drawn_log_probs(logits, drawn_labels(target, decoder.transformer.conventions), how)[0]
+            .double()
+            .cpu()
+            .numpy()
+        )
     return found
 
 
-def drawn_labels(target_NBL: Tensor) -> Tensor:
-    """Targets as places in the logits, below 0 at padding."""
-    return target_NBL.masked_fill(target_NBL == PAD, -1)
+def drawn_labels(target_NBL: Tensor, conventions: Conventions) -> Tensor:
+    """Targets as places in the logits, below 0 at padding and at a first token that is given."""
+    labels = target_NBL.masked_fill(target_NBL == PAD, -1)
+    if conventions.opens:
+        labels[..., 0] = -1
+    return labels
 
 
 def _weights(decoder: Decoder, as_generated: bool) -> Weights:

@@ -23,13 +23,14 @@ from loopmt.export.readme import Format
 from loopmt.files.folder import appearing
 from loopmt.path import Hop
 from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.progress import Progress
 from loopmt.run import Run, write_json
 from loopmt.text.store import Store
 from loopmt.translate.networks import NetworkStack, stack_of
 from loopmt.translate.protocol import TrainableModel
 from loopmt.workflow.models import result_of
-from loopmt.workflow.pretrained import named_checkpoints, origin_of
+from loopmt.workflow.pretrained import modules_of, named_checkpoints, origin_of
 from loopmt.workflow.stage_choice import choose_stage
 
 _MOST_LOSS, _LEAST_AGREEMENT = 2.0, 0.8  # rounding to int8 that costs more BLEU and agrees less has failed
@@ -60,7 +61,8 @@ def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Par
         )
     model = result_of(run, experiment, stage, torch.device("cpu"), torch.float32)
     if experiment.model.pretrained is not None:
-        return _export_pretrained(run, stage.name, cast(ModuleStack, model), options, progress)
+        ours = cast(ModuleStack | NativeStack, model)
+        return _export_pretrained(run, stage.name, ours, modules_of(run, experiment, stage), options, progress)
     translators = stack_of(model)
     found = networks(translators, experiment.vocab.kind, experiment.training(stage).max_length)
     _check_possible(found, options)
@@ -76,9 +78,14 @@ def export(folder: Path, options: ExportOptions, progress: Progress) -> list[Par
 
 
 def _export_pretrained(
-    run: Run, stage: str, model: ModuleStack, options: ExportOptions, progress: Progress
+    run: Run,
+    stage: str,
+    ours: ModuleStack | NativeStack,
+    model: ModuleStack,
+    options: ExportOptions,
+    progress: Progress,
 ) -> list[Parity]:
-    """Each checkpoint of the stage in its original form, with the trained weights."""
+    """Each checkpoint of the stage in its original form, with the trained weights; it must translate like `ours`."""
     if options.to != "hf":
         raise ConfigError(
             f'{run.folder}: stage "{stage}" is a pretrained checkpoint, which has its own architecture: export it with '
@@ -97,7 +104,7 @@ def _export_pretrained(
                 write_pretrained(network, hops, origin_of(run, name), places[name])
         theirs = loaded(model, places.__getitem__, lambda name: origin_of(run, name))
         trials = [_trial(store, model, hop, options.sentences) for hop in model.hops]
-        parities = [compare_pretrained(model, theirs, trial, _bleu) for trial in trials]
+        parities = [compare_pretrained(ours, theirs, trial, _bleu) for trial in trials]
         _check_exact(parities)
         progress.say(f"{', '.join(place.name for place in places.values())}: written and checked")
         write_json(draft / "parity.json", {"to": "hf", "stage": stage, "found": list(map(asdict, parities))})

@@ -14,6 +14,7 @@ from loopmt.external import explained, imported
 from loopmt.model.backend import precision
 from loopmt.path import Hop
 from loopmt.pretrained.module_stack import ModuleStack
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.run import Run
 from loopmt.text.vocab import Vocab
 from loopmt.translate.long_text import LongTextModel
@@ -70,7 +71,7 @@ def _networks(request: ModelRequest) -> NetworkStack:
     return NetworkStack(model, request.vocab, request.hops, request.device, fuse, size, request.precision)
 
 
-def _checkpoints(request: ModelRequest) -> ModuleStack:
+def _checkpoints(request: ModelRequest) -> ModuleStack | NativeStack:
     run, experiment, stage = request.run, request.experiment, request.stage
     return open_stack(run, experiment, stage, request.vocab, request.device, request.precision)
 

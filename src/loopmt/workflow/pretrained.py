@@ -30,9 +30,12 @@ from loopmt.pretrained.checkpoint import is_decoder_only, load_pretrained, load_
 from loopmt.pretrained.importing import TAKEN, copy_safely
 from loopmt.pretrained.lora import add_adapter
 from loopmt.pretrained.module_stack import UNMODIFIED, ModuleStack, drawing
+from loopmt.pretrained.native import NativeForm, UnfitError, native_form
+from loopmt.pretrained.native_stack import NativeStack
 from loopmt.pretrained.network import PretrainedNetwork
+from loopmt.pretrained.new_language import add_languages
 from loopmt.pretrained.tokens import ModelTokens
-from loopmt.pretrained.verify import SENTENCES, verify
+from loopmt.pretrained.verify import SENTENCES, disagreement, verify
 from loopmt.progress import Progress
 from loopmt.run import Checkpoint, Json, Run, StageFolder, read_json, write_json
 from loopmt.text.store import Store
@@ -41,6 +44,7 @@ from loopmt.translate.networks import all_hops
 from loopmt.workflow.memory import check_memory
 
 _NOTES = "pretrained.json"
+_BACKENDS = {"native": "loopmt's own transformer", "module": "Hugging Face's module"}
 _HUB_NAME = 2  # parts of a name at the hub: who, and what
 
 
@@ -57,8 +61,17 @@ def install(experiment: Experiment, run: Run, beside: Path, progress: Progress) 
 
 def open_stack(
     run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
-) -> ModuleStack:
+) -> ModuleStack | NativeStack:
     """The checkpoints of a run as a stage trains them: the original weights, or an adapter on those of its base."""
+    if experiment.lora(stage) is None and _read_notes(run).get("backend") == "native":
+        return _native(run, experiment, stage, vocab, device, dtype)
+    return open_modules(run, experiment, stage, vocab, device, dtype)
+
+
+def open_modules(
+    run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
+) -> ModuleStack:
+    """The same, computed by Hugging Face."""
     hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
     stack = _unmodified(run, experiment, stage, hops, vocab, device, dtype)
     if (lora := experiment.lora(stage)) is None:
@@ -73,13 +86,17 @@ def open_stack(
 
 def whole_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
     """The result of a stage by the checkpoint's own tensor names; an adapter is merged into its base."""
-    weights = run.stage(stage.name).result().tensors["weights"]
     if experiment.lora(stage) is None:
-        return weights
-    vocab = Vocab.load(run.folder / "vocab")
-    stack = open_stack(run, experiment, stage, vocab, torch.device("cpu"), torch.float32)
+        return run.stage(stage.name).result().tensors["weights"]
+    return modules_of(run, experiment, stage).whole_weights()
+
+
+def modules_of(run: Run, experiment: Experiment, stage: Stage) -> ModuleStack:
+    """The result of a stage as modules on the CPU, whatever trained it."""
+    vocab, weights = Vocab.load(run.folder / "vocab"), run.stage(stage.name).result().tensors["weights"]
+    stack = open_modules(run, experiment, stage, vocab, torch.device("cpu"), torch.float32)
     stack.load(weights)
-    return stack.whole_weights()
+    return stack
 
 
 def inherited_weights(run: Run, experiment: Experiment, stage: Stage) -> Mapping[str, Tensor]:
@@ -99,16 +116,31 @@ def _unmodified(
     device: torch.device,
     dtype: torch.dtype,
 ) -> ModuleStack:
-    folders, dropout = _folders(run, experiment), experiment.training(stage).dropout
-    names = ["all"] if experiment.shared else [str(hop) for hop in hops]
-    places = {name: subfolder(run.folder, PRETRAINED, folders[name]) for name in names}
-    for folder in {folders[name] for name in names}:
-        _check_kept(run, folder)
+    places, dropout = _places(run, experiment, hops), experiment.training(stage).dropout
     networks = {name: _network(experiment, place, device, dtype, dropout) for name, place in places.items()}
     stack = ModuleStack(vocab, hops, device, networks, _digest(run))
     for hop in hops:
         stack.of(hop).tokens.check(hop)
     return stack
+
+
+def _places(run: Run, experiment: Experiment, hops: tuple[Hop, ...]) -> dict[str, Path]:
+    """The folder of each network."""
+    folders = _folders(run, experiment)
+    names = ["all"] if experiment.shared else [str(hop) for hop in hops]
+    for folder in {folders[name] for name in names}:
+        _check_kept(run, folder)
+    return {name: subfolder(run.folder, PRETRAINED, folders[name]) for name in names}
+
+
+def _native(
+    run: Run, experiment: Experiment, stage: Stage, vocab: Vocab, device: torch.device, dtype: torch.dtype
+) -> NativeStack:
+    hops = all_hops(experiment.languages, available_hops(experiment, stage.name))
+    places = _places(run, experiment, hops)
+    forms = {name: native_form(place, _tokens_of(experiment, place, place)) for name, place in places.items()}
+    fuse = experiment.training(stage).fuse
+    return NativeStack.of(forms, places, hops, vocab, device, dtype, fuse, _digest(run))
 
 
 def origin_of(run: Run, network: str) -> Path:
@@ -117,18 +149,47 @@ def origin_of(run: Run, network: str) -> Path:
 
 
 def verify_once(experiment: Experiment, run: Run, progress: Progress) -> None:
-    """On first use, compare each checkpoint with Hugging Face alone on sentences of the validation set."""
+    """On first use, compare each checkpoint with Hugging Face alone on sentences of the validation set.
+
+    If our own transformer computes the same, it trains the checkpoints.
+    """
     notes = _read_notes(run) if experiment.model.pretrained is not None else {}
     if not notes or notes.get("verified"):
         return
     store, hops = Store.open(run.folder / "store"), all_hops(experiment.languages, pretrained_hops(experiment))
+    forms, why = _forms(experiment, run, hops)
     for name in notes["folders"]:
-        network = _network(experiment, origin_of(run, name), torch.device("cpu"), torch.float32, None)
-        own = [hop for hop in hops if name in ("all", str(hop))]
-        each = -(-SENTENCES // len(own))
-        count = sum(verify(network, hop, store.texts("valid", hop.source)[:each]) for hop in own)
+        folder = origin_of(run, name)
+        network = _network(experiment, folder, torch.device("cpu"), torch.float32, None)
+        own = tuple(hop for hop in hops if name in ("all", str(hop)))
+        texts = {hop: store.texts("valid", hop.source)[: -(-SENTENCES // len(own))] for hop in own}
+        count = sum(verify(network, hop, texts[hop]) for hop in own)
         progress.say(f"pretrained {name}: {count} sentences are translated as by Hugging Face alone")
-    write_json(run.folder / PRETRAINED / _NOTES, {**notes, "verified": True})
+        if why is None:
+            native = NativeStack.alone(forms[name], folder, own)
+            why = next(filter(None, (disagreement(native, network, *one) for one in texts.items())), None)
+    backend = _chosen(experiment, why)
+    progress.say(f"pretrained: computed by {_BACKENDS[backend]}{f': {why}' if why else ''}")
+    write_json(run.folder / PRETRAINED / _NOTES, {**notes, "verified": True, "backend": backend, "why": why})
+
+
+def _forms(experiment: Experiment, run: Run, hops: tuple[Hop, ...]) -> tuple[dict[str, NativeForm], str | None]:
+    """The networks as our own transformer computes them, or the reason why it cannot."""
+    if experiment.model.backend == "module":
+        return {}, 'model.backend = "module"'
+    places = _places(run, experiment, hops)
+    try:
+        forms = {name: native_form(place, _tokens_of(experiment, place, place)) for name, place in places.items()}
+    except UnfitError as error:
+        return {}, str(error)
+    shapes = {form.shape for form in forms.values()}
+    return forms, None if len(shapes) == 1 else "the checkpoints differ in size, and native ones are computed together"
+
+
+def _chosen(experiment: Experiment, why: str | None) -> str:
+    if why is not None and experiment.model.backend == "native":
+        raise DataError(f'model.backend = "native": {why}. Remove the key, or set model.backend = "module".')
+    return "native" if why is None else "module"
 
 
 def named_checkpoints(run: Run) -> dict[str, str]:
@@ -149,7 +210,7 @@ def _tokens_of(experiment: Experiment, folder: Path, named: Path) -> ModelTokens
     """The tokenizer in a folder; errors name another one."""
     model, tokenizer = experiment.model, load_tokenizer(folder)
     if is_decoder_only(folder):
-        return CausalTokens(named, tokenizer, model.codes, model.prompt, model.chat, tuple(model.stop or ()))
+        return CausalTokens(named, tokenizer, model.codes, model.prompt, chat=model.chat, stop=tuple(model.stop or ()))
     for key in ("chat", "stop"):
         if getattr(model, key) is not None:
             raise DataError(f"{named} has an encoder: model.{key} is for decoder-only language models. Remove it.")
@@ -203,6 +264,7 @@ def _copy(
             places[source] = name.replace(">", "-")
             progress.say(f"copying {source}")
             copy_safely(source, draft / places[source])
+            add_languages(draft / places[source], experiment.model.codes or {}, text)
         folders[name] = places[source]
     return folders, revisions
 
@@ -211,7 +273,7 @@ def _refuse_used(run: Run, experiment: Experiment) -> None:
     used = [stage.name for stage in experiment.stages if run.stage(stage.name).begun]
     if used:
         raise RunError(
-            f"[model] names another checkpoint, or other codes, than {', '.join(used)} started from: "
+            f"[model] names another checkpoint, other codes or another backend than {', '.join(used)} started from: "
             f"{', '.join(_read_notes(run)['asked']['named'].values())}. Name that one, or choose another --run."
         )
 
@@ -301,7 +363,8 @@ def _notes(experiment: Experiment, draft: Path, folders: Mapping[str, str]) -> J
 
 def _asked(experiment: Experiment) -> Json:
     """The keys of the file about the checkpoint: if they change, it is copied again."""
-    return {"named": _named(experiment), **_told(experiment)}
+    asked, backend = {"named": _named(experiment), **_told(experiment)}, experiment.model.backend
+    return asked if backend == "auto" else {**asked, "backend": backend}
 
 
 def _told(experiment: Experiment) -> Json:
