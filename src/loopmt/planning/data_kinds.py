@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from loopmt.path import Hop
-
 POOR = 0.25
 """A pair with a smaller share of the pairs of the richest one is a poor pair."""
 MUCH = 10
@@ -70,23 +68,26 @@ DATA_KINDS = {
 
 
 def kinds_of_pairs(
-    languages: Sequence[str], pairs: Mapping[frozenset[str], int], mono: Mapping[str, int], missing: Sequence[Hop]
+    languages: Sequence[str], pairs: Mapping[frozenset[str], int], mono: Mapping[str, int]
 ) -> dict[str, list[str]]:
     """The pairs of languages of each kind, as `en-fr`; pairs without monolingual text have no loops and no kind."""
-    richest, without = max(pairs.values(), default=0), {frozenset((hop.source, hop.target)) for hop in missing}
+    richest = max(pairs.values(), default=0)
     found: dict[str, list[str]] = {}
     for one, other in combinations(languages, 2):
-        pair = frozenset((one, other))
         text = min(mono.get(one, 0), mono.get(other, 0))
-        kind = "no bitext" if pair in without else _kind(pairs.get(pair, 0), richest, text)
-        if kind is not None and text:
-            found.setdefault(kind, []).append(f"{one}-{other}")
+        if text and (count := pairs.get(frozenset((one, other)), 0)):
+            found.setdefault(_kind(count, richest, text), []).append(f"{one}-{other}")
+        elif text and any(_linked(one, other, hub, pairs) for hub in languages):
+            found.setdefault("no bitext", []).append(f"{one}-{other}")
     return {name: found[name] for name in DATA_KINDS if name in found}
 
 
-def _kind(count: int, richest: int, text: int) -> str | None:
-    if not count:
-        return None
+def _linked(one: str, other: str, hub: str, pairs: Mapping[frozenset[str], int]) -> bool:
+    """Whether both languages have bitext with a third one."""
+    return bool(pairs.get(frozenset((one, hub)), 0) and pairs.get(frozenset((other, hub)), 0))
+
+
+def _kind(count: int, richest: int, text: int) -> str:
     if count < POOR * richest:
         return "poor pair"
     if text >= MUCH * count:

@@ -205,7 +205,7 @@ def _plan(
         return inputs.fed(path) and not against
 
     weights = not_tried(suggest_weights(found, quality, wanted, untrained), tried)
-    kinds = kinds_of_pairs(experiment.languages, known.pairs, known.mono, inputs.missing)
+    kinds = kinds_of_pairs(experiment.languages, known.pairs, known.mono)
     made: Json = {
         "version": _VERSION,
         "experiment": experiment.name,
