@@ -309,6 +309,15 @@ def test_a_collapse_into_repetition_is_reported(copied: Path, capsys: pytest.Cap
     assert "Lengths and repetitions on test" in write_report(copied).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("beam", "told"), [(1, False), (4, True)])
+def test_another_search_than_in_validation_is_named(
+    judged: tuple[Path, Json], capsys: pytest.CaptureFixture[str], beam: int, told: bool
+) -> None:
+    print_scorecard({**judged[1], "beam": beam})
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("train.validate_beam = 1" in printed and "beam 4" in printed) == told
+
+
 def test_over_seeds_every_seed_answers_on_its_own_rows(judged: tuple[Path, Json]) -> None:
     """As with the built-in languages, which draw a test set for each seed."""
     experiment = Run(judged[0]).experiment()

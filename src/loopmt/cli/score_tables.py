@@ -39,7 +39,7 @@ def print_scorecard(card: dict[str, Any], everything: bool = False, named: Colle
         _print_routes(out, stages, first, everything)
     for name in _sets(stages) if everything else ():
         print_table(out, _outputs(name, stages))
-    _print_lines(out, _repetitive(card))
+    _print_lines(out, [*_repetitive(card), *_other_search(card)])
     for comparison in card["comparisons"]:
         if not many:
             print_table(out, _comparison(comparison, metrics))
@@ -249,6 +249,18 @@ def _repetitive(card: dict[str, Any]) -> Iterator[str]:
                 if outputs["repetitive"] > card.get("most_repetitive", 1.0):
                     share = f"{outputs['repetitive']:.0%} of the outputs repeat themselves"
                     yield f"warning: stage {stage}, {name}, {hop}: {share}, which scores may hide. Read some of them."
+
+
+def _other_search(card: dict[str, Any]) -> Iterator[str]:
+    """Which stages were validated with another search; a scorecard of an older version does not say it."""
+    beams: dict[int, list[str]] = {}
+    for stage, beam in card.get("validate_beam", {}).items():
+        if beam != card["beam"]:
+            beams.setdefault(beam, []).append(stage)
+    for beam, stages in beams.items():
+        search = "greedy search" if beam == 1 else f"beam {beam}"
+        used = f"{search} (train.validate_beam = {beam}), these scores beam {card['beam']}"
+        yield f"Checkpoints of {', '.join(stages)} were chosen with {used}."
 
 
 def _learnt_from(name: str, spent: Spent) -> Iterator[str]:

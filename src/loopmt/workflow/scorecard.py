@@ -45,6 +45,9 @@ def scorecard(
         "languages": experiment.languages,
         "seeds": [measures.seed],
         "beam": beam,
+        "validate_beam": {
+            one.name: experiment.training(one).validate_beam for one in experiment.stages if one.name in measures.stages
+        },
         "most_repetitive": experiment.guards.most_repetitive,
         "stages": {name: _stage(stage, measures.seed, first, samples) for name, stage in measures.stages.items()},
         "comparisons": _comparisons(experiment, [measures], samples),
