@@ -130,6 +130,12 @@ def test_insignificant_differences_do_not_choose_a_route() -> None:
     assert "chance" in told and "use the direct translator" in told
 
 
+def test_no_route_is_named_where_all_score_nothing() -> None:
+    found = measured(fr_es=[False] * 40, fr_en_es=[False] * 40)
+    (told,) = told_routes({"dual": {"fr>es": found}}, FACTS)
+    assert told.startswith("fr>es") and "use" not in told and "0.0" in told
+
+
 def test_the_best_of_several_pivots_is_set_against_the_direct_way() -> None:
     rows = {"fr_es": 10, "fr_en_es": 20, "fr_de_es": 35}
     found = measured(**{route: [row < right for row in range(40)] for route, right in rows.items()})

@@ -82,6 +82,9 @@ def told_routes(stages: Mapping[str, Json], first: MetricFacts) -> Iterator[str]
         chosen = [way for way in ways if way[2] == stages[way[1]][hop]["best"]]
         best, direct = _best(chosen, first), _best([way for way in ways if way[2] == hop], first)
         assert best is not None, "every stage has a best route"
+        if first.higher_is_better and first.number(best[0]) == first.number(0.0):
+            yield f"{hop}: no stage translates it yet, by any route ({first.number(0.0)} {first.label})."
+            continue
         shown = f"{hop}: use {_way(hop, best[2])} with stage {best[1]} ({first.number(best[0])} {first.label})"
         if direct is None:
             yield f"{shown}. No stage translates it directly."
