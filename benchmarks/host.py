@@ -58,7 +58,7 @@ PARTS: tuple[tuple[Any, str, str], ...] = (
     (Gatherer, "_mixed", "interleaving"),
     (SyntheticTextFilter, "__call__", "filters"),
     (networks_module, "generate_up_to", "decoding"),
-    (Gatherer, "_generated_rows", "walking"),
+    (Gatherer, "_generated_text", "walking"),
     (trainer_module, "pack", "packing"),
     (Trainer, "_account", "accounting"),
 )
