@@ -88,7 +88,7 @@ def _groups(subject: str, inverted: str) -> Iterator[tuple[str, Features]]:
 
 
 def _asked() -> Iterator[tuple[str, Features]]:
-    """Questions that ask for a part: the verb before the pronoun, or est-ce que."""
+    """Wh-questions: with the verb before the pronoun, or with est-ce que."""
     what = {"object": NounPhrase("what", "singular")}
     whom = {"object": NounPhrase("who", "singular")}
     who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s", "sgender": "m", "snumber": "singular"}
