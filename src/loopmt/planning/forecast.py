@@ -265,7 +265,7 @@ def _pivot(
     dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float, routes: Mapping[LanguagePath, Estimate]
 ) -> PivotRoute:
     way, direct = (routes.get(training_path(one.loop)) for one in (longer, dual))
-    better = is_ahead(way, direct, "those of the loop of two languages") if way and direct else None
+    better = is_ahead(way, direct, "those of the direct way back") if way and direct else None
     blind, found = dual.home & ~dual.right, dual.home & dual.right
     new = likelihood(dual.right[dual.home], longer.home[dual.home])
     return PivotRoute(

@@ -221,7 +221,7 @@ def translate_round_trips(
 
 
 def count_verdicts(*verdicts: Bools) -> dict[str, int]:
-    """Sentences counted by their verdicts, written as bits."""
+    """Counts of sentences by their verdicts, written as bits."""
     codes = np.zeros(len(verdicts[0]), dtype=np.int64)
     for verdict in verdicts:
         codes = 2 * codes + verdict
