@@ -165,7 +165,9 @@ def _verdict(group: str, rows: Sequence[Json], weak: bool, tried: Sequence[Tried
     if words[USELESS] == len(rows):
         return GroupVerdict(group, USELESS, _useless(rows))
     if weak:
-        return GroupVerdict(group, UNCLEAR, "these translators make too many errors to learn from their own output")
+        return GroupVerdict(
+            group, UNCLEAR, "these translators are rarely right, so loops would train them mostly on errors"
+        )
     telling = sum(row["verdict"] == "may help" for row in rows)
     but = "the pilot is inconclusive" if any(row["pilot"] for row in rows) else "no training with loops was measured"
     why = f"{telling} {of} can tell right translations from wrong ones, but {but}"

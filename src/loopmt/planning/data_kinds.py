@@ -10,7 +10,7 @@ from typing import Any
 POOR = 0.25
 """A language pair with less than this share of the richest pair's bitext is a poor pair."""
 MUCH = 10
-"""Monolingual text is much if it has at least this many times as many sentences as the bitext."""
+"""Monolingual text is plentiful if it has at least this many times as many sentences as the bitext."""
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ class PivotRoute:
 
     loop: LanguagePath
     new_information: Estimate
-    """M among sentences that return in the dual loop; below 1 the longer loop detects errors that it misses."""
+    """M among sentences that return in the dual loop; below 1 the longer loop adds evidence."""
     coverage: Estimate
     """Of the wrong sentences that return in the dual loop, the share that does not return in the longer one."""
     false_alarms: Estimate

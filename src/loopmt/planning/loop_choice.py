@@ -18,7 +18,7 @@ from loopmt.planning.route_quality import CandidatePath, RouteMeter, RouteQualit
 from loopmt.translate.filters import FEWEST_KEPT
 
 FAR_BELOW = 0.5
-"""Routes below this share of the best route's quality are not used: in the laboratory they did more harm than good."""
+"""Routes below this share of the best quality are not used: in the laboratory they cost more than they brought."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def suggest_weights(
     fed: Callable[[LanguagePath], bool],
     untrained: Sequence[ZeroResource] = (),
 ) -> dict[LanguagePath, float]:
-    """Paths to train on with their weights; those that teach one direction sum to LOOPS, its bitext has weight 1.
+    """Paths to train on with their weights; those that teach one direction sum to LOOPS (bitext: 1).
 
     A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it adds
     evidence to the dual loop. Weights are proportional to route quality, which is how often the generated source is

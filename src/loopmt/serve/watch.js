@@ -176,7 +176,7 @@ function drawSamples(samples) {
 function sample(row) {
   const [source, target] = row.direction.split(">");
   const list = element("dl");
-  for (const [name, language, text] of [["reads", source, row.source], ["says", target, row.said], ["right", target, row.reference]]) {
+  for (const [name, language, text] of [["source", source, row.source], ["translation", target, row.said], ["reference", target, row.reference]]) {
     list.append(element("dt", {}, name), speech("dd", language, text || "(nothing)"));
   }
   return element("div", { className: "card sample" }, element("span", { className: "route" }, arrows(row.direction)), list);
