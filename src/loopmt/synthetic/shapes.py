@@ -115,7 +115,7 @@ def _with_objects(size: str, shape: SentenceShape, weight: float) -> Weighted:
 
 
 def _asking() -> Weighted:
-    """Questions for the subject, the object, the place or the time."""
+    """Wh-questions about the subject, the object, the place or the time."""
     for extras in (frozenset[str](), frozenset({"time"}), frozenset({"modal"})):
         for thing, weight in (("noun", 0.4), ("adjective", 0.3), ("pronoun", 0.1)):
             yield SentenceShape("transitive", "who", thing, question=True, extras=extras, asked="who"), weight
