@@ -77,7 +77,7 @@ def train_every_hop(translators: Translators, settings: LabSettings, steps: int 
 
 
 def _known_pairs(translators: Translators, hop: Hop, settings: LabSettings) -> Array:
-    """The parallel text of a direction: some of the pairs that both translators have right."""
+    """The parallel text of a direction: some of the pairs that both translators translate right."""
     there = (min(hop), max(hop))
     round_trip = decode(translators, (*there, there[0]), settings)
     sure = np.flatnonzero(round_trip.right[0] & round_trip.returned)

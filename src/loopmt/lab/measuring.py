@@ -42,7 +42,7 @@ def decode(translators: Translators, path: tuple[int, ...], settings: LabSetting
 
 
 def tally(*verdicts: Verdicts) -> dict[str, int]:
-    """Sentences counted by their verdicts, written as bits."""
+    """Counts of sentences by their verdicts, written as bits."""
     return dict(Counter("".join("01"[int(bit)] for bit in row) for row in zip(*verdicts, strict=True)))
 
 

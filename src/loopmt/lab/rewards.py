@@ -4,8 +4,8 @@ A translator is a table of logits, so the expectation of the estimate is a sum o
 compared with the gradient of the expected reward, in the first update of a round and in later ones, whose weights
 differ from those that drew the samples. Advantages and losses are those of training (`model.policy_gradient`).
 
-The gradient of the truth takes truncation as it is under the weights of the update. Samples cannot show what enters
-the truncation after they were drawn, so from then on the estimate is biased. Without truncation it never is.
+The true gradient uses the truncation under the weights of the update. Outputs that become possible only after the
+samples were drawn are missing from the samples, so the estimate is then biased. Without truncation it is unbiased.
 
 Shapes: S sources, V outputs, G groups of samples, K samples.
 """
@@ -93,7 +93,7 @@ class Estimate:
         return float((self.expected(world, logits_SV, drew_SV) - truth).abs().max() / truth.abs().max())
 
     def _log_start(self, world: RewardWorld) -> Tensor:
-        """What the start might draw at the same temperature, without truncation."""
+        """Log-probabilities of the outputs under the start, at the same temperature and without truncation."""
         return (world.start_SV / self.how.temperature).log_softmax(1)
 
     def _groups(self, outputs: int) -> Tensor:
@@ -130,7 +130,7 @@ class RewardRound:
 
 
 def estimates(how: Generate) -> dict[str, Estimate]:
-    """The estimates that an entry of a mix may choose."""
+    """The estimates that an entry of a mix can configure."""
     return {
         "no baseline": Estimate(how, 1, "none"),
         "leave-one-out": Estimate(how),

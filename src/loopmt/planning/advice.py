@@ -1,7 +1,7 @@
-"""What a plan recommends: train longer first, and for each group of loops whether it will help.
+"""A plan's recommendations: whether to train longer first, and whether each group of loops will help.
 
-Everything rests on what was measured: the validations of the stage, its round trips, pilots, and the comparisons that
-the run has evaluated. Where these do not decide, the word is "unclear", with the reason and the way to find out.
+They use only measurements: the stage's validations, its round trips, pilots, and the comparisons that the run has
+evaluated. If these do not decide, the verdict is "unclear", with the reason and how to find out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 
 HELPS, USELESS, UNCLEAR = "will help", "will not help", "unclear"
 SIGNAL = 0.5
-"""M of a loop with a plain signal: a wrong translation returns half as often as a right one."""
+"""M of a loop with a clear signal: a wrong translation returns half as often as a right one."""
 RISING = 0.5
 """BLEU that the last quarter of a stage's updates must add for the stage to count as still rising."""
 
@@ -29,9 +29,10 @@ RISING = 0.5
 
 
 def committed(loop: Json, worth: float = WORTH) -> str:
-    """The verdict of a plan on one loop in the words that are printed.
+    """The printed form of a plan's verdict on one loop.
 
-    Without a signal a loop will not help, unless there are too few sentences to tell: then M may be half and may be 1.
+    A loop without a signal will not help. If the interval of M reaches from below SIGNAL to 1 or more, there are too
+    few sentences to tell, and the verdict is unclear.
     """
     if loop["verdict"] in ("helps", "may help"):
         return HELPS if loop["verdict"] == "helps" else UNCLEAR
@@ -41,7 +42,7 @@ def committed(loop: Json, worth: float = WORTH) -> str:
 
 
 def _number(value: float | str) -> float:
-    """JSON has no infinity: it comes as a word."""
+    """Parse a number; JSON has no infinity, so it is stored as a string."""
     return float(value)
 
 
@@ -63,7 +64,7 @@ class Rising:
 
 
 def rising(stage: str, validations: Sequence[Json]) -> Rising | None:
-    """By the best validation of the last quarter of the updates and the best before it."""
+    """Compare the best validation in the last quarter of the updates with the best one before it."""
     last = max((one["update"] for one in validations), default=0)
     early = [one for one in validations if one["update"] <= 0.75 * last]
     late = [one for one in validations if one["update"] > 0.75 * last]
@@ -76,7 +77,7 @@ def rising(stage: str, validations: Sequence[Json]) -> Rising | None:
 
 
 def longer_stage(experiment: Experiment, stage: Stage, updates: int) -> str:
-    """A stage to paste that trains on as the stage was trained."""
+    """A stage to paste that continues the training of `stage`."""
     name = free_name("longer", [one.name for one in experiment.all_stages])
     paths = ['"X>Y"'] if isinstance(stage.mix, str) else [f'"{entry.path}"' for entry in stage.mix]
     lines = ["[[stage]]", f'name = "{name}"', f'from = "{stage.name}"', f"updates = {updates}"]
@@ -88,7 +89,7 @@ def longer_stage(experiment: Experiment, stage: Stage, updates: int) -> str:
 
 @dataclass(frozen=True)
 class TriedLoops:
-    """Loops that a finished stage from the same start has learnt from, and what they gained over its control."""
+    """Loops that a finished stage from the same start was trained with, and their gain over its control."""
 
     stage: str
     control: str
@@ -108,7 +109,7 @@ class TriedLoops:
 
 
 def not_tried(weights: Mapping[LanguagePath, float], tried: Iterable[TriedLoops]) -> dict[LanguagePath, float]:
-    """The suggested paths without those that a stage has learnt from already."""
+    """The suggested paths that no stage has tried yet."""
     known = frozenset[LanguagePath]().union(*(one.paths for one in tried))
     return {path: weight for path, weight in weights.items() if path not in known}
 
@@ -118,7 +119,7 @@ def not_tried(weights: Mapping[LanguagePath, float], tried: Iterable[TriedLoops]
 
 @dataclass(frozen=True)
 class GroupVerdict:
-    """Will a kind of loops help?"""
+    """Whether a group of loops will help, and why."""
 
     group: str
     verdict: str
@@ -131,9 +132,9 @@ class GroupVerdict:
 def group_verdicts(
     plan: Json, weak: bool, tried: Sequence[TriedLoops], direct: Mapping[str, bool] | None = None
 ) -> list[GroupVerdict]:
-    """Of loops through two languages, through more, and of directions without bitext.
+    """Verdicts on loops of two languages, on longer loops, and on directions without bitext.
 
-    `direct`: for directions without bitext that a stage translates directly, whether that scores best.
+    `direct` tells, for directions without bitext that a stage translates directly, whether that scores best.
     """
     loops = [loop for outlook in plan["directions"].values() for loop in outlook["loops"]]
     beside = {pivot["loop"]: pivot for outlook in plan["directions"].values() for pivot in outlook["pivots"]}
@@ -145,7 +146,7 @@ def group_verdicts(
 
 
 def _beside_dual(loop: Json, pivot: Json | None) -> Json:
-    """What a longer loop adds to the one of two languages, where the direction has one."""
+    """The longer loop, judged by what it adds to the loop of two languages if the direction has one."""
     if pivot is None:
         return loop
     values = {**loop["values"], "M": pivot["new_information"]}
@@ -159,16 +160,18 @@ def _verdict(group: str, rows: Sequence[Json], weak: bool, tried: Sequence[Tried
     words = Counter(map(committed, rows))
     of = f"of {len(rows)} loop{'s' * (len(rows) != 1)}"
     if words[HELPS]:
-        others = f"; {words[UNCLEAR]} unclear, {words[USELESS]} not" if len(rows) > words[HELPS] else ""
+        others = f"; {words[UNCLEAR]} unclear, {words[USELESS]} will not help" if len(rows) > words[HELPS] else ""
         return GroupVerdict(group, HELPS, f"the pilot gained over its control for {words[HELPS]} {of}{others}")
     if words[USELESS] == len(rows):
         return GroupVerdict(group, USELESS, _useless(rows))
     if weak:
-        return GroupVerdict(group, UNCLEAR, "these translators are too rarely right to learn from their own output")
+        return GroupVerdict(
+            group, UNCLEAR, "these translators are rarely right, so loops would train them mostly on errors"
+        )
     telling = sum(row["verdict"] == "may help" for row in rows)
-    but = "the pilot does not decide it" if any(row["pilot"] for row in rows) else "no training with loops was measured"
+    but = "the pilot is inconclusive" if any(row["pilot"] for row in rows) else "no training with loops was measured"
     why = f"{telling} {of} can tell right translations from wrong ones, but {but}"
-    return GroupVerdict(group, UNCLEAR, why if telling else f"too few sentences to tell, for {words[UNCLEAR]} {of}")
+    return GroupVerdict(group, UNCLEAR, why if telling else f"too few sentences to tell for {words[UNCLEAR]} {of}")
 
 
 def _useless(rows: Sequence[Json]) -> str:
@@ -191,6 +194,6 @@ def _without_bitext(directions: Mapping[str, Json], direct: Mapping[str, bool]) 
         better = "the direct translator" if beats else "translating through another language"
         return [GroupVerdict(group, HELPS if beats else USELESS, f"for {hops} {better} scores best so far")]
     if not any(one["verdict"] in ("helps", "may help") for one in directions.values()):
-        return [GroupVerdict(group, USELESS, "too little of the generated text that would train them is right")]
+        return [GroupVerdict(group, USELESS, "too little of the text generated to train them is right")]
     why = "only training shows whether a direct translator beats translating through another language"
     return [GroupVerdict(group, UNCLEAR, f"{why}; `loopmt evaluate` then compares both")]

@@ -1,7 +1,7 @@
-"""From verdicts on loops to the parameters of the theory, each with its 95% interval.
+"""Estimate the theory's parameters from verdicts on loops, each with its 95% interval.
 
-An estimate is [value, low, high]; a value that cannot be identified is None. Shares carry Wilson intervals, ratios
-intervals on the log scale, differences on the same sentences paired normal ones.
+An estimate is [value, low, high]; a value that cannot be identified is None. Shares have Wilson intervals, ratios have
+intervals on the log scale, and differences on the same sentences have paired normal intervals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEFORE = {
     "p": ("1...", "...."), "c11": ("11..", "...."), "c12": ("01..", "...."), "c21": ("10..", "...."),
     "c22": ("00..", "...."), "D": (".1..", "...."), "s": ("11..", ".1.."), "breakeven": ("10..", ".0.."),
 }  # fmt: skip
-"""Shares that need no training: bits of (Y, R, Yd, Rd) counted, and among which."""
+"""Shares known before training: patterns of the bits (Y, R, Yd, Rd) for the numerator and the denominator."""
 
 AFTER = {
     "p_d": ("..1.", "...."), "alpha": (".011", ".0.."), "beta": (".001", ".0.."), "gamma": (".0.0", ".0.."),
@@ -48,7 +48,8 @@ def shares(counts: VerdictCounts, names: dict[str, tuple[str, str]]) -> Values:
 def likelihood(right: Bools, home: Bools) -> Estimate:
     """M = Pr(home | wrong) / Pr(home | right); below 1 the loop can tell right from wrong.
 
-    An empty case would leave the interval undefined or too narrow: half a sentence is then added to each of the four.
+    If one of the four cases is empty, half a sentence is added to each. Otherwise the interval would be undefined or
+    too narrow.
     """
     counts = count_verdicts(right, home, right, home)
     cells = [VerdictCounts(counts).of(key) for key in ("11..", "01..", "10..", "00..")]
@@ -64,13 +65,13 @@ def likelihood(right: Bools, home: Bools) -> Estimate:
 
 
 def before_training(verdicts: Verdicts) -> Values:
-    """Everything about a loop that decoding alone tells."""
+    """All quantities of a loop that need only decoding."""
     counts = VerdictCounts(count_verdicts(verdicts.right, verdicts.home, verdicts.right, verdicts.home))
     return {**shares(counts, BEFORE), "M": likelihood(verdicts.right, verdicts.home)}
 
 
 def observed(before: Verdicts, after: Verdicts) -> Values:
-    """What training did to the sentences of a loop. Beside it `thm1`, Theorem 1 at the measured alpha."""
+    """How training changed the verdicts on a loop; `thm1` is Theorem 1 at the measured alpha."""
     counts = count_verdicts(before.right, before.home, after.right, after.home)
     out = theory.estimate_observed(counts)
     return {
@@ -83,10 +84,10 @@ def observed(before: Verdicts, after: Verdicts) -> Values:
 
 
 def beyond_placebo(before: Verdicts, after: Verdicts, control: Verdicts) -> Values:
-    """By how much training moved each share more than the control did, on the same sentences: what loops did.
+    """The effect of loops: each share after training minus the same share after the control, on the same sentences.
 
-    Any retraining moves sentences across a threshold. A share and its placebo have the same denominator, so with b
-    sentences counted only in the one and c only in the other, the difference is (b - c)/m.
+    Any retraining moves sentences across a threshold. A share and its placebo have the same denominator m. With b
+    sentences counted only in the share and c only in the placebo, the difference is (b - c)/m.
     """
     start = [before.right, before.home]
     trained, placebo = ([*start, stage.right, stage.home] for stage in (after, control))
@@ -98,18 +99,19 @@ def beyond_placebo(before: Verdicts, after: Verdicts, control: Verdicts) -> Valu
 
 
 def matches(pattern: str, bits: Sequence[Bools]) -> Bools:
-    """Where the bits (of sentences, in any shape) are as a pattern of BEFORE or AFTER wants them."""
+    """Which sentences have bits that match a pattern of BEFORE or AFTER; the arrays may have any shape."""
     chosen = np.ones_like(bits[0])
-    for want, bit in zip(pattern, bits, strict=False):  # a pattern of "before" looks at the first bits alone
+    for want, bit in zip(pattern, bits, strict=False):  # `bits` may hold only the first ones
         if want != ".":
             chosen &= bit == (want == "1")
     return chosen
 
 
 def paired(one: Bools, other: Bools) -> Estimate:
-    """How much more often `one` holds than `other`, on the same sentences.
+    """The share of sentences where `one` holds minus the share where `other` holds.
 
-    For the interval half a sentence is added to each of the four outcomes (Agresti and Min): three are no certainty.
+    The interval adds half a sentence to each of the four outcomes (Agresti and Min), so that few sentences do not
+    give certainty.
     """
     if not len(one):
         return [None, -1.0, 1.0]
@@ -120,8 +122,8 @@ def paired(one: Bools, other: Bools) -> Estimate:
 
 
 def latent(verdicts: Verdicts) -> dict[str, Any]:
-    """What an exact judge of every hop adds: r, lambda, delta; q, lambda1, lambda2 of a triangle."""
-    assert verdicts.steps is not None, "hops are judged one by one by an exact judge only"
+    """Parameters that need an exact judge of every hop: q, r, lambda, delta; of a triangle lambda1, lambda2."""
+    assert verdicts.steps is not None, "only an exact judge judges every hop"
     accuracies = [share_of(step) for step in verdicts.steps]
     errors = len(verdicts.steps) - np.sum(verdicts.steps, axis=0)
     delta = share_of(verdicts.home[errors >= 2])
@@ -138,7 +140,7 @@ def latent(verdicts: Verdicts) -> dict[str, Any]:
 
 
 def _odds(accuracies: list[Estimate]) -> float:
-    """The sum of the helpers' error odds; the loop is informative where it stays below 1/delta."""
+    """The sum of the helpers' error odds; the loop is informative if it is below 1/delta."""
     return float(error_odds(read_loop([accuracy[0] or 0.0 for accuracy in accuracies])[1]))
 
 
@@ -158,7 +160,7 @@ def _normal(centre: float, error: float) -> Estimate:
 
 
 def identified(verdicts: Verdicts) -> dict[str, Any]:
-    """Without a judge of the way back, r, lambda and delta of a dual loop are known up to ranges only."""
+    """Ranges of r, lambda and delta of a dual loop, whose values need a judge of the way back."""
     values = before_training(verdicts)
     p, c11, c12 = (values[name][0] or 0.0 for name in ("p", "c11", "c12"))
     out = theory.identified_set(p, c11, c12, c11)
@@ -166,7 +168,7 @@ def identified(verdicts: Verdicts) -> dict[str, Any]:
 
 
 def threshold_errors(judged: Verdicts, truth: Verdicts) -> dict[str, Values]:
-    """How wrong a threshold is, set against the exact judge: on the way there, and on coming home."""
+    """The errors of a threshold against the exact judge: on the first hop, and on the round trip."""
     return {
         "right": _confusion(judged.right, truth.right),
         "home": _confusion(judged.home, truth.home),

@@ -1,8 +1,8 @@
-"""What each candidate of a plan would gain over its control, from amounts of text, qualities and training so far.
+"""Predicted gains of a plan's candidates over their controls, from amounts of text, qualities and training so far.
 
-A candidate is a path that teaches a direction: the loop of two languages, over as much training on bitext alone; a
-loop through a third language beside it, over the loop of two languages alone; without bitext, a path through a third
-language, over translating through it.
+A candidate is a path that teaches a direction. The control of a loop of two languages trains as long on bitext alone.
+A loop through a third language is added to the loop of two languages; its control has only the latter. Without bitext,
+a path through a third language is compared with translating through that language.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loopmt.planning.predictor import GAIN, LONGER, LOSS, NO_GAIN, PredictedGain
 from loopmt.planning.zero_resource import ZeroResource
 
 OVER_BITEXT, OVER_DUAL = "bitext", "dual loops"
-"""What controls learn from, with the same updates."""
+"""What controls train on, for the same number of updates."""
 Quality = Mapping[Hop, Mapping[LanguagePath, Estimate]]
 
 
@@ -31,11 +31,11 @@ class KnownAmounts:
     """Sentence pairs by their two languages."""
     mono: Mapping[str, int]
     bleu: Mapping[Hop, float]
-    """Of the planned stage on the held-out set."""
+    """BLEU of the planned stage on the held-out set."""
     rows_read: Mapping[Hop, float]
-    """Rows of bitext that the stage and those before it learnt from."""
+    """Rows of bitext that the stage and its ancestors were trained on."""
     tokens: int
-    """Target tokens that the suggested stage would give each direction."""
+    """Target tokens of each direction in the suggested stage."""
     shared: bool
 
     def between(self, hop: Hop) -> int:
@@ -44,21 +44,21 @@ class KnownAmounts:
 
 @dataclass(frozen=True)
 class CandidateGain:
-    """A path that could teach a direction, and what it is predicted to gain."""
+    """A path that could teach a direction, and its predicted gain."""
 
     path: LanguagePath
     gain: PredictedGain
 
     @property
     def discouraged(self) -> bool:
-        """A predicted loss; of a third language beside dual loops, also no gain."""
+        """Whether it predicts a loss, or no gain from a third language added to dual loops."""
         return self.gain.verdict in ((LOSS, NO_GAIN) if self.gain.over == OVER_DUAL else (LOSS,))
 
 
 def loop_candidates(
     known: KnownAmounts, quality: Quality, fed: Callable[[LanguagePath], bool]
 ) -> dict[LanguagePath, CandidateGain]:
-    """The loops that teach directions with bitext, where the data can feed them and their sources are measured."""
+    """Loops that teach directions with bitext, if the data can feed them and their sources are measured."""
     found, order = {}, list(known.bleu)
     for hop, rates in quality.items():
         for path in rates:
@@ -91,7 +91,7 @@ def _rate(estimate: Estimate | None) -> float | None:
 
 
 def _share(way: float, direct: float) -> float:
-    """Of the generated text, what a suggested mix would take by the third language; of a poor way, half."""
+    """The third language's share of the generated text in a suggested mix; half if its sources are poor."""
     if direct < FAR_BELOW * way:
         return 1.0
     return way / (way + direct) if way >= FAR_BELOW * direct and way else 0.5
@@ -100,7 +100,7 @@ def _share(way: float, direct: float) -> float:
 def untaught_candidates(
     known: KnownAmounts, untrained: Iterable[ZeroResource], fed: Callable[[LanguagePath], bool]
 ) -> dict[LanguagePath, CandidateGain]:
-    """The paths that could teach directions without bitext, where translating through others is possible."""
+    """Paths that could teach directions without bitext, if other languages connect the two."""
     found = {}
     for one in untrained:
         ways = [str(way) for way in one.through if len(way.hops) > 1]
@@ -112,7 +112,7 @@ def untaught_candidates(
 
 
 def as_json(candidate: CandidateGain, tried: Sequence[TriedLoops], early: bool) -> dict[str, Any]:
-    """The prediction with its verdict: what a comparison of the run measured, else whether to train longer first."""
+    """The prediction with its verdict: as measured, `train longer first` if `early`, or as predicted."""
     measured = [one for one in tried if candidate.path in one.paths]
     if measured:
         word = {1: GAIN, 0: NO_GAIN, -1: LOSS}[measured[-1].gain]

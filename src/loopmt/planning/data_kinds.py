@@ -1,4 +1,4 @@
-"""One recommendation for each kind of data. `plan` prints those of a run, and docs/mixes.md has the table of all."""
+"""One recommendation for each kind of data. `plan` prints those for a run; docs/mixes.md lists all of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import combinations
 from typing import Any
 
 POOR = 0.25
-"""A pair with a smaller share of the pairs of the richest one is a poor pair."""
+"""A language pair with less than this share of the richest pair's bitext is a poor pair."""
 MUCH = 10
-"""Times as many monolingual sentences as pairs are much text."""
+"""Monolingual text is plentiful if it has at least this many times as many sentences as the bitext."""
 
 
 @dataclass(frozen=True)
 class DataKind:
-    """A kind of data, what to try first, and what that brought."""
+    """A kind of data, what to try first, and the gain that was measured."""
 
     name: str
     data: str
@@ -64,7 +64,7 @@ DATA_KINDS = {
         ),
     )
 }
-"""By name, in the order of the table."""
+"""The kinds by name, in the order of the table."""
 
 
 def kinds_of_pairs(

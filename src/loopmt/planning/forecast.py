@@ -1,8 +1,9 @@
-"""Will loops help, and which? From held-out sentences sent round the loops of translators not yet trained by them.
+"""Forecast whether loops will help, and which ones, from round trips of held-out sentences before loop training.
 
-In advance one can know whether a loop tells right from wrong (M), what there is to mend (c22) and to lose (c21), and
-how often lost sentences must end right for training to pay (the break-even point). What training then does is known
-under an assumption only, or after a pilot: so `helps` is a word that a pilot earns.
+Round trips show whether a loop tells right translations from wrong ones (M), how many sentences training can correct
+(c22) or spoil (c21), and what share of the sentences that do not return must become right for training to pay (the
+break-even point). The effect of training is known only under an assumption or after a pilot, so the verdict `helps`
+needs a pilot.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ VERDICTS = ("helps", "may help", "no signal", "likely harmful")
 WORTH = 0.01
 """The smallest gain worth having, as a share of sentences."""
 WEAK = 0.4
-"""Translators of which fewer are right at the lowest threshold are too weak to be judged by. A rule of thumb."""
+"""Verdicts are unreliable if fewer translations are right at the lowest threshold. A rule of thumb."""
 _STEPS = [Fraction(step, 10) for step in range(11)]
 
 
 @dataclass(frozen=True)
 class LoopForecast:
-    """What can be said of one loop for the translator of its first hop."""
+    """The forecast of one loop for the translator of its first hop."""
 
     loop: LanguagePath
     values: Values
     gamma_star: float | None
-    """Under hypothesis H training gains exactly below this gamma."""
+    """Under hypothesis H training gains if and only if gamma is below this value."""
     curves: dict[str, list[list[float]]]
     """Predicted gains: under H by gamma, by Theorem 1 by alpha."""
     assumed: dict[str, Estimate]
@@ -81,7 +82,7 @@ def forecast_loop(
 ) -> LoopForecast:
     """Signal, headroom, bracket, break-even point and predicted gains of one loop, and the verdict on it.
 
-    `route` is the quality of what its translator would learn from.
+    `route` is the quality of the sources that its translator would learn from.
     """
     values = before_training(verdicts)
     cases = _partition(verdicts)
@@ -112,7 +113,7 @@ def _partition(verdicts: Verdicts) -> Partition:
 
 
 def _gain_h(cases: Partition, gamma: Fraction) -> float:
-    """s (1 - gamma c2) - p; where nothing comes home there is nothing to share out by."""
+    """s (1 - gamma c2) - p; if nothing returns, s is undefined and the gain is c11 - p."""
     after = cases.proportional(gamma)
     return float((cases.c11 if after is None else after) - cases.accuracy)
 
@@ -127,14 +128,14 @@ def _gain_theorem1(cases: Partition, alpha: Fraction) -> float:
 def decide(
     values: Values, pilot: Pilot | None = None, worth: float = WORTH, better_read: str | None = None
 ) -> tuple[str, str]:
-    """One of four words and the reason. The first of these rules that applies:
+    """One of VERDICTS and the reason, by the first of these rules that applies:
 
-    1. less to mend (c22) than a gain worth having: no signal;
-    2. a pilot whose predicted gain over its control lies wholly above or below zero: helps, likely harmful;
-    3. M wholly above 1, what comes home is more often wrong: likely harmful;
-    4. M not wholly below 1: no signal, unless the translator would read what is better than what it has
-       (`better_read` says so): a translator that is hardly ever right has no M, and can learn all the same;
-    5. may help.
+    1. c22 is smaller than a gain worth having: no signal;
+    2. the interval of the pilot's predicted gain over its control excludes zero: helps or likely harmful;
+    3. the interval of M is above 1, so wrong translations return more often: likely harmful;
+    4. the interval of M is not below 1: no signal, or may help if `better_read` says that the translator would learn
+       from better sources (a translator that is hardly ever right has no M, but can still learn);
+    5. otherwise: may help.
     """
     (ratio, low, high), headroom = values["M"], values["c22"][0] or 0.0
     assert low is not None and high is not None
@@ -164,7 +165,7 @@ def decide(
 
 
 def is_ahead(route: Estimate, other: Estimate, whose: str = "the translator itself") -> str | None:
-    """That a route brings right sources more often than something else is right, if the intervals say so."""
+    """Text saying that a route's sources are right more often than `other`; None if the intervals overlap."""
     (rate, low, _), (bar, _, high) = route, other
     if rate is None or bar is None or low is None or high is None or low <= high:
         return None
@@ -186,11 +187,11 @@ def _pilot_verdict(pilot: Pilot, values: Values) -> tuple[str, str] | None:
 
 
 def _conditions(values: Values, pilot: Pilot | None) -> str:
-    tried = "the pilot does not decide it; " if pilot else ""
+    tried = "the pilot is inconclusive; " if pilot else ""
     return (
-        f"{tried}the loop tells right translations from wrong ones ({_ratio(values['M'])}). {_break_even(values)} of "
-        "the sentences that do not return are right now: training helps if that share grows, by at most "
-        f"{values['c22'][0]:.1%} of all sentences."
+        f"{tried}the loop tells right translations from wrong ones ({_ratio(values['M'])}). Of the sentences "
+        f"that do not return, {_break_even(values)} are right now. Training helps if this share grows; the gain is at "
+        f"most {values['c22'][0]:.1%} of all sentences."
     )
 
 
@@ -205,9 +206,9 @@ def _ratio(estimate: Estimate) -> str:
 
 
 def too_weak(grid: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
-    """A warning where even the lowest threshold finds few translations right: the verdicts do not know it.
+    """A warning if few translations are right even at the lowest threshold, which the verdicts do not consider.
 
-    By loop, what a plan found at every threshold, lowest first.
+    `grid`: the plan's values of each loop at every threshold, lowest first.
     """
     right = fmean(rows[0]["p"][0] or 0.0 for rows in grid.values())
     if right >= WEAK:
@@ -228,22 +229,22 @@ class PivotRoute:
 
     loop: LanguagePath
     new_information: Estimate
-    """M among what the dual loop brings home; below 1 the longer loop sees errors that the dual one does not."""
+    """M among sentences that return in the dual loop; below 1 the longer loop adds evidence."""
     coverage: Estimate
-    """Share of the dual loop's blind spot (wrong, yet home) that the longer loop loses."""
+    """Of the wrong sentences that return in the dual loop, the share that does not return in the longer one."""
     false_alarms: Estimate
-    """Share of what the dual loop rightly brings home that the longer loop loses."""
+    """Of the right sentences that return in the dual loop, the share that does not return in the longer one."""
     M: Estimate
     dual_M: Estimate
     pilot: Pilot | None
-    """With both loops, over a pilot with the dual one alone."""
+    """A pilot with both loops; its control has the dual one alone."""
     verdict: str
-    """On the longer loop beside the dual one."""
+    """The verdict on adding the longer loop to the dual one."""
     why: str
 
     @property
     def promising(self) -> bool:
-        """New evidence, on the face of it, or a better way, and no pilot that speaks against it."""
+        """Whether the verdict is positive, or M is below 1 and the loop is not likely harmful."""
         ratio = self.new_information[0]
         return self.verdict in VERDICTS[:2] or (ratio is not None and ratio < 1 and self.verdict != "likely harmful")
 
@@ -255,7 +256,7 @@ def rank_pivots(
     worth: float = WORTH,
     routes: Mapping[LanguagePath, Estimate] | None = None,
 ) -> list[PivotRoute]:
-    """Best first: by new information, then by what is covered above false alarms."""
+    """Best first: by new information, then by coverage minus false alarms."""
     pivots = (_pivot(dual, one, (pilots or {}).get(one.loop), worth, routes or {}) for one in longer)
     return sorted(pivots, key=_order)
 
@@ -264,7 +265,7 @@ def _pivot(
     dual: Verdicts, longer: Verdicts, pilot: Pilot | None, worth: float, routes: Mapping[LanguagePath, Estimate]
 ) -> PivotRoute:
     way, direct = (routes.get(training_path(one.loop)) for one in (longer, dual))
-    better = is_ahead(way, direct, "by the direct way back") if way and direct else None
+    better = is_ahead(way, direct, "those of the direct way back") if way and direct else None
     blind, found = dual.home & ~dual.right, dual.home & dual.right
     new = likelihood(dual.right[dual.home], longer.home[dual.home])
     return PivotRoute(
@@ -301,7 +302,7 @@ class DirectionForecast:
 
     @property
     def helped(self) -> list[LoopForecast]:
-        """Loops of which a pilot gained."""
+        """Loops whose pilot gained."""
         return [one for one in self.prospects if one.verdict == VERDICTS[0]]
 
     def as_json(self) -> dict[str, Any]:
@@ -319,7 +320,7 @@ def forecast_directions(
     beside: Mapping[LanguagePath, Pilot] | None = None,
     worth: float = WORTH,
 ) -> dict[Hop, DirectionForecast]:
-    """What every direction may expect of each of its loops; `beside` are pilots of longer loops over the dual one."""
+    """Forecasts of all loops of every direction; `beside` are pilots of longer loops added to the dual one."""
     found = {}
     quality = route_quality(measured)
     for direction in dict.fromkeys(verdicts.loop.hops[0] for verdicts in measured):
@@ -340,7 +341,7 @@ def forecast_directions(
 
 
 def training_path(loop: LanguagePath) -> LanguagePath:
-    """The same translators, begun one hop later: the path that teaches the loop's first hop."""
+    """The path that teaches the loop's first hop: the same translators, starting one hop later."""
     return LanguagePath((*loop.languages[1:], loop.languages[1]))
 
 
@@ -352,7 +353,7 @@ def loop_of(path: LanguagePath) -> LanguagePath:
 def route_quality(measured: Sequence[Verdicts]) -> dict[Hop, dict[LanguagePath, Estimate]]:
     """For each taught direction and closed path that ends with it: how often the source it learns from is right.
 
-    A path's learner reads what the hops before it made of the start; None where no reference can tell.
+    A path's learner reads the output of the hops before it; the quality is None without a reference.
     """
     found: dict[Hop, dict[LanguagePath, Estimate]] = {}
     for verdicts in measured:
@@ -367,7 +368,7 @@ _CASES = 3
 
 @dataclass(frozen=True)
 class Pilot:
-    """Gains over the control, on the second half: as the first half predicts them, and as they are."""
+    """Gains over the control on the second half of the sentences: predicted from the first half, and observed."""
 
     predicted: Estimate
     observed: Estimate
@@ -377,7 +378,7 @@ class Pilot:
 
 
 def score_pilot(before: Verdicts, trained: Verdicts, control: Verdicts) -> Pilot:
-    """Halves are the even and the odd rows."""
+    """Score a pilot on the odd rows, with a prediction from the even rows."""
     first, second = slice(0, None, 2), slice(1, None, 2)
     return Pilot(
         _predict(before.only(first), trained.only(first), control.only(first), before.only(second)),
@@ -392,7 +393,7 @@ def _parameters(before: Verdicts, after: Verdicts) -> Values:
 
 
 def _cases(verdicts: Verdicts) -> NDArray[np.int64]:
-    """0: right and home, 1: wrong but home, 2: lost."""
+    """0: right and returns, 1: wrong but returns, 2: does not return."""
     return np.where(verdicts.home, np.where(verdicts.right, 0, 1), 2)
 
 

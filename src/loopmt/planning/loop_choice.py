@@ -1,9 +1,9 @@
-"""`mix = "auto"`: which loops and teacher paths feed a direction, by what each is worth on held-out text.
+"""`mix = "auto"`: choose the loops and teacher paths of each direction by their quality on held-out text.
 
-By the theory a way through other languages pays only if it is better than the direct way back, and only if coming home
-tells right from wrong (docs/theory.md). A teacher pays only if it translates better than the direct translator. Routes
-that fail get no share, and neither do those against which the guards raise an alarm or of which filters keep too
-little; the others share by quality.
+By the theory (docs/theory.md) a path through other languages pays only if it is better than the direct way back, and
+if its round trips tell right translations from wrong ones. A teacher pays only if it translates better than the direct
+translator. A route gets no share if it does not pay, if the guards raise an alarm, or if the filters keep too little
+of its text. The shares of the others are proportional to their quality.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from loopmt.planning.route_quality import CandidatePath, RouteMeter, RouteQualit
 from loopmt.translate.filters import FEWEST_KEPT
 
 FAR_BELOW = 0.5
-"""Of the best route to a direction: in the laboratory poorer ones cost more than their evidence is worth."""
+"""Routes below this share of the best quality are not used: in the laboratory they cost more than they brought."""
 
 
 @dataclass(frozen=True)
 class LoopChoice:
-    """Weights of routes by number, and what they were chosen by, for the log."""
+    """Weights of routes by number, and the measurements behind the choice, for the log."""
 
     weights: dict[int, float]
     worth: dict[str, RouteQuality]
     candidates: int = 0
-    hops: dict[Hop, float] = field(default_factory=dict)  # by which the routes to measure were picked
+    hops: dict[Hop, float] = field(default_factory=dict)  # qualities that decided which routes to measure
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -42,9 +42,9 @@ class LoopChoice:
 def choose_loop_weights(
     meter: RouteMeter, candidates: Sequence[CandidatePath], supervised: Mapping[Hop, tuple[int, float]]
 ) -> LoopChoice:
-    """Measure the best candidates and share each direction among those that pay.
+    """Measure the best candidates and divide each direction among those that pay.
 
-    `supervised` gives the number of the route of real pairs, and its share, for directions that have some.
+    `supervised` gives the number and the share of the bitext route, for directions with bitext.
     """
     hops = meter.hops(hops_to_estimate(candidates))
     measured = shortlist(candidates, hops)
@@ -68,13 +68,13 @@ def _direct(candidates: Sequence[CandidatePath]) -> int | None:
 def _bitext_alone(
     weights: Mapping[int, float], candidates: Sequence[CandidatePath], supervised: Mapping[Hop, tuple[int, float]]
 ) -> dict[int, float]:
-    """All of the share for the bitext of directions that no chosen loop feeds, even if its own share is 0."""
+    """The weight of bitext in directions that no chosen loop feeds: its share, or 1 if the share is 0."""
     looped = {candidate.path.taught for candidate in candidates if weights.get(candidate.number)}
     return {number: share or 1.0 for hop, (number, share) in supervised.items() if hop not in looped}
 
 
 def share_out(worth: Mapping[int, RouteQuality], direct: int | None, must: bool) -> dict[int, RouteQuality]:
-    """The routes to one direction with their shares; `must` if nothing else feeds it."""
+    """The routes to one direction with their shares; `must`: nothing else feeds it."""
     bar = worth[direct].quality if direct is not None else 0.0
     best = max(one.quality for one in worth.values())
     why = {number: _refusal(one, 0.0 if number == direct else bar, best) for number, one in worth.items()}
@@ -93,27 +93,27 @@ def _refusal(one: RouteQuality, bar: float, best: float) -> str:
     """Why a route gets no share; empty if it pays. `bar`: quality of the direct way back."""
     teacher = one.lead is not None
     reasons = {
-        "nothing right arrives": one.quality <= 0,
+        "no generated text is right": one.quality <= 0,
         f"alarm: {one.alarm}": one.alarm is not None,
         f"filters keep {one.kept:.0%}": one.kept < FEWEST_KEPT,
         "no better than the direct translator": teacher and (one.lead or 0.0) <= 0,
         "below the direct way back": not teacher and one.quality < bar,
         "far below the best route": one.quality < FAR_BELOW * best,
-        "coming home does not tell right from wrong": one.ratio is not None and one.ratio >= 1,
+        "round trips do not tell right translations from wrong ones": one.ratio is not None and one.ratio >= 1,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _least_bad(one: RouteQuality) -> tuple[bool, bool, bool, float]:
-    """A loop rather than a teacher that is no better than the direct translator."""
+    """The sort key if no route pays; loops are preferred to teachers."""
     return one.alarm is None, one.kept >= FEWEST_KEPT, one.lead is None, one.quality
 
 
-# -- in few words ----------------------------------------------------------------------------------------------
+# -- summary ---------------------------------------------------------------------------------------------------
 
 
 def chosen_kinds(worth: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """How many directions learn from what: loops of two languages, loops and teachers through which language."""
+    """The number of chosen routes by kind: dual loops, and loops and teachers by the languages between."""
     kinds = Counter(_kind(path) for path, one in worth.items() if one["share"] > 0)
     return dict(kinds.most_common())
 

@@ -1,7 +1,7 @@
-"""The paper's two tables on a run of ours, in the paper's shape, with the paper's values beside ours.
+"""The paper's two tables for a run, in the paper's layout, with the paper's values beside them.
 
-Accuracy at thresholds 10 and 20 before and after training, and eta, alpha, beta, gamma of the dual loop of both
-directions; sentence BLEU is unsmoothed, as multi-bleu computes it.
+They show the accuracy at thresholds 10 and 20 before and after training, and eta, alpha, beta, gamma of the dual loops
+of both directions. Sentence BLEU is unsmoothed, as in multi-bleu.
 """
 
 from __future__ import annotations

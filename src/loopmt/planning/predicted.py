@@ -1,7 +1,7 @@
-"""Predicted against observed: the plan's word on each direction, beside the gain over the control that happened.
+"""Predicted and observed: the plan's verdict on each direction beside the measured gain over the control.
 
-`helps` was right if the gain lies wholly above zero, `likely harmful` if wholly below, `no signal` if it does not lie
-wholly above; `may help` says nothing and is counted as an abstention.
+`helps` is right if the interval of the gain is above zero, `likely harmful` if it is below zero, and `no signal` if it
+is not above zero. `may help` counts as an abstention.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 def predicted_rows(experiment: Experiment, plan: Json, analysis: Json) -> list[Row]:
     """One row for every comparison, test set and direction in which the stage has loops that its control lacks.
 
-    Only stages that came from the translators that the plan was made on: of others it says nothing.
+    Only stages that descend from the planned stage are included, since the plan is about its translators.
     """
     gains = {
         (row["after"], row["control"], row["set"], LanguagePath.parse(row["loop"]).hops[0]): row["values"]["gain"]
@@ -41,9 +41,9 @@ def _comes_from(experiment: Experiment, stage: str, ancestor: str) -> bool:
 
 
 def _added(experiment: Experiment, of: str, against: str, direction: Hop, plan: Json) -> Json | None:
-    """The best of what the plan says about loops that the stage has and its control has not.
+    """The loop with the best verdict among those that the stage has and its control lacks.
 
-    Where the control has loops itself, it is what the plan says about longer loops beside the dual one.
+    If the control has loops too, the verdicts are those on adding longer loops to the dual one.
     """
     outlook = plan["directions"].get(str(direction), {"loops": [], "pivots": []})
     before = _loops(experiment, against, direction)
@@ -79,7 +79,7 @@ def _row(experiment: Experiment, of: str, against: str, name: str, direction: Ho
 
 
 def _prediction(loop: Json) -> tuple[str, Estimate]:
-    """The pilot's where there is one; else Theorem 1's, the less flattering of the two made under an assumption."""
+    """The pilot's prediction, or without a pilot that of Theorem 1, which is more cautious than hypothesis H."""
     if loop["pilot"]:
         return "pilot", loop["pilot"]["predicted"]
     if "assumed" not in loop:
@@ -102,7 +102,7 @@ def is_hit(verdict: str, outcome: str) -> bool | None:
 
 
 def hit_rate(rows: Sequence[Row]) -> dict[str, Any]:
-    """How often the plan committed itself and was right, beside what two fixed answers would have scored."""
+    """How often the plan decided and was right, and how often two constant verdicts would have been right."""
     decided = [row for row in rows if row["hit"] is not None]
     gained = sum(row["outcome"] == "gained" for row in decided)
     numbers = [(row["predicted"][0], row["observed"][0]) for row in rows]

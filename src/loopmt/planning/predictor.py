@@ -1,8 +1,8 @@
 """Predicted gains: three small regressions on quantities that a plan measures in minutes, fitted on recorded runs.
 
-`predictor.json` holds the coefficients with the runs that they come from; `benchmarks/predictor/fit.py` writes it. A
+`predictor.json` holds the coefficients and the runs they were fitted on; `benchmarks/predictor/fit.py` writes it. A
 gain is predicted on a scale that is linear up to about SCALE points and logarithmic beyond, so large gains have wide
-intervals. No quantity and no gain goes beyond those of the recorded runs.
+intervals. Quantities and gains are clipped to the range of the recorded runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 Known = Mapping[str, Any]
-"""What is known of a direction and a candidate: the names of INPUTS."""
+"""The inputs of a formula by name (see INPUTS), for a direction and a candidate."""
 
 SCALE = 3.0
 GAIN, NO_GAIN, LOSS, LONGER = "gain", "no gain", "loss", "train longer first"
@@ -27,7 +27,7 @@ INPUTS = {
     "longer": ("pairs", "mono", "route", "ahead"),
     "untaught": ("tokens", "shared"),
 }
-"""By formula, with the words that are printed in LABELS."""
+"""The inputs of each formula; LABELS has their printed names."""
 LABELS = {
     "pairs": "sentence pairs",
     "mono": "monolingual sentences",
@@ -38,12 +38,12 @@ LABELS = {
     "tokens": "target tokens of loops",
     "shared": "one network for all directions",
 }
-_READABLE = 15.0  # BLEU above which generated sources no longer gain from being better
-_FEW = 0.05  # added to a share of right sources before it divides
+_READABLE = 15.0  # BLEU above which better generated sources no longer increase the gain
+_FEW = 0.05  # added to a share of right sources in a denominator
 
 
 def quantities(formula: str, known: Known) -> dict[str, float]:
-    """What the coefficients of a formula multiply."""
+    """The quantities that a formula weights."""
     if formula == "untaught":
         return {"tokens": math.log10(known["tokens"]), "shared": float(known["shared"])}
     text = math.log10(1 + known["mono"] / known["pairs"])
@@ -75,11 +75,11 @@ class GainFormula:
     inputs: dict[str, list[float]]
     """Least and greatest value of each input."""
     residual: float
-    """80% of runs left out are nearer than this, on the scale."""
+    """80% of the errors on left-out runs are smaller than this, on the scale."""
     residual_unlike: float
-    """The same for corpora left out."""
+    """The same for left-out corpora."""
     chrf: float
-    """Points of chrF that come with a point of BLEU."""
+    """Points of chrF per point of BLEU."""
     rows: int
     runs: int
 
@@ -90,7 +90,7 @@ class GainFormula:
         return _within(self.intercept + sum(terms), self.gains)
 
     def unlike(self, known: Known) -> dict[str, list[float]]:
-        """Inputs outside those of the recorded runs: the value, and the least and the greatest that was recorded."""
+        """Inputs outside the recorded range: the value, and the least and greatest recorded value."""
         outside = {name: span for name, span in self.inputs.items() if not span[0] <= known[name] <= span[1]}
         return {LABELS[name]: [known[name], *span] for name, span in outside.items()}
 
@@ -107,7 +107,7 @@ class PredictedGain:
     bleu: list[float]
     chrf: list[float]
     unlike: dict[str, list[float]]
-    """Inputs unlike those of the recorded runs; the interval is then that of corpora left out."""
+    """Inputs outside the recorded range; if there are any, the interval is that of left-out corpora."""
 
     @property
     def verdict(self) -> str:
@@ -119,7 +119,7 @@ class PredictedGain:
 
 
 def predict_gain(formula: str, known: Known, over: str) -> PredictedGain:
-    """What a candidate gains over its control, `over`."""
+    """The predicted gain of a candidate over its control, `over`."""
     return predicted(formulas()[formula], formula, known, over)
 
 

@@ -1,7 +1,7 @@
-"""Held-out sentences sent round loops, hop by hop, and judged: is the way there right, does it come home?
+"""Judged round trips of held-out sentences: is the first translation right, and does the sentence return?
 
-A loop is a closed path. Its translator of interest is the *first* one, as in the theory; training teaches the *last*
-hop of a path, so the loop en>fr>es>en is trained as fr>es>en>fr: the same three translators, begun elsewhere.
+A loop is a closed path. The translator of interest is the *first* one, as in the theory. Training teaches the *last*
+hop of a path, so the loop en>fr>es>en is trained as fr>es>en>fr: the same three translators with another start.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from loopmt.translate.walker import Rollout, Translators, generate_along
 
 Bools = NDArray[np.bool_]
 Scores = dict[tuple[tuple[str, ...], bool], FloatArray | None]
-"""Sentence BLEU by the languages walked so far and by smoothing; trips that begin alike share it."""
+"""Sentence BLEU by the languages visited so far and by smoothing; trips with the same beginning share it."""
 
 
 @dataclass(frozen=True)
 class HeldOutText:
-    """Held-out sentences of a direction, and what they are in each language that is known, row by row."""
+    """Held-out sentences of a direction, with their references in every language that has some, row by row."""
 
     hop: Hop
     sources: list[str]
@@ -41,7 +41,7 @@ class HeldOutText:
 
 @dataclass(frozen=True, eq=False)
 class RoundTrip:
-    """The sentences of a start on their way round a loop: as they set out, then after every hop."""
+    """Sentences translated round a loop: `texts` holds the sources, then the translations after every hop."""
 
     loop: LanguagePath
     start: HeldOutText
@@ -49,7 +49,7 @@ class RoundTrip:
     _scores: Scores = field(default_factory=dict, repr=False)
 
     def scores(self, smooth: bool) -> list[FloatArray | None]:
-        """Sentence BLEU after every hop against the reference in that language; None where there is none."""
+        """Sentence BLEU after every hop against the reference in that language; None without a reference."""
         return [self._score(place, smooth) for place in range(1, len(self.texts))]
 
     def _score(self, place: int, smooth: bool) -> FloatArray | None:
@@ -73,15 +73,15 @@ def _bleu(language: str, texts: list[str], references: list[str], smooth: bool) 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What became of every sentence on one loop."""
+    """The verdicts on every sentence of one loop."""
 
     loop: LanguagePath
     right: Bools
     """The first hop translates it correctly (Y)."""
     home: Bools
-    """The loop brings it home (R)."""
+    """The loop returns it (R)."""
     source: Bools | None
-    """What the last hop reads still says what was said at the start; None where no reference can tell."""
+    """The input of the last hop is a right translation of the start; None without a reference."""
     steps: tuple[Bools, ...] | None = None
     """Each hop is right for the input it received (Z); only an exact judge knows."""
 
@@ -106,7 +106,7 @@ class CorrectnessRule(Protocol):
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """Correct is what scores strictly above a sentence BLEU on Moses tokens, or equals the reference."""
+    """A text is right if its sentence BLEU on Moses tokens is above the threshold, or if it equals the reference."""
 
     threshold: float = 20.0
     smooth: bool = True
@@ -122,13 +122,13 @@ class ThresholdRule:
     def judge(self, round_trip: RoundTrip) -> Verdicts:
         above = [None if scores is None else scores > self.threshold for scores in round_trip.scores(self.smooth)]
         right, home = above[0], above[-1]
-        assert right is not None and home is not None, "a start knows its direction's references and itself"
+        assert right is not None and home is not None, "a start has references in both languages of its direction"
         return Verdicts(round_trip.loop, right, home, _read_last(above))
 
 
 @dataclass(frozen=True)
 class ExactRule:
-    """Correct is what means the same, where the languages are built in."""
+    """A text is right if it has the same meaning; for built-in languages only."""
 
     agree: Agree
     name: str = "exact"
@@ -150,12 +150,12 @@ class ExactRule:
 
 
 def _read_last(kept: Sequence[Bools | None]) -> Bools | None:
-    """Of what is right after every hop: what the last one read. A walk of one hop reads the sentence itself."""
+    """Whether the input of the last hop is right; with a single hop, the input is the source itself."""
     return kept[-2] if len(kept) > 1 else np.ones_like(kept[-1])
 
 
 def loops_of(hops: Collection[Hop], longest: int = 3) -> list[LanguagePath]:
-    """Every closed walk of 2 to `longest` hops that visits no language twice: first by direction, short ones first."""
+    """Every loop of 2 to `longest` hops that visits no language twice, by first hop and then by length."""
     return [
         LanguagePath(walk) for hop in hops for length in range(2, longest + 1) for walk in _closed(hops, hop, length)
     ]
@@ -175,7 +175,7 @@ def _goes_on(walk: tuple[str, ...], hop: Hop) -> bool:
 def held_out_text(
     store: Store, name: str, hops: Iterable[Hop], most: int | None = None, lowercase: bool = False
 ) -> list[HeldOutText]:
-    """The sentences of a valid or test set for every direction it has; a multi-way set knows all languages."""
+    """The sentences of a valid or test set by direction; a multi-way set has references in all its languages."""
     hops = list(hops)
     found = []
     for hop in hops:
@@ -192,7 +192,7 @@ def held_out_text(
 
 
 def _form(texts: list[str], lowercase: bool) -> list[str]:
-    """What is said has no capitals where the vocabulary has none, so its reference must not either."""
+    """The references, in lower case if the vocabulary is, since the translations are then in lower case too."""
     return [text.lower() for text in texts] if lowercase else texts
 
 
@@ -203,7 +203,7 @@ def translate_round_trips(
     loops: Sequence[LanguagePath],
     advance: Callable[[float], None] = lambda steps: None,
 ) -> list[RoundTrip]:
-    """Take every loop from the start of its first hop, all together, so that a model is asked once a step."""
+    """Translate each start along the loops that begin with its hop, all together, with one model call per step."""
     pairs = [(loop, start) for start in starts for loop in loops if loop.hops[0] == start.hop]
     sentences = {id(start): Sentences(None, start.hop.source, texts=start.sources) for start in starts}
     rollouts = [Rollout.to_the_end(loop, how, sentences[id(start)]) for loop, start in pairs]
@@ -221,7 +221,7 @@ def translate_round_trips(
 
 
 def count_verdicts(*verdicts: Bools) -> dict[str, int]:
-    """Sentences counted by their verdicts, written as bits."""
+    """Counts of sentences by their verdicts, written as bits."""
     codes = np.zeros(len(verdicts[0]), dtype=np.int64)
     for verdict in verdicts:
         codes = 2 * codes + verdict

@@ -1,9 +1,9 @@
-"""What a route is worth on held-out text: how right the text is that it generates, and what speaks against it.
+"""The quality of routes on held-out text: how often the text that they generate is right, and reasons against them.
 
-A loop that teaches s>t starts from real text in t and generates its way to s; the learner reads what arrives there. A
-teacher path starts from real text in s and generates a translation through other languages; the learner writes it. Both
-are worth how often the generated sentence is a right translation of the real one. Of many routes to a direction only
-the few are measured that the quality of their hops promises to be the best.
+A loop that teaches s>t translates real text in t into s; the learner reads this translation. A teacher path translates
+real text in s through other languages into t; the learner is trained to write this translation. The quality of a route
+is how often the generated sentence is a right translation of the real one. If there are many routes to a direction,
+only those with the best hops are measured.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from loopmt.translate.protocol import DecodeLimits, Floats, HopInput, Key, Sente
 from loopmt.translate.walker import HopRecord, Rollout, Translators, generate_along, recorder
 
 BEST = 2
-"""How many routes of a pattern to a direction are measured, if it has more: the best by their hops."""
+"""The most routes of a pattern that are measured for a direction: those with the best hops."""
 _GREEDY = Generate(how="greedy")
-_RIGHT = 30.0  # sentence BLEU above which a translation counts as right where there is no exact judge
-_FEWEST = 10  # right and wrong sentences needed before a missing signal counts against a route
+_RIGHT = 30.0  # sentence BLEU above which a translation counts as right without an exact judge
+_FEWEST = 10  # right sentences, and wrong sentences, needed to estimate M
 
 Alarms = Callable[[Iterable[tuple[int, HopRecord]]], Mapping[int, str]]
-"""What the guards say against routes, by number, from the records of their hops."""
+"""The guards' alarms by route number, from the records of the routes' hops."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class CandidatePath:
     number: int
     path: LanguagePath
     settings: Sequence[Generate]
-    pattern: int = 0  # of which it is a path, by number
+    pattern: int = 0  # the number of its pattern
 
 
 @dataclass(frozen=True)
 class RouteQuality:
-    """Quality of the text that a route generates, and the ratio M of the theory (below 1: coming home tells).
+    """Quality of the text that a route generates, and the ratio M of the theory (below 1: informative).
 
-    `kept` is the share of what it generates that filters keep. `lead` is by how much a teacher is better than the
-    direct translator, less a standard error. `why` says why it has no share.
+    `kept` is the share of the generated text that filters keep. `lead` is a teacher's quality minus that of the direct
+    translator, less a standard error. `why` is the reason if the route has no share.
     """
 
     quality: float
@@ -72,7 +72,7 @@ class RouteMeter:
     alarms: Alarms = field(default=lambda records: {})
 
     def worth(self, candidates: Sequence[CandidatePath]) -> dict[int, RouteQuality]:
-        """The quality of every candidate; 0 where no text is held out."""
+        """The quality of every candidate; 0 without held-out text."""
         loops = self._rollouts([one for one in candidates if not one.path.backward], "measure")
         teachers = self._rollouts([one for one in candidates if one.path.backward], "teachers")
         records = ((number, record) for number, one in (loops | teachers).items() for record in one.records)
@@ -82,7 +82,7 @@ class RouteMeter:
         return found | {number: self._teacher(one, direct, alarms.get(number)) for number, one in teachers.items()}
 
     def _rollouts(self, candidates: Sequence[CandidatePath], name: str) -> dict[int, Rollout]:
-        """Held-out text along every candidate for which there is some."""
+        """Held-out text translated along every candidate that has some."""
         rollouts = {
             one.number: Rollout(one.path, one.settings, self._held[hop].sources)
             for one in candidates
@@ -98,7 +98,7 @@ class RouteMeter:
         return {pairs.hop: pairs for pairs in self.sets}
 
     def _home(self, loops: Mapping[int, Rollout]) -> dict[int, list[str]]:
-        """What comes back from where the loops arrive."""
+        """The generated texts of the loops, translated back to the language of their start."""
         arrived = [HopInput(one.path.taught, one.text) for one in loops.values()]
         return dict(zip(loops, translate_hops(self.translators.own, arrived, _GREEDY), strict=True))
 
@@ -117,33 +117,33 @@ class RouteMeter:
         return RouteQuality(float(right.mean()), None, kept=kept, lead=lead, alarm=alarm)
 
     def _direct(self, teachers: Mapping[int, Rollout]) -> dict[Hop, Floats]:
-        """How right the direct translators are with the decoding of the teachers."""
+        """The quality of the direct translators, with the decoding of the teachers."""
         if not teachers:
             return {}
         how = next(iter(teachers.values())).settings[-1].model_copy(update={"by": "live"})
         return self._by_hop(dict.fromkeys(one.path.taught for one in teachers.values()), how)
 
     def hops(self, hops: Iterable[Hop]) -> dict[Hop, float]:
-        """The quality of greedy translations of hops; 0 where no text is held out."""
+        """The quality of greedy translations of hops; 0 without held-out text."""
         wanted = list(hops)
         right = self._by_hop([hop for hop in wanted if hop in self._held], _GREEDY)
         return {hop: float(right[hop].mean()) if hop in right else 0.0 for hop in wanted}
 
     def _by_hop(self, hops: Iterable[Hop], how: Generate) -> dict[Hop, Floats]:
-        """How right translations of the held-out text of hops are."""
+        """The quality of each translation of the hops' held-out text."""
         held = {hop: self._held[hop] for hop in hops}
         inputs = [HopInput(hop, pairs.sources) for hop, pairs in held.items()]
         found = translate_hops(self.translators.own, inputs, how) if inputs else []
         return {hop: self._right(pairs, texts) for (hop, pairs), texts in zip(held.items(), found, strict=True)}
 
     def _right(self, pairs: HeldOut, texts: Sequence[str]) -> Floats:
-        """How right translations of held-out sentences are."""
+        """The quality of each translation of held-out sentences."""
         return self._quality(pairs.sources, pairs.hop.source, texts, pairs.hop.target, pairs.references)
 
     def _quality(
         self, sources: Sentences, language: str, texts: Sequence[str], other: str, references: Sentences
     ) -> Floats:
-        """1 or 0 by the exact judge; a sentence's BLEU between 0 and 1 where there is none."""
+        """1 or 0 by the exact judge; without one, sentence BLEU between 0 and 1."""
         if self.agree is None:
             return np.asarray(sentence_bleu(list(texts), list(references.texts))) / 100
         rows = zip(sources.texts, texts, strict=True)
@@ -156,7 +156,7 @@ def _generated(path: LanguagePath) -> Hop:
 
 
 def _ratio(right: npt.NDArray[np.bool_], came_home: npt.NDArray[np.bool_]) -> float | None:
-    """M = Pr(home | wrong) / Pr(home | right); None where there are too few of either to tell."""
+    """M = Pr(returns | wrong) / Pr(returns | right); None with too few wrong or right sentences."""
     if min(right.sum(), (~right).sum()) < _FEWEST or not came_home[right].any():
         return None
     return float(came_home[~right].mean() / came_home[right].mean())
@@ -185,7 +185,7 @@ def hops_to_estimate(candidates: Sequence[CandidatePath]) -> list[Hop]:
 
 
 def shortlist(candidates: Sequence[CandidatePath], hops: Mapping[Hop, float]) -> list[CandidatePath]:
-    """The candidates to measure: of many rivals, those with the highest product of the quality of their hops."""
+    """The candidates to measure: of many rivals, those with the highest product of hop qualities."""
     chosen: set[int] = set()
     for group in rivals(candidates):
         best = sorted(group, key=lambda one: -math.prod(hops[hop] for hop in one.path.generating if hop in hops))
@@ -196,8 +196,8 @@ def shortlist(candidates: Sequence[CandidatePath], hops: Mapping[Hop, float]) ->
 def decodings(candidates: Sequence[CandidatePath]) -> int:
     """About how often a measurement translates the held-out text.
 
-    That is every hop of the routes, each loop's way home, and direct translations. Routes with equal first hops share
-    them, as `with_shared_sources` lets them.
+    It counts the hops of the routes, each loop's way back, and direct translations. Routes with the same first hops
+    share them (see `with_shared_sources`).
     """
     measured = shortlist(candidates, {})
     shared = {
@@ -211,7 +211,7 @@ def decodings(candidates: Sequence[CandidatePath]) -> int:
 
 
 def with_shared_sources(sets: Sequence[HeldOut]) -> list[HeldOut]:
-    """The same sets, in which equal sources are one object: routes from it translate their first hops once."""
+    """The same sets with equal sources as one object, so that routes from it share their first hops."""
     known: dict[tuple[str, ...], Sentences] = {}
     return [
         replace(pairs, sources=known.setdefault((pairs.hop.source, *pairs.sources.texts), pairs.sources))

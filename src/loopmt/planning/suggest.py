@@ -13,7 +13,7 @@ from loopmt.planning.loop_choice import FAR_BELOW
 from loopmt.planning.zero_resource import ZeroResource
 
 LOOPS = 1 / Auto().supervised - 1
-"""What the loops to a direction weigh together, where its bitext weighs 1: the share that chosen loops have too."""
+"""The total weight of the loops to a direction whose bitext has weight 1, as with `mix = "auto"`."""
 
 Quality = Mapping[Hop, Mapping[LanguagePath, Estimate]]
 
@@ -24,12 +24,12 @@ def suggest_weights(
     fed: Callable[[LanguagePath], bool],
     untrained: Sequence[ZeroResource] = (),
 ) -> dict[LanguagePath, float]:
-    """Paths to train on with their weights; those that teach one direction sum to LOOPS, where its bitext weighs 1.
+    """Paths to train on with their weights; those that teach one direction sum to LOOPS (bitext: 1).
 
-    A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it tells
-    something that the dual loop does not. They share by route quality, how often the source that is learnt from is
-    right; a route of less than half the quality of the best gets nothing. Directions not taught yet are taught by
-    whatever leads to them, shared alike.
+    A loop is taken if its verdict is `helps` or `may help` and the data can feed it; a longer one only if it adds
+    evidence to the dual loop. Weights are proportional to route quality, which is how often the generated source is
+    right; a route with less than half the quality of the best gets none. Directions not taught yet get all paths that
+    can teach them, weighted in the same way.
     """
     weights: dict[LanguagePath, float] = {}
     for direction, outlook in outlooks.items():
@@ -59,15 +59,15 @@ def _chosen(outlook: DirectionForecast) -> list[LanguagePath]:
 
 
 def _rate(quality: Estimate | None) -> float:
-    """An unknown quality counts as an even chance, and none as nothing at all."""
+    """The quality as a number: 0.5 if it is unknown, and at least 0.01."""
     return 0.5 if quality is None or quality[0] is None else max(quality[0], 0.01)
 
 
 def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, experiment: Experiment) -> str | None:
-    """The control, the stage and their comparison, valid where they are pasted; None if no loop is worth trying.
+    """The control, the stage and their comparison, ready to paste; None if no loop is worth trying.
 
-    Where the loops train only directions that no bitext does, no control without loops could be compared with them:
-    the stage comes alone.
+    If the loops train only directions without bitext, there is no comparable control without loops, so the text has
+    only the stage.
     """
     if not weights:
         return None
@@ -99,7 +99,7 @@ def as_toml(weights: Mapping[LanguagePath, float], start: str, updates: int, exp
 def _compared(
     weights: Mapping[LanguagePath, float], start: str, names: tuple[str, str], experiment: Experiment
 ) -> ComparedDirections:
-    """On which directions the suggested stage and its control can be compared."""
+    """The directions on which the suggested stage and its control can be compared."""
     bitext = MixEntry(path="X>Y")
     loops = [MixEntry(path=str(path), weight=weight) for path, weight in weights.items()]
     stages = [
@@ -111,7 +111,7 @@ def _compared(
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, or with the first number that no stage bears."""
+    """The name, with the first free number if it is taken."""
     if name not in taken:
         return name
     return next(f"{name}-{number}" for number in range(2, len(taken) + 3) if f"{name}-{number}" not in taken)

@@ -137,7 +137,7 @@ class Service:
         return "no stage of the run is finished yet. Try again later."
 
     def health(self, known: bool) -> Json:
-        """The health of the server; without a required token only the status."""
+        """The health of the server; only the status if a required token is missing."""
         engine = self.engine
         waiting = _NOT_LOADED if self.problem else "waiting for a finished stage"
         status = "ready" if engine else waiting

@@ -23,9 +23,9 @@ _FULL = (
 class OpenConnections:
     """All connections by client.
 
-    A connection whose request is complete stays open until it is answered. Others are idle, send slowly or do not read
-    their response. When there are too many, the oldest of them of the client with most connections is aborted for a
-    client with fewer.
+    A connection whose request is complete stays open until it is answered. Others wait: they are idle, send slowly or
+    do not read their response. When there are too many connections, a new one from a client with fewer replaces the
+    oldest waiting one of the client with the most.
     """
 
     def __init__(self, limits: RequestLimits, access: Access) -> None:

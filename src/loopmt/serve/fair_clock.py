@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_MOST_CLIENTS = 1_000  # whose last turn is stored before outdated ones are removed
+_MOST_CLIENTS = 1_000  # clients whose last turn is stored before outdated turns are removed
 
 
 class FairClock:

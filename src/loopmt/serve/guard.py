@@ -14,10 +14,10 @@ from loopmt.serve.access import Access
 from loopmt.serve.limits import FairShare, RateLimit, RefusedError, RequestLimits
 from loopmt.serve.turns import Turns
 
-_READ_FACTOR = 8  # times the largest request is read before an oversized one is refused
+_READ_FACTOR = 8  # times the largest valid size, after which an oversized request is refused
 _DRAIN_SECONDS, _DRAIN_BYTES = 1.0, 2**18  # of a refused request
 _UNCOUNTED = 2**14  # bytes of a body that are not counted, since every connection buffers as many
-_PUBLIC = {"/", "/page.css", "/page.js", "/watch.js", "/docs", "/openapi.json", "/health"}  # reveal nothing of the run
+_PUBLIC = {"/", "/page.css", "/page.js", "/watch.js", "/docs", "/openapi.json", "/health"}  # need no token
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -80,7 +80,7 @@ class RequestGuard:
     def _check(self, scope: Scope, headers: Headers, client: str) -> None:
         self._access.check(headers)
         self._pace.check(client)
-        if "transfer-encoding" in headers:  # parsing chunks of one byte costs forty times as much as sending them
+        if "transfer-encoding" in headers:  # parsing one-byte chunks costs forty times as much as sending them
             raise RefusedError(411, "send the body without chunks, with the header content-length: BYTES.")
         known = self._access.authorized(headers)
         if not known and scope["path"] not in _PUBLIC:
@@ -159,7 +159,7 @@ class _Exchange:
 
 
 class _Reservation:
-    """The memory that one request has of the share for bodies."""
+    """The memory that one request has reserved for its body."""
 
     def __init__(self, share: FairShare, client: str) -> None:
         self.size = 0

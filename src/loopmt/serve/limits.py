@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-_MOST_CLIENTS = 10_000  # whose rate is stored
+_MOST_CLIENTS = 10_000  # clients whose rate is stored
 _ESCAPED = 12  # bytes of JSON, at most, for one character
 _SPARE = 16_384
 _FOREIGN_RATE = 20.0
@@ -66,8 +66,8 @@ class RequestLimits:
 def estimated_subwords(text: str) -> int:
     """An upper estimate of a text's subwords in any vocabulary: its bytes in UTF-8.
 
-    Ordinary text has a third to a fifth as many in every script, so the comparison of clients is fair. Text outside of
-    the vocabulary is encoded in bytes and has as many.
+    In every script, ordinary text has a third to a fifth as many subwords as bytes, so clients are compared fairly.
+    Text outside the vocabulary is encoded as bytes and has one subword per byte.
     """
     return len(unicodedata.normalize("NFC", text).encode("utf-8", "replace")) + _ENDS
 
@@ -90,7 +90,7 @@ class RefusedError(Exception):
 class FairShare:
     """A resource that clients share: each may hold as much as it leaves free.
 
-    One client can hold a half, two a third each, and some is always left for the next one.
+    One client can hold one half, two clients one third each, and some is always left for the next client.
     """
 
     most: int
@@ -117,7 +117,7 @@ class FairShare:
 
 
 class AdmissionControl:
-    """Admits requests that the queue can hold, which are answered; others are refused at once."""
+    """Admits requests that fit into the queue, and refuses others at once."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._stocks = {"translations": FairShare(limits.queue), "subwords": FairShare(limits.subwords)}

@@ -1,10 +1,10 @@
-// The page: tabs, the path, and what POST /translate answers. Text goes into the page as text only.
+// The page: tabs, the path, and the responses of POST /translate. Text is inserted as text, never as HTML.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
 const server = { languages: [], directions: [], limits: { characters: 2000, hops: 8 } };
 let path = [];
-let newest = 0; // number of the request whose answer is shown
+let newest = 0; // number of the newest request, whose answer is shown
 let token = sessionStorage.getItem("token") || "";
 
 function element(tag, properties = {}, ...children) {

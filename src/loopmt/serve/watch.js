@@ -1,10 +1,10 @@
-// The second tab: asks /watch for what is new of a stage and draws it.
+// The second tab: requests new records of a stage from /watch and draws them.
 "use strict";
 
-const EVERY = 2000; // milliseconds between two looks
+const EVERY = 2000; // milliseconds between requests
 const SIZE = { width: 480, height: 240, left: 44, right: 12, top: 10, bottom: 36 };
-const SHAPES = 18; // colours times dashes
-const FEW = 30; // points of a line that are worth marking
+const SHAPES = 18; // colours times dash patterns
+const FEW = 30; // lines with at most this many points have markers
 const live = { on: false, timer: null, stage: null, offset: 0, records: [], samples: "" };
 
 function watching(on) {
@@ -20,7 +20,7 @@ async function look() {
   try {
     const query = new URLSearchParams({ offset: live.offset, ...(stage && { stage }) });
     const told = await ask(`/watch?${query}`);
-    if (stage !== live.stage) return; // another was chosen meanwhile
+    if (stage !== live.stage) return; // the user has chosen another stage
     take(told);
     complain("watch-problem", "");
     if (told.more) wait = 0;
@@ -41,7 +41,7 @@ function take(told) {
   live.stage = told.stage;
   if (told.restarted) live.records = [];
   for (const record of told.records) {
-    // A run that resumed writes some updates anew: what was logged of them before is void.
+    // A resumed run logs some updates again: drop their earlier records.
     live.records = live.records.filter((old) => old.update < record.update || (old.update === record.update && !same(old, record)));
     live.records.push(record);
   }
@@ -71,7 +71,7 @@ function standing(stage) {
   return [place, speed && `${Math.round(speed).toLocaleString("en")} tokens a second`, left(stage, update)].filter(Boolean).join(", ");
 }
 
-// Of how many directions a mean is: those that a shared network was not taught are left out.
+// The number of directions in the mean, which leaves out the untaught directions of a shared network.
 function meanOf() {
   const last = live.records.findLast((record) => record.kind === "valid");
   const hops = Object.keys(last?.bleu ?? {});
@@ -79,7 +79,7 @@ function meanOf() {
   return count > 1 ? ` (mean of ${count} directions)` : "";
 }
 
-// Going by the last few logs; validation between them is left out.
+// The time left, estimated from the last few records; validation is not included.
 function left(stage, update) {
   const logs = live.records.filter((record) => record.kind === "train").slice(-6);
   const done = logs.length > 1 && logs.at(-1).update - logs[0].update;
@@ -176,7 +176,7 @@ function drawSamples(samples) {
 function sample(row) {
   const [source, target] = row.direction.split(">");
   const list = element("dl");
-  for (const [name, language, text] of [["reads", source, row.source], ["says", target, row.said], ["right", target, row.reference]]) {
+  for (const [name, language, text] of [["source", source, row.source], ["translation", target, row.said], ["reference", target, row.reference]]) {
     list.append(element("dt", {}, name), speech("dd", language, text || "(nothing)"));
   }
   return element("div", { className: "card sample" }, element("span", { className: "route" }, arrows(row.direction)), list);

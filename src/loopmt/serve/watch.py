@@ -16,7 +16,7 @@ from loopmt.serve.threads import WorkerThread
 
 Sampler = Callable[[str], Json | None]  # stage -> its update and sample translations
 
-_MOST_BYTES = 2**20  # of the log, in one response
+_MOST_BYTES = 2**20  # of the log in one response
 _MOST_LOOKS = 32  # concurrent requests
 _LONGEST_RECORD = 2**24  # bytes; longer lines are invalid
 _FIELDS = {

@@ -49,7 +49,7 @@ def write_corpora(
 
 
 def _check_enough(world: World, wanted: int) -> None:
-    """Before hours of drawing: the bound is known at once, how many of its meanings make sense only at the end."""
+    """Refuse impossible numbers before hours of drawing; the exact number of sensible meanings is known only then."""
     if wanted > (most := len(world.space)):
         raise DataError(
             f"{wanted:,} lines with different meanings were requested, but the {world.size} world has fewer than "

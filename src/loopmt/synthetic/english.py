@@ -68,7 +68,7 @@ def _statements() -> Iterator[tuple[str, Features]]:
 
 
 def _questions() -> Iterator[tuple[str, Features]]:
-    """Bodies of questions that yes or no answers."""
+    """Bodies of yes-no questions."""
     for objects in OBJECTS:
         yield f"AUX SUBJ FREQ? REST {objects} {END}", {"scope": "question", "fused": False, "copula": False}
         yield f"AUX SUBJ REST {objects} {END}", {**NO, "fused": True, "copula": False}
@@ -83,7 +83,7 @@ def _questions() -> Iterator[tuple[str, Features]]:
 
 
 def _asked() -> Iterator[tuple[str, Features]]:
-    """Bodies of questions that ask for a part."""
+    """Bodies of wh-questions."""
     yield "what AUX SUBJ REST PLACE? TIME?", {"object": NounPhrase("what", "singular"), "copula": False}
     yield "who AUX SUBJ REST PLACE? TIME?", {"object": NounPhrase("who", "singular"), "copula": False}
     yield "where AUX SUBJ REST OBJ? TIME?", {"place": "at where", "copula": False}

@@ -38,7 +38,7 @@ def plural(noun: str) -> str:
 
 
 def conjugate(form: str) -> dict[str, str]:
-    """Base, third person, past and -ing form of "look_for" or "read read"; a particle stays behind."""
+    """Base, third person, past and -ing form of "look_for" or "read read"; a particle follows unchanged."""
     base, *rest = form.split()
     verb, _, particle = base.partition("_")
     tail = f" {particle}" if particle else ""
@@ -104,7 +104,7 @@ def _mains(verb: Verb) -> Entries:
 
 
 def _rests(verb: Verb) -> Entries:
-    """What follows an auxiliary."""
+    """Verb forms after an auxiliary."""
     for form in verb.forms["en"]:
         forms = conjugate(form)
         plain: Features = {"verb": verb.concept, "modal": None, "copula": verb.concept == "be"}

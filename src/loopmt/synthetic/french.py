@@ -69,7 +69,7 @@ def _noun_phrases(grammar: Grammar) -> None:
 
 
 def _groups(subject: str, inverted: str) -> Iterator[tuple[str, Features]]:
-    """Verb groups with objects; `inverted` stands behind the finite verb where a question puts it."""
+    """Verb groups with objects; `inverted` comes after the finite verb in a question."""
     for before, after in OBJECTS:
         part = "PARTO" if "ACC" in before else "PART"
         yield f"{subject} {before} FIN {inverted} FREQ? SHORT? {after} {END}", YES
@@ -88,7 +88,7 @@ def _groups(subject: str, inverted: str) -> Iterator[tuple[str, Features]]:
 
 
 def _asked() -> Iterator[tuple[str, Features]]:
-    """Questions that ask for a part: the verb before the pronoun, or est-ce que."""
+    """Wh-questions: with the verb before the pronoun, or with est-ce que."""
     what = {"object": NounPhrase("what", "singular")}
     whom = {"object": NounPhrase("who", "singular")}
     who: Features = {"subject": NounPhrase("who", "singular"), "agreement": "3s", "sgender": "m", "snumber": "singular"}

@@ -60,7 +60,7 @@ def _pronouns() -> Entries:
 
 
 def _inverted(as_subject: bool) -> Entries:
-    """-t-elle: the subject itself, or the echo of a noun before the verb."""
+    """-t-elle: the subject itself, or a repetition of the noun before the verb."""
     for form, features in _pronouns():
         head, agreement = str(features["head"]), features["agreement"]
         if as_subject and not head.startswith("I_"):
@@ -151,7 +151,7 @@ def _participles(verb: Verb) -> Entries:
 
 
 def _chains() -> Entries:
-    """What an infinitive follows: va, veut, peut, doit."""
+    """Forms before an infinitive: va, veut, peut, doit."""
     for agreement, form in zip(AGREEMENTS, conjugate("aller").present, strict=True):
         yield form, {"tense": "future", "modal": None, "agreement": agreement}
     for modal, infinitive in MODALS.items():
@@ -202,7 +202,7 @@ def leaves(lexicon: Lexicon) -> dict[str, Leaf]:
 AGREEMENTS = ("1s", "2s", "3s", "1p", "2p", "3p")
 ETRE_VERBS = {"aller", "arriver", "venir", "partir", "tomber", "entrer", "retourner", "rester"}
 
-# je, tu, il, nous, vous, ils of the verbs that follow no rule
+# je, tu, il, nous, vous, ils of irregular verbs
 PRESENTS = {
     "être": "suis es est sommes êtes sont",
     "avoir": "ai as a avons avez ont",

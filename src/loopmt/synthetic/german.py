@@ -1,4 +1,4 @@
-"""German: cases, the verb second in main clauses and last in subordinate ones, separable prefixes, nicht and kein."""
+"""German: cases, the verb second in main and last in subordinate clauses, separable prefixes, nicht and kein."""
 
 from __future__ import annotations
 
@@ -80,18 +80,18 @@ def _middles() -> Iterator[tuple[str, Features]]:
 
 
 def _timed(text: str) -> Features:
-    """Only an adverb lets the present speak of the future."""
+    """The present tense expresses the future only with an adverb of time."""
     return {} if "TIME" in text else {"timed": False}
 
 
 def _clauses(opening: str, middle: str) -> Iterator[str]:
-    """The verb as the second word or the first; `opening` has its place marked."""
+    """Clauses whose verb comes second or first; `{}` in `opening` marks its place."""
     for finite, last in (("FIN", ""), ("FINSEP", "PREFIX"), ("AUX", "REST")):
         yield f"{opening.format(finite)} {middle} {last}"
 
 
 def _expand(text: str) -> Iterator[str]:
-    """With and without the adverb of time, so that `timed` can be decided for each."""
+    """The rule with and without the adverb of time, since `timed` differs."""
     if "TIME?" in text:
         yield text.replace("TIME?", "")
         yield text.replace("TIME?", "TIME")

@@ -38,7 +38,7 @@ def number(person: str) -> str:
 
 @dataclass(frozen=True)
 class Word:
-    """A concept, what kinds of concept it is, and how each language writes it (synonyms in a tuple)."""
+    """A concept, its kinds, and its forms in each language (synonyms in a tuple)."""
 
     concept: str
     kinds: tuple[str, ...]
@@ -52,7 +52,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Verb(Word):
-    """What it does to whom: its frame, its aspect, and the kinds of its subject and object."""
+    """A verb with its frame, its aspect, and the kinds of its subject and object."""
 
     frame: str
     aspect: str

@@ -277,7 +277,7 @@ class Sense:
         return clause.adjective is None or self.lexicon.adjectives[clause.adjective].is_a("~")
 
     def _asks(self, clause: Clause) -> bool:
-        """Whether it can ask for a part: one part, positively, with a definite subject."""
+        """Whether it can be a wh-question: about one part, positive, and with a definite subject."""
         plain = clause.question and clause.polarity == "positive" and clause.recipient is None
         simple = clause.manner is None and clause.verb != "be" and clause.modal is None
         known = clause.object is None or clause.object.head not in (*PERSONS, "who", "what")

@@ -51,7 +51,7 @@ SIMPLE = ("pronoun", "name", "noun", "adjective")
 
 @dataclass(frozen=True)
 class SentenceShape:
-    """What a meaning is made of; an empty string says that a part is absent. `within`: the link to an outer shape."""
+    """The parts of a meaning; an empty string means that a part is absent. `within`: the link to an outer shape."""
 
     frame: str
     subject: str
@@ -70,7 +70,7 @@ Weighted = Iterator[tuple[SentenceShape, float]]
 
 
 def shapes(size: str) -> Weighted:
-    """Every shape that a size knows, with its weight."""
+    """Every shape of a size, with its weight."""
     for shape, weight in _clauses(size):
         for (polarity, share), (question, part) in product(POLARITIES[size].items(), QUESTIONS.items()):
             variant = replace(shape, polarity=polarity, question=question)
@@ -115,7 +115,7 @@ def _with_objects(size: str, shape: SentenceShape, weight: float) -> Weighted:
 
 
 def _asking() -> Weighted:
-    """Questions for the subject, the object, the place or the time."""
+    """Wh-questions about the subject, the object, the place or the time."""
     for extras in (frozenset[str](), frozenset({"time"}), frozenset({"modal"})):
         for thing, weight in (("noun", 0.4), ("adjective", 0.3), ("pronoun", 0.1)):
             yield SentenceShape("transitive", "who", thing, question=True, extras=extras, asked="who"), weight

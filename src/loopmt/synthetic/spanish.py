@@ -1,4 +1,4 @@
-"""Spanish: subjects left out, ser and estar, the "a" of persons, pronouns before and behind the verb, ¿ ?"""
+"""Spanish: subjects left out, ser and estar, the "a" of persons, pronouns before and after the verb, ¿ ?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SLOTS = {
     "REASON": Slot("CLAUSE", {"self": "reason"}),
 }  # fmt: skip
 
-# pronouns before the verb, what follows it, and pronouns behind an infinitive
+# pronouns before the verb, what follows it, and pronouns after an infinitive
 OBJECTS = (
     ("", "OBJ?"), ("", "a OBJA"), ("ACC", ""), ("", "OBJ a RECIP"), ("DBL", "OBJ a RECIP"), ("DAT", "OBJ"),
     ("se ACC", "a RECIP"), ("DATACC ACC", ""),
@@ -69,7 +69,7 @@ def _noun_phrases(grammar: Grammar) -> None:
 
 
 def _groups(first: str, inner: str) -> Iterator[tuple[str, Features]]:
-    """Verb groups with objects; the subject stands first, or behind the verb in a question."""
+    """Verb groups with objects; the subject stands first, or after the verb in a question."""
     subject, end = inner, END
     if inner:
         inner, end = f"MANNER? {inner}", END.removeprefix("MANNER? ")

@@ -65,7 +65,7 @@ def _pronouns() -> Entries:
 
 
 def _dropped_subjects() -> Entries:
-    """The subject that only the verb shows."""
+    """Subjects that only the verb form expresses."""
     for _, person, gender, agreement in _persons(0):
         subject = NounPhrase(person, number(person))
         agree = {"agreement": agreement, "sgender": gender, "snumber": number(person)}
@@ -131,7 +131,7 @@ def _adjectives(lexicon: Lexicon) -> Entries:
 
 
 def _stems(verb: Verb) -> Iterator[tuple[str, Features]]:
-    """Infinitives with what they are; to be is two verbs. To have does not know the "a" of persons."""
+    """Infinitives with features; "be" is two verbs, and "have" does not take the "a" of persons."""
     for spec in ("ser", "estar") if verb.concept == "be" else verb.forms["es"]:
         features: Features = {"verb": verb.concept, "copula": spec if verb.concept == "be" else "no"}
         yield spec, features | ({"human": False} if verb.concept == "have" else {})
@@ -156,7 +156,7 @@ def _rests(verb: Verb) -> Entries:
 
 
 def _chains() -> Entries:
-    """What an infinitive or a gerund follows: va a, está, quiere, puede, tiene que."""
+    """Forms before an infinitive or a gerund: va a, está, quiere, puede, tiene que."""
     rows: list[tuple[str, str | None, str, tuple[str, ...], str]] = [
         ("future", None, "infinitive", conjugate("ir").present, " a"),
         ("progressive", None, "gerund", conjugate("estar").present, ""),

@@ -5,7 +5,7 @@ Frames: intransitive, transitive, ditransitive, goal (to a place), home (in a pl
 Aspects: `action` goes on for a while, `event` is over at once (no "is finding"), `state` is not an action at all
 (no "is knowing"; its past is the imperfect of French and Spanish).
 English gives base and past; German infinitive, third person, past, participle, and `s` where its perfect
-takes "sein"; a Spanish vowel is what a stressed stem changes to. Synonyms stand apart by `/`.
+takes "sein"; a Spanish vowel is what a stressed stem changes to. `/` separates synonyms.
 """
 
 from __future__ import annotations

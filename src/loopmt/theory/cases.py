@@ -40,7 +40,7 @@ KINDS: Mapping[str, Callable[..., Out]] = {
 }
 
 ARGUMENTS = {"lambda": "lam", "lambda1": "lam1", "lambda2": "lam2"}
-"""Fields of documents with another argument name, because Python reserves theirs or ours is shorter."""
+"""Document fields whose argument has another name, because Python reserves the field's name or ours is shorter."""
 
 FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
 

@@ -173,7 +173,7 @@ def gain_numerator(law: DualLaw, sign: int) -> Fraction | None:
 def fixed_point(law: DualLaw, gamma: Fraction) -> Fraction | None:
     """p* = (D* - delta(1-r)) / (r - delta(1-r)), D* = r(1-gamma)/(1-gamma r).
 
-    At lambda = 0 hypothesis H promises a gain below p* only, and repeated rounds stop there.
+    At lambda = 0 hypothesis H predicts a gain only below p*, and repeated rounds stop there.
     """
     blind = law.delta * (1 - law.r)
     if law.r == blind or gamma * law.r == 1:

@@ -172,8 +172,8 @@ def _violations(tally: VerdictCounts, steps: int) -> Out:
 def estimate_latent(counts: Mapping[str, int]) -> Out:
     """p, r, lambda and delta if the way back was judged as well; keys are the bits of (Y, V, R).
 
-    lambda = mean(YV) - pr with se sd[(Y-p)(V-r)] / sqrt(n); delta is the share of (Y,V) = (0,0) that comes
-    back. The two violation rates say how far the verdicts are from bijective oracles (erratum 24).
+    lambda = mean(YV) - pr with se sd[(Y-p)(V-r)] / sqrt(n); delta is the share of (Y,V) = (0,0) that
+    returns. The two violation rates say how far the verdicts are from bijective oracles (erratum 24).
     """
     tally = VerdictCounts.read(counts, 3)
     n = tally.of("...")
@@ -250,7 +250,7 @@ def estimate_triangle(counts: Mapping[str, int]) -> Out:
     """The triangle's parameters if every step was judged; keys are the bits of (Z12, Z23, Z31, R).
 
     lambda1, "the same dependence on any two" in the paper, means something only if the test of equal
-    covariances does not reject. delta is the share of two or more errors that comes back (errata 11, 12).
+    covariances does not reject. delta is the share that returns after two or more errors (errata 11, 12).
     """
     tally = VerdictCounts.read(counts, 4)
     n = tally.of("....")
