@@ -14,14 +14,14 @@ from loopmt.run import Run
 
 
 def resume_command(run: Run, experiment: Experiment, file: str | None = None) -> str:
-    """The command to type. `file` defaults to the recorded experiment file; older runs did not record it."""
+    """The command for the user. `file` defaults to the recorded experiment file, which older runs lack."""
     given = file or str(run.origin().get("file", "EXPERIMENT"))
     changes = [word for one in overrides(run, experiment) for word in ("--set", one)]
     return shlex.join(["loopmt", "train", given, "--run", str(run.folder), *changes])
 
 
 def overrides(run: Run, experiment: Experiment) -> list[str]:
-    """The `--set` options that turn the file into the experiment: the recorded ones, if they still do."""
+    """The recorded `--set` options, if they still turn the file into the experiment."""
     file = run.folder / "experiment.toml"
     if not has_file(file):
         return []

@@ -25,7 +25,7 @@ class Processes:
 
     @classmethod
     def join(cls, device: torch.device) -> Processes:
-        """Join the group that torchrun describes in the environment, if it does."""
+        """Join the group that torchrun describes in the environment, if there is one."""
         if "WORLD_SIZE" not in os.environ:
             return cls()
         if not dist.is_initialized():

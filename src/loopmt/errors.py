@@ -28,7 +28,7 @@ class DataError(LoopmtError):
 
 
 class TheoryError(LoopmtError):
-    """Numbers that are no probabilities, distributions or counts."""
+    """Numbers that are not probabilities, distributions or counts."""
 
 
 class RunError(LoopmtError):
@@ -64,7 +64,7 @@ class StoppedError(LoopmtError):
 
     def __init__(self, message: str, signal: int) -> None:
         super().__init__(message)
-        self.exit_code = 128 + signal  # the convention of shells
+        self.exit_code = 128 + signal  # by the convention of shells
 
 
 class ExhaustedError(LoopmtError):

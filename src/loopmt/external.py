@@ -28,7 +28,7 @@ from loopmt.errors import ConfigError, ExternalError, LoopmtError, listed
 from loopmt.progress import visible
 
 COMMAND = "command:"
-_LINE_BYTES = 100  # at most, of a line with one number
+_LINE_BYTES = 100  # characters, at most, of a line with one number
 _SEPARATORS = str.maketrans("\t\n\r", "   ")
 _STDERR_CHARACTERS = 500  # shown in an error message
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -199,7 +199,7 @@ def _cell(text: str) -> str:
 
 @contextmanager
 def _ended_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[list[bool]]:
-    """Kill a program and its children after a time or at an exception; the list is not empty after a timeout."""
+    """Kill a program and its children at a timeout or an exception. After a timeout the yielded list is not empty."""
     late: list[bool] = []
 
     def end() -> None:

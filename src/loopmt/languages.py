@@ -1,4 +1,4 @@
-"""Which language a mistyped or foreign code probably means."""
+"""Suggests the language that a mistyped or unknown code probably means."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _OTHER_CODES = {
     "por": "pt", "tur": "tr", "slv": "sl", "slk": "sk", "est": "et", "gre": "el", "ell": "el", "dut": "nl", "nld": "nl",
     "swa": "sw", "swh": "sw", "jpn": "ja", "kor": "ko", "ind": "id", "isl": "is", "gle": "ga", "mlg": "mg",
 }  # fmt: skip
-"""Country codes and codes of three letters that are written for a language of two letters."""
+"""Country codes and three-letter codes that users write for a two-letter language code."""
 
 
 def meant_language(code: str, known: Iterable[str]) -> str | None:
-    """The known language that a code probably means: another code of it, or the same with other letters around it."""
+    """The known language that a code probably means: an alias, or the same code within other letters."""
     languages = {language.lower(): language for language in known}
     low = code.lower()
     for one in (low, low.split("_")[0].split("-")[0], _OTHER_CODES.get(low), low[:2] if len(low) > 2 else None):

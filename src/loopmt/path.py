@@ -20,7 +20,7 @@ from loopmt.languages import did_you_mean
 
 _LANGUAGE = re.compile(r"[a-z][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"[A-Z]")
-_MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops, which still work
+_MOST_PATHS = 1_000_000  # a hundred languages have 970,200 loops of three hops, which are still feasible
 _HELP = "Write languages joined by '>', such as en>fr or en>fr>es>en; capitals stand for any language, as in X>Y>X."
 
 
@@ -226,7 +226,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The paths of a pattern: those that the data supplies, and those left out, with the reason."""
+    """The paths of a pattern that the data supplies, and those left out, with the reason."""
 
     paths: tuple[LanguagePath, ...]
     left_out: tuple[LeftOut, ...]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBars
 
-_LEAST_SHARE, _LEAST_SECONDS = 0.01, 60.0  # either must be done before the remaining time is estimated
+_LEAST_SHARE, _LEAST_SECONDS = 0.01, 60.0  # one of the two must be reached before the remaining time is estimated
 Advance = Callable[[float], None]
 
 
@@ -132,7 +132,7 @@ def standard() -> Progress:
 
 
 def wrapped(line: str, width: int | None = None) -> str:
-    """A line of prose at the width of the terminal, continued below its first word. Files and pipes get it whole."""
+    """A line wrapped to the width of the terminal with a hanging indent; files and pipes get it unwrapped."""
     known = "COLUMNS" in os.environ or sys.stdout.isatty()
     if width is None and not known:
         return line
@@ -157,5 +157,5 @@ def visible(text: str) -> str:
 
 
 def visible_message(text: str) -> str:
-    """The same for a message. Line breaks before unindented text are escaped, so that no name can fake a message."""
+    """The same for a message. Line breaks before unindented text are escaped, so that names cannot fake messages."""
     return _LINE.sub(r"\\n", visible(text))

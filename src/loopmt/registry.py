@@ -73,7 +73,7 @@ class Registry(Generic[Entry]):
     def _imported(self, reference: str) -> Entry:
         function = imported(reference, self.kind)
         for name, (known, _) in self._known.items():
-            if known is function:  # registered by its module, with facts that the reference lacks
+            if known is function:  # the module registered it, with facts that the reference lacks
                 return self._registered(name)
         return self._make(reference, explained(function, f'{self.kind} "{reference}"'))
 

@@ -1,7 +1,7 @@
 """Random number generators, keyed by their purpose.
 
 A key is any sequence of names and numbers, such as `(seed, "vanilla", "rows", round, rank)`. The same key gives the
-same numbers, whatever was drawn before, so a checkpoint needs no random state.
+same numbers, regardless of earlier draws, so a checkpoint needs no random state.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _feistel(values: npt.NDArray[np.uint64], half: int, rounds: list[int]) -> np
 
 
 def _scramble(values: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """The finaliser of splitmix64: every bit of the input reaches every bit of the output."""
+    """The finalizer of splitmix64: every input bit affects every output bit."""
     mixed = values + np.uint64(seed)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -50,12 +50,12 @@ from loopmt.files.unknown import suggest_run, unknown_files
 
 Json = dict[str, Any]
 _INPUTS = ("vocab", "store", "imported", "pretrained")  # of stages; the last two are optional
-_FILES = (  # that loopmt reads or writes at the top level of a run
+_FILES = (  # names that loopmt reads or writes at the top level of a run
     *(".lock", "experiment.json", "experiment.toml", "origin.json", "manifest.json", "analysis.json", "plan.json"),
     *("predicted.json", "scorecard.json", "report.json", "report.html"),
 )
 _FOLDERS = (*_INPUTS, "stages", "analysis", "corpora", "prepare.tmp", "tensorboard", ".pretrained.draft")
-_LONGEST_RECORD = 2**24  # bytes of a line of the log
+_LONGEST_RECORD = 2**24  # bytes, at most, of a line of the log
 _RESUME = "Its previous content is unchanged. Free space or make it writable, then run the same command again."
 
 
@@ -72,7 +72,7 @@ class Run:
     """The folder of one experiment."""
 
     def __init__(self, folder: Path, experiment_folder: Path | None = None) -> None:
-        """`experiment_folder` has the experiment file; by default it is the recorded one."""
+        """`experiment_folder` contains the experiment file; by default it is the recorded folder."""
         self.folder = folder
         self._experiment_folder = experiment_folder
 
@@ -132,7 +132,7 @@ class Run:
 
     @property
     def experiment_folder(self) -> Path:
-        """Where relative paths of the experiment file begin."""
+        """The folder to which relative paths of the experiment file refer."""
         if self._experiment_folder is None:
             origin = self.origin()
             return Path(origin.get("folder", Path(origin.get("file", "")).parent))
@@ -143,7 +143,7 @@ class Run:
         return lock_owner(self.folder)
 
     def shadow(self, folder: Path, stages: Iterable[str]) -> Run:
-        """A run in another folder that shares this one's text, imports and named stages; new stages are its own."""
+        """A run in another folder that shares this run's text, imports and named stages, but not new stages."""
         here = self.folder.absolute()
         make_subfolder(folder, "stages")
         for part in (*_INPUTS, *(f"stages/{stage}" for stage in stages)):
@@ -246,13 +246,13 @@ class StageFolder:
         return replace(checkpoint, state={**checkpoint.state, "metrics_bytes": self._log_size()})
 
     def save(self, checkpoint: Checkpoint, keep: Collection[int | None], whole: int | None = None) -> None:
-        """Write a checkpoint. Delete older ones that are not in `keep`, and their optimizer states except `whole`'s."""
+        """Write a checkpoint. Delete older ones not in `keep`, and the older optimizer states except `whole`'s."""
         make_subfolder(self.folder, "checkpoints")
         write_checkpoint(self.place(checkpoint.update), checkpoint)
         for update in self.updates():
             if update > checkpoint.update:  # damaged, or rolled back
                 shutil.rmtree(self.place(update))
-        for update in self.updates()[:-2]:  # the newest and the one before it can be resumed from
+        for update in self.updates()[:-2]:  # training can resume from the newest and the one before it
             if update == whole:
                 continue
             if update not in keep:
@@ -269,7 +269,7 @@ class StageFolder:
         return sorted(int(entry.name) for entry in self.checkpoints.iterdir() if entry.name.isdecimal())
 
     def newest(self) -> Checkpoint | None:
-        """The newest intact checkpoint; a damaged one causes a warning."""
+        """The newest intact checkpoint; warn about damaged ones."""
         for update in reversed(self.updates()[-2:]):
             try:
                 return self.at(update)
@@ -325,7 +325,7 @@ class StageFolder:
         found = self._log_size()
         if found < size:
             warnings.warn(f"{self.metrics} is damaged: records before the checkpoint are missing.", stacklevel=2)
-            _append(self.metrics, "\n")  # the next record needs a line of its own
+            _append(self.metrics, "\n")  # the next record must start a new line
         elif found:
             cut(self.metrics, size)
 

@@ -314,7 +314,7 @@ def test_drafts_of_killed_processes_are_deleted(out: str, tmp_path: Path) -> Non
     [
         ({}, None),
         ({"ties": 1, "same": 9}, None),
-        ({"misread": 2}, "2 of 10 sentences have other ids"),
+        ({"misread": 2}, "2 of 10 sentences have different ids"),
         ({"logits": 2e-4}, "logits differ by 0.0002 (at most 1e-04)"),
         ({"logits": float("inf")}, "logits differ by inf (at most 1e-04)"),
         ({"same": 8}, "2 of 10 greedy translations differ"),

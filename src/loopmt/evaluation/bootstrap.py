@@ -24,7 +24,7 @@ from loopmt.rng import numpy_generator
 
 FloatArray = NDArray[np.float64]
 CELLS = 4_000_000
-"""The most resampled counts in memory."""
+"""The largest number of resampled counts in memory."""
 
 
 @dataclass(frozen=True)

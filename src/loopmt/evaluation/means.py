@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, TypeVar
 
-MANY_LANGUAGES = 5  # from which on directions are shown as matrices and groups, and not as lists
+MANY_LANGUAGES = 5  # with at least this many, directions are shown as matrices and groups instead of lists
 Key = TypeVar("Key")
 Scores = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ def mean_scores(scores: Sequence[Scores], skip: Collection[str] = ()) -> dict[st
 
 
 def shared(judged: Sequence[Mapping[Key, Scores]]) -> list[Key] | None:
-    """The directions on which all stages were scored; None if those are all, so that means are comparable."""
+    """The directions on which all stages were scored; None if all stages have the same directions."""
     some = [one for one in judged if one]
     common = [key for key in some[0] if all(key in one for one in some)] if some else []
     return None if all(len(one) == len(common) for one in some) else common
@@ -35,6 +35,6 @@ def differ(directions: Iterable[Collection[str]]) -> bool:
 
 
 def validated(record: Scores) -> list[str]:
-    """The directions in the mean of a validation: without those that a shared network was not trained on."""
+    """The directions in a validation mean, without those on which a shared network was not trained."""
     hops, untaught = list(record["bleu"]), record.get("untaught", ())
     return [hop for hop in hops if hop not in untaught] or hops

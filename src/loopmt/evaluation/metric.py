@@ -58,7 +58,7 @@ class MetricFacts:
         return f"{self.number(one['difference'], sign=True)} ({low} to {high})"
 
     def difference(self, one: Mapping[str, float]) -> str:
-        """As in a sentence: +1.33 BLEU (+0.13 to +2.29)."""
+        """The difference for use in a sentence: +1.33 BLEU (+0.13 to +2.29)."""
         number, _, interval = self.interval(one).partition(" ")
         return f"{number} {self.heading} {interval}"
 

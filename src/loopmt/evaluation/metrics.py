@@ -104,7 +104,7 @@ def chrf_statistics(hypotheses: Texts, references: Texts, *, lowercase: bool = F
 
 @lru_cache(maxsize=_KEPT)
 def _bleu_against(references: tuple[str, ...], lowercase: bool) -> BLEU:
-    """With the n-grams of the references, which every validation needs again."""
+    """sacreBLEU's metric with cached n-grams of the references, which every validation needs again."""
     return BLEU(lowercase=lowercase, force=True, references=[references])
 
 
@@ -129,7 +129,7 @@ def _lower(texts: Texts) -> list[str]:
 
 
 def words(text: str) -> list[bytes]:
-    """Tokens between ASCII white space: a no-break space is part of its word, as in multi-bleu.perl."""
+    """Tokens separated by ASCII white space. A no-break space is part of its word, as in multi-bleu.perl."""
     return text.encode().split()
 
 

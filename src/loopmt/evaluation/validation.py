@@ -31,13 +31,13 @@ class HeldOut:
 
 
 def held_out(store: Store, hops: Iterable[Hop], vocab: Vocab, name: str, most: int | None = None) -> list[HeldOut]:
-    """The pairs of a set for each direction that has some."""
+    """The pairs of a set, for each direction that has pairs."""
     found = []
     for hop in hops:
         pair = store.pair_texts(name, hop.source, hop.target)
         if pair is not None:
             sources, references = pair[0][:most], pair[1][:most]
-            if vocab.form.lowercase:  # outputs are lower-cased, so references must be, too
+            if vocab.form.lowercase:  # outputs are lower-cased, so references must be lower-cased, too
                 references = [reference.lower() for reference in references]
             sides = Sentences(vocab, hop.source, texts=sources), Sentences(vocab, hop.target, texts=references)
             found.append(HeldOut(hop, *sides))
@@ -95,9 +95,9 @@ class Validator:
     how: Generate
     limits: RepetitionLimits
     metric: Metric = field(default_factory=lambda: METRICS.find(BLEU))
-    """The selection metric; of `LOSS` only the name is used."""
+    """The selection metric; for `LOSS` only the name is used."""
     texts: MetricInput = field(default_factory=lambda: MetricInput((), ()))
-    """The input of metrics beside the texts: judge, checkpoint, time limit."""
+    """The inputs of metrics other than texts: judge, checkpoint, time limit."""
     untaught: Sequence[str] = ()
 
     def __call__(self) -> ValidationScores:

@@ -167,7 +167,7 @@ class _ExportedNetwork:
 
 
 def _too_long(found: list[Any], longest: list[int]) -> dict[int, list[int]]:
-    """Rows whose outputs exceed their own length limit, by that limit; a batch uses the largest limit."""
+    """Rows whose outputs exceed their own length limit, grouped by limit; a batch uses its largest limit."""
     rows: dict[int, list[int]] = {}
     for number, (one, most) in enumerate(zip(found, longest, strict=True)):
         if any(len(pieces) > most for pieces in one.hypotheses):

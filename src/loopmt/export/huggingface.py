@@ -59,7 +59,7 @@ def write_hugging_face(network: ExportedNetwork, folder: Path) -> None:
 
 
 class HuggingFaceModel:
-    """The exported network as a translation model, loaded from its folder as a user would do it."""
+    """The exported network as a translation model, loaded from its folder as a user would."""
 
     def __init__(self, network: ExportedNetwork, folder: Path) -> None:
         self._network = network

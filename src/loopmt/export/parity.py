@@ -18,13 +18,13 @@ from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences, TranslationModel
 
 TOLERANCE = 1e-4  # of logits
-_LONGEST = 96  # subwords of an output; beyond that an undertrained network only repeats itself
+_LONGEST = 96  # subwords of an output; longer outputs of an undertrained network only repeat
 _ROWS = 8  # sentences per batch of logits
 Bleu = Callable[[list[str], list[str]], float]
 
 
 class ExportedModel(TranslationModel, Protocol):
-    """An exported network, loaded as a user would do it."""
+    """An exported network, loaded as a user would."""
 
     def read(self, texts: Sequence[str], hop: Hop) -> list[list[int]]:
         """Ids of texts by its own tokenizer, with EOS."""
@@ -63,7 +63,7 @@ class Parity:
         """The problems of a network that was exported without quantization."""
         found = []
         if self.misread:
-            found.append(f"{self.misread} of {self.sentences} sentences have other ids")
+            found.append(f"{self.misread} of {self.sentences} sentences have different ids")
         if self.logits is not None and not self.logits <= TOLERANCE:
             found.append(f"logits differ by {self.logits:.2g} (at most {TOLERANCE:.0e})")
         if self.same + self.ties < self.sentences:

@@ -24,7 +24,7 @@ from loopmt.translate.protocol import DecodeLimits, HopInput, Sentences
 Stack = ModuleStack | NativeStack
 _MODEL_FILES = ("config.json", "generation_config.json")
 _WEIGHTS = (".safetensors", ".safetensors.index.json", ".bin.index.json")
-_LIMITS = DecodeLimits(growth=0, extra=96)  # beyond that an undertrained network only repeats itself
+_LIMITS = DecodeLimits(growth=0, extra=96)  # longer outputs of an undertrained network only repeat
 _SAME = 1e-3  # tolerance, in nats, of a target's log-likelihood
 _README = """# Translator {directions}
 
@@ -108,7 +108,7 @@ def _readme(tokens: ModelTokens, hops: Sequence[Hop], origin: Path) -> str:
 
 
 def _causal_readme(tokens: CausalTokens, hops: Sequence[Hop], origin: Path) -> str:
-    """With the prompt of the first direction."""
+    """The README, with the prompt of the first direction."""
     prompt = tokens.filled("A sentence.", hops[0])
     chat = "tokenizer.apply_chat_template([{'role': 'user', 'content': prompt}], tokenize=False, {})"
     return _CAUSAL_README.format(

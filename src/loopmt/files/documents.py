@@ -74,7 +74,7 @@ def _check(body: Json) -> str:
 
 NESTING = 100
 """The limit for nested brackets and for the parts of a dotted TOML key."""
-_DIGITS = 300  # of a whole number; a float holds up to 308
+_DIGITS = 300  # digits of a whole number; a float holds up to 308
 _LONGEST = 200  # characters of a bare key or a number of TOML
 _BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _TOKENS = re.compile(
@@ -100,7 +100,7 @@ def _refuse(number: str) -> Any:
 
 
 def parse_json(content: str | bytes, not_finite: Callable[[str], Any] = _refuse) -> Any:
-    """A JSON value. Nesting that is too deep and numbers that are not finite are a ValueError.
+    """Parse a JSON value. Too deep nesting and numbers that are not finite raise a ValueError.
 
     `not_finite` replaces such numbers instead: NaN, Infinity, and numbers too large for a float, such as 1e999.
     """
@@ -119,7 +119,7 @@ def parse_json(content: str | bytes, not_finite: Callable[[str], Any] = _refuse)
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """JSON that every parser reads: a number that is not finite becomes null."""
+    """JSON that every parser can read; numbers that are not finite become null."""
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -146,7 +146,7 @@ def _nested_too_deeply(text: str) -> bool:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """A TOML document; anything else is a ValueError."""
+    """Parse a TOML document; anything else raises a ValueError."""
     _check_toml(text)
     return tomllib.loads(text)
 

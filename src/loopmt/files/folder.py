@@ -30,7 +30,7 @@ def appearing(out: Path) -> Iterator[Path]:
         content.mkdir(parents=True)
         with locked(draft):
             yield content
-            _refuse_content(out, draft.name)  # of another process
+            _refuse_content(out, draft.name)  # a draft of another process
             if filled:
                 _move(content, out)
             else:
@@ -55,7 +55,7 @@ def _prefix(out: Path) -> str:
 
 
 def _remove_dead_drafts(out: Path) -> None:
-    """Delete drafts that killed processes left behind; nobody holds their lock."""
+    """Delete drafts of killed processes; no process holds their lock."""
     place, prefix = _place(out), _prefix(out)
     for draft in list(place.iterdir()) if place.is_dir() else ():
         if draft.name.startswith(prefix) and (draft / ".lock").is_file() and not draft.is_symlink():

@@ -1,4 +1,4 @@
-"""Locks of folders: one process at a time, whose id can be read.
+"""Locks of folders: one process at a time holds a lock, and others can read its id.
 
 The file `.lock` is locked and holds the process id. The folder is locked too, if the file system supports it: `.lock`
 may be deleted while it is locked, and the next process would then create and lock a new one.
@@ -28,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             itself = stack.enter_context(_opened(folder))
-            held = _acquire_soon(itself)  # before there is a file: whoever sees it finds it locked
+            held = _acquire_soon(itself)  # before the file exists, so that no process finds it unlocked
             file = stack.enter_context(appending(folder / ".lock"))
         except OSError as error:
             raise RunError(f"{folder} is not writable: {error}. Make it writable, or choose another --run.") from None
@@ -60,7 +60,7 @@ def lock_owner(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[int]:
-    """A descriptor of the folder; closing it releases its lock."""
+    """A locked descriptor of the folder; closing it releases the lock."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield descriptor

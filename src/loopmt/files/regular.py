@@ -19,9 +19,9 @@ from uuid import uuid4
 from loopmt.errors import DamagedError, DataError, UnsafeFileError
 
 TEXT_LIMIT = 2**28
-"""Most bytes of a file that is read at once."""
+"""The size limit, in bytes, of a file that is read at once."""
 LOG_LIMIT = 2**30
-"""Most bytes of a training log."""
+"""The size limit, in bytes, of a training log."""
 
 _SAFELY = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # opening a pipe without a writer must not block
 _KINDS = {
@@ -68,7 +68,7 @@ def _kind(path: Path, mode: int) -> str:
 
 
 def member(folder: Path, name: str) -> Path:
-    """A path in a folder, for an untrusted name, which must not lead out of the folder."""
+    """The path of an untrusted name in a folder; an error if it leads out of the folder."""
     if Path(name).name != name or name == "..":
         raise UnsafeFileError(
             f"{folder}: {name!r} is not the name of a file in it. The folder is damaged; restore it from a copy."
@@ -100,7 +100,7 @@ def refuse_unsafe(folder: Path, files: Iterable[str], folders: Iterable[str]) ->
 
 
 def subfolder(root: Path, *names: str) -> Path:
-    """A folder below `root`, which need not exist; no folder on the way may be a link."""
+    """A folder below `root`, which need not exist; an error if a folder of the path is a link."""
     folder = root
     for name in names:
         folder = member(folder, name)
@@ -109,7 +109,7 @@ def subfolder(root: Path, *names: str) -> Path:
 
 
 def make_subfolder(root: Path, *names: str) -> Path:
-    """The same; creates missing folders."""
+    """The same folder; creates missing folders."""
     root.mkdir(parents=True, exist_ok=True)
     folder = root
     for name in names:
@@ -154,7 +154,7 @@ def read_given_text(file: Path, most: int = TEXT_LIMIT) -> str:
 
 
 def read_stream_text(stream: IO[bytes], name: str, most: int = TEXT_LIMIT) -> str:
-    """The text of a stream that has no end that is known before, such as standard input."""
+    """The text of a stream of unknown length, such as standard input."""
     return _whole(stream, name, most).decode()
 
 
@@ -178,7 +178,7 @@ def has_given_file(file: Path) -> bool:
 
 
 def _is_pipe_of_the_shell(file: Path, mode: int) -> bool:
-    """Whether this is a shell's <(command), which has a writer, so that reading ends."""
+    """Whether this is a shell's <(command): a pipe that has a writer, so reading it ends."""
     return stat.S_ISFIFO(mode) and str(file).startswith(_PIPES_OF_THE_SHELL)
 
 

@@ -11,12 +11,12 @@ from loopmt.files.regular import has_file, reading
 
 _NAME = 100  # bytes, at most, of a process id
 _CHECKSUMMED = ("experiment.json", "origin.json", "manifest.json")
-# Names that a run may hold before these three files exist.
+# Names that a run may contain before these three files exist.
 _FIRST = {".lock", "imported", "pretrained", "stages", "prepare.tmp", "corpora", "vocab", "store"}
 
 
 def unknown_files(folder: Path) -> list[str]:
-    """Names in a folder that loopmt did not create; none if the folder is a run, or one that was just begun."""
+    """Names in a folder that loopmt did not create; none if the folder is a run, even one that was just begun."""
     if not folder.is_dir() or any(_has_checksum(folder / name) for name in _CHECKSUMMED):
         return []
     ours = _FIRST if _is_our_lock(folder / ".lock") else {"imported"}  # importing does not lock
@@ -41,7 +41,7 @@ def _runs_in(folder: Path) -> list[Path]:
 
 
 def _has_checksum(file: Path) -> bool:
-    """Whether loopmt wrote the file, even if it is damaged; other programs use these names, too."""
+    """Whether loopmt wrote the file, even if it is damaged. Other programs may use the same file names."""
     try:
         return "check" in read_json_object(file, "")
     except DamagedError:

@@ -18,7 +18,7 @@ DEFAULT_GUARDS = Guards()
 
 @dataclass
 class HopCounts:
-    """Counts of one hop of one path since the last log record."""
+    """Counts of the text that one hop of a path generated since the last log record."""
 
     path: str
     hop: str
@@ -160,7 +160,7 @@ class AlarmMonitor:
         return list(closed.values())
 
     def alarms(self) -> list[Alarm]:
-        """Alarms of logged counts with enough rows; each is raised once."""
+        """Check logged counts with enough rows; raise each alarm once."""
         fewest = self.guards.fewest_rows
         checked = [one for one in self.unjudged.values() if one.offered >= fewest]
         self.unjudged = {key: one for key, one in self.unjudged.items() if one.offered < fewest}
@@ -171,7 +171,7 @@ class AlarmMonitor:
         return next((what for rule in self.rules if (what := rule.problem(counts, self.guards))), None)
 
     def remove(self, routes: Iterable[int]) -> None:
-        """Delete the counts of routes."""
+        """Delete the counts of these routes."""
         removed = set(routes)
         self.counts = {key: one for key, one in self.counts.items() if key[0] not in removed}
         self.unjudged = {key: one for key, one in self.unjudged.items() if key[0] not in removed}

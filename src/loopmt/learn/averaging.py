@@ -10,7 +10,7 @@ from loopmt.run import StageFolder
 
 
 def average_checkpoints(folder: StageFolder, updates: Sequence[int]) -> dict[str, Tensor] | None:
-    """The mean weights of the checkpoints of `updates`; None if there are fewer than two."""
+    """The mean weights of the checkpoints at these updates; None if there are fewer than two."""
     if len(updates) < 2:
         return None
     total = {name: tensor.clone() for name, tensor in folder.weights(updates[0]).items()}

@@ -1,7 +1,7 @@
 """Learning on CUDA: an update replays captured graphs.
 
 One graph per batch shape accumulates a gradient; another one takes the optimizer step. The graphs compute all networks
-of the stack, so a changed mix needs no new capture, and an update never synchronizes with the device.
+of the stack, so no new capture is needed when the mix changes. An update never synchronizes with the device.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Recorder = Callable[[Callable[[], None]], Replayable]
 
 @dataclass
 class _Recorded:
-    """A graph and the tensors it reads, which must live as long as the graph."""
+    """A graph and the tensors that it reads, which must stay allocated as long as the graph exists."""
 
     ids: Tensor  # sources, targets, paths and groups of a batch, concatenated
     numbers: Tensor  # factors and scores
@@ -39,7 +39,7 @@ class _Recorded:
 
 
 class CapturedLearner(Learner):
-    """The same updates as `Learner`, without the cost of launching single kernels."""
+    """The same updates as `Learner`, without the cost of launching each kernel."""
 
     def __init__(
         self,

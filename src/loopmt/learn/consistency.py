@@ -1,4 +1,4 @@
-"""`consistency`: the sources that several routes give to one real sentence should lead to the same predictions.
+"""`consistency`: all sources that the routes generate for one real sentence should lead to the same predictions.
 
 A row is compared with the next row of its sentence: the symmetric divergence between the distributions at every target
 position, times the weight of its entry, is added to its loss. No second pass is needed, as both rows are in the batch.
@@ -25,14 +25,14 @@ def from_settings(settings: StageSettings) -> RouteConsistency | None:
         return None
     if settings.train.subword_dropout:
         raise ConfigError(
-            "consistency compares predictions of the same subwords, and train.subword_dropout divides each sample of "
-            "a sentence in its own way. Set it to 0 in this stage, or leave consistency out."
+            "consistency compares predictions of the same subwords, but train.subword_dropout segments each sample of "
+            "a sentence differently. Set it to 0 in this stage, or remove consistency."
         )
     return RouteConsistency(torch.tensor(weights, device=settings.model.device))
 
 
 class RouteConsistency(Objective):
-    """The divergence between the rows of a real sentence."""
+    """The objective that adds the divergence between rows of the same real sentence."""
 
     measures = ("route_divergence",)
 
@@ -58,9 +58,9 @@ class RouteConsistency(Objective):
 
 
 def next_of_group(groups_NB: Tensor) -> Tensor:
-    """The next row of the same group, in a circle; a row without others, or without a group, has itself."""
+    """The next row of the same group, cyclically; a row that is alone or has no group is paired with itself."""
     rows = torch.arange(groups_NB.shape[1], device=groups_NB.device)
-    steps_BB = (rows[None, :] - rows[:, None] - 1) % len(rows)  # the largest leads to the row itself
+    steps_BB = (rows[None, :] - rows[:, None] - 1) % len(rows)  # the largest distance: the row itself
     same_NBB = (groups_NB[:, :, None] == groups_NB[:, None, :]) & (groups_NB >= 0)[:, :, None]
     steps_NBB = steps_BB.where(same_NBB, steps_BB.diagonal().max())
     return (rows + 1 + steps_NBB.amin(-1)) % len(rows)

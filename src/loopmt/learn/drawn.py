@@ -1,4 +1,4 @@
-"""What the hops of rollouts drew and what it is worth: the text of rows that learn from rewards."""
+"""Samples drawn by rewarded hops, with their rewards: the text of the rows that learn from rewards."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Sums = dict[str, dict[str, tuple[float, int]]]
 
 @dataclass(frozen=True)
 class DrawnHop:
-    """What a hop drew from each of its inputs."""
+    """The sample that a hop drew for each of its inputs."""
 
     sources: Ragged
     targets: Ragged
     scores: Floats  # log-probability of drawing the target
-    divergences: Floats  # by how much it is larger than with the weights of the start; 0 if that is not asked for
-    usable: Mask  # whether the target was drawn to its end
+    divergences: Floats  # minus the log-probability under the weights of the start; 0 without `kl`
+    usable: Mask  # whether the target ended with EOS
 
     def take(self, rows: Ints) -> DrawnHop:
         return DrawnHop(
@@ -50,14 +50,14 @@ class DrawnHop:
 
 @dataclass(frozen=True)
 class DrawnText:
-    """What the rewarded hops of a rollout drew, by the hop's number, with the reward of each row."""
+    """The samples of a rollout's rewarded hops, by hop number, with the reward of each row."""
 
     rewards: Floats
     hops: Mapping[int, DrawnHop]
 
     @classmethod
     def of(cls, route: Route, rollout: Rollout, rewards: Floats, model: TrainableModel) -> DrawnText:
-        """Of one process. The weights must be those that generated."""
+        """The samples of this process. The weights must still be those that generated them."""
         hops = route.entry.rewarded_hops(len(rollout.settings))
         return cls(rewards, {number: _drawn_hop(rollout, number, route.entry.kl, model) for number in hops})
 
@@ -69,7 +69,7 @@ class DrawnText:
         return cls(rewards, hops)
 
     def path_rows(self, route: Route, keep: Mask) -> PathRows:
-        """The rows that teach a rewarded hop: what filters keep of what it drew to its end."""
+        """The training rows of a rewarded hop: its complete samples that the filters keep."""
         hop = self.hops[route.rewarded]
         rows = np.flatnonzero(keep & hop.usable & np.isfinite(hop.scores) & np.isfinite(hop.divergences))
         hop, alone = hop.take(rows), np.full(len(rows), -1, dtype=np.int64)
@@ -78,7 +78,7 @@ class DrawnText:
         return PathRows(route.path, route.entry, hop.sources, hop.targets, alone, hop.targets, hop.scores, drawn)
 
     def measured(self, route: Route, keep: Mask) -> Iterator[tuple[str, str, float, int]]:
-        """What is logged: measure, route, sum over the rows that filters keep, and their number."""
+        """Values for the log: measure, route, sum over the rows that filters keep, and their number."""
         yield "reward", str(route), float(self.rewards[keep].sum()), int(keep.sum())
         for rewarded in route.rewards(iter(self.hops)) if route.entry.kl else ():
             values = self.hops[rewarded.rewarded].divergences[keep]
@@ -95,7 +95,7 @@ def _drawn_hop(rollout: Rollout, number: int, kl: float | None, model: Trainable
     target = Sentences(model.vocab, hop.target, ids=found.sentences.ids)
     scores = model.drawn_scores(hop, source, target, how)
     divergences = np.zeros(len(scores))
-    if kl:  # from all that the start might draw: so it is finite
+    if kl:  # without truncation, so that it is finite
         start = how.model_copy(update={"by": "frozen", "top_k": 0, "top_p": 1.0})
         divergences = scores - model.drawn_scores(hop, source, target, start)
     return DrawnHop(source.ids, target.ids, scores, divergences, found.ended)

@@ -92,7 +92,7 @@ class ForwardPass:
         return ForwardPass.over(self.computation, self.batch)
 
     def steady(self) -> ForwardPass:
-        """A pass over the same batch without dropout: this one, if it has none."""
+        """A pass over the same batch without dropout; this pass, if it has no dropout."""
         computation = rewarded(self.computation)
         steady = computation.without_dropout()
         return self if steady is computation else ForwardPass.over(steady, self.batch)
@@ -102,18 +102,18 @@ class ForwardPass:
         return self.computation.logits(self.states_NBTD).float()
 
     def drawn_labels(self) -> Tensor:
-        """The places of the targets in the logits (N, B, T), below 0 where nothing is drawn."""
+        """The index of each target in the logits (N, B, T); negative where nothing is drawn."""
         return rewarded(self.computation).drawn_labels(self.batch.target_NBL)
 
     def log_probs(self) -> Tensor:
         """Log-probabilities of the vocabulary at every target position (N, B, T, V), in float32.
 
-        Every call computes them. Mask the positions where `real_NBT` is False.
+        Each call computes them anew. Mask the positions where `real_NBT` is False.
         """
         return self.logits().log_softmax(-1)
 
 
 def rewarded(computation: Computation) -> RewardedComputation:
-    """Cast a computation that is known to learn from rewards."""
+    """Cast a computation that is known to support rewards."""
     assert isinstance(computation, RewardedComputation), f"{type(computation).__name__} does not learn from rewards"
     return computation

@@ -1,7 +1,7 @@
-"""Gathering: rows to learn from for a mix of paths, by reading real text, generating along paths and filtering.
+"""Gathering: makes the training rows of a mix of paths by reading real text, generating along paths and filtering.
 
 A round depends only on the seed, the stage, its number, the positions of the routes, the weights, the remaining updates
-and the rows carried over. So a resumed run gathers the same rows, and of generated text only unused rows are saved.
+and the rows carried over. So a resumed run gathers the same rows, and only unused rows of generated text are saved.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from loopmt.translate.walker import (
 
 @dataclass
 class GatheredRound:
-    """The rows of a round for every network, and statistics."""
+    """The rows of a round for each network, with statistics."""
 
     networks: list[Rows]
     records: list[tuple[int, HopRecord]] = field(default_factory=list)  # with the route's number
@@ -57,7 +57,7 @@ class GatheredRound:
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows of a route in a round: in the form for objectives, and as training rows."""
+    """New rows of a route in a round, both as input of objectives and as training rows."""
 
     path_rows: PathRows
     rows: Rows
@@ -97,7 +97,7 @@ class Gatherer:
         updates: float | None = None,
         carried: Sequence[Rows] = (),
     ) -> GatheredRound:
-        """Rows of round `number` for the routes with a weight: those carried over, then new ones."""
+        """Rows of round `number` for the routes with a weight: first those carried over, then new ones."""
         started = time.perf_counter()
         active, positions = self._drawn(number, weights), streams or {}
         waiting, shares = by_queue(carried, self._queues), token_shares(active, weights)
@@ -148,7 +148,7 @@ class Gatherer:
     def _texts(
         self, routes: Sequence[Route], positions: Mapping[int, ReadPosition], demand: Demand
     ) -> dict[int, RealText]:
-        """The text that routes with too few rows read."""
+        """Read text for the routes that have too few rows."""
         counts = {route.number: demand.count(route, positions.get(route.number, ReadPosition())) for route in routes}
         return {
             number: self.reader.read(self.routes[number], positions, count) for number, count in counts.items() if count
@@ -162,7 +162,7 @@ class Gatherer:
         new: Mapping[int, NewRows],
         read: Mapping[int, int],
     ) -> dict[int, ReadPosition]:
-        """Positions of the routes after a round; `texts` are the texts of routes that generate."""
+        """Positions of the routes after a round; `texts` has the text of each generating route."""
         after = self.reader.after(routes, before, read)
         offered = {number: (len(text), len(new[number].rows)) for number, text in texts.items()}
         return {
@@ -263,7 +263,7 @@ class Gatherer:
         return self._trainable(route, PathRows(route.path, route.entry, *sides, groups, generated, found.scores[kept]))
 
     def _rewarded_rows(self, route: Route, found: Mapping[int, GeneratedText], demand: Demand) -> NewRows:
-        """The rows of a rewarded hop, no more than the round needs."""
+        """The rows of a rewarded hop, at most as many as the round needs."""
         assert route.rollouts_of is not None
         text = found[route.rollouts_of]
         assert text.drawn is not None, "a hop with credit has a reward"
@@ -284,7 +284,7 @@ class Gatherer:
         return self._trainable(route, PathRows(route.path, route.entry, sources, targets, groups, None, scores))
 
     def _groups(self, route: Route, text: RealText) -> Ints:
-        """A number for the rows of each real sentence, unique in the stage; -1 if no objective groups them."""
+        """The number of each row's real sentence, unique in the stage; -1 if no objective groups rows."""
         if not self.setup.groups(route):
             return np.full(len(text), -1, dtype=np.int64)
         sentences = text.position + np.arange(len(text)) // route.entry.samples
@@ -320,7 +320,7 @@ class Gatherer:
         return self.subword_dropout(targets.take(firsts), route.path.ends[1], *key).take(places)
 
     def _mixed(self, demand: Demand, waiting: Mapping[int, Rows], new: Mapping[int, Rows]) -> list[Rows]:
-        """Rows of every network: each queue's waiting rows, then new ones; queues are interleaved by token share."""
+        """Rows of every network: in each queue waiting rows, then new ones; queues are interleaved by token share."""
         new_by_queue: dict[int, list[Rows]] = {}
         for route, rows in new.items():
             new_by_queue.setdefault(self._queues[route], []).append(rows)
@@ -337,7 +337,7 @@ class Gatherer:
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """What was generated along a route."""
+    """The text generated along a route."""
 
     text: Ragged
     keep: Mask  # rows that no filter drops
@@ -347,7 +347,7 @@ class GeneratedText:
 
     @classmethod
     def in_order(cls, parts: Sequence[GeneratedText], count: int) -> GeneratedText:
-        """Rows of all processes in their original order; process r had every row r, r + size, ..."""
+        """Rows of all processes in their original order; process r had the rows r, r + size, ..."""
         ranks = [np.arange(rank, count, len(parts)) for rank in range(len(parts))]
         order = np.argsort(np.concatenate(ranks), kind="stable")
         names = ("keep", "values", "scores")

@@ -57,7 +57,7 @@ class LossTally:
 
     @property
     def summed(self) -> dict[str, Tensor]:
-        """The tensors that each process counts of its own rows."""
+        """The tensors in which each process counts its own rows."""
         measured = {"measured": self.measured, "measured_rows": self.measured_rows}
         return {"loss": self.loss, "tokens": self.tokens, **(measured if len(self.measured) else {})}
 
@@ -196,7 +196,7 @@ class Learner:
         take = fused_adam_step if self.weights.is_cpu else self.translators.transformer.fuse(adam_step)
         kept = [place.clone() for place in self.frozen()]
         take(step)
-        for place, value in zip(self.frozen(), kept, strict=True):  # has no gradient, but would decay
+        for place, value in zip(self.frozen(), kept, strict=True):  # without gradient, but weight decay applies
             place.copy_(value)
         self.tally.norms += norm.where(good, torch.zeros_like(norm))
         self.tally.updates += good
@@ -223,7 +223,7 @@ class Learner:
     def tensors(self) -> dict[str, Tensor]:
         """The optimizer state, for a checkpoint."""
         kept = {"first": self.first, "second": self.second, "steps": self.steps}
-        if "ema" in self.translators.copies:  # the frozen copy is the parent's result, which is on disk
+        if "ema" in self.translators.copies:  # not the frozen copy: it is the parent's result, which is on disk
             kept["ema"] = self.translators.copies["ema"]
         return kept
 
@@ -236,7 +236,7 @@ class Learner:
 
 
 class BatchSplitter:
-    """Splits batches that do not fit into memory; a shape that failed once is always split."""
+    """Splits batches that do not fit into memory; after one failure, a shape is always split."""
 
     def __init__(self, train: Train, largest_group: int = 1) -> None:
         self.train = train
@@ -261,7 +261,7 @@ class BatchSplitter:
         return None
 
     def _may_split(self, batch: Batch) -> bool:
-        """Not if the network is sharded, since all processes compute in step, nor if it would divide a group."""
+        """False if the network is sharded, as processes compute in step, or if splitting would divide a group."""
         return not self.train.shard and batch.parts(2, self.largest_group)[0].shape.rows < batch.shape.rows
 
     def _explained(self, error: Exception, batch: Batch, tried: str) -> Exception:

@@ -1,4 +1,4 @@
-"""Which learner trains a model: the one that the model names."""
+"""Selects the learner of a model by the name that the model gives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def learner_of(setup: StageSetup) -> StageLearner:
 
 @LEARNERS.register("networks")
 def train_networks(setup: StageSetup) -> Learner:
-    """Networks of loopmt, which are computed together: sharded, by captured graphs on CUDA, or eagerly."""
+    """The learner of loopmt's own networks, which are computed together: sharded, by CUDA graphs, or eagerly."""
     networks, train, paths = stack_of(setup.networks), setup.train, len(setup.routes)
     return _network_learner(setup)(networks, train, paths, setup.processes, setup.largest_group, setup.objectives)
 
@@ -46,11 +46,11 @@ def _network_learner(setup: StageSetup) -> type[Learner]:
 
 @LEARNERS.register("modules")
 def train_modules(setup: StageSetup) -> ModuleLearner:
-    """Torch modules, which are computed one after another."""
+    """The learner of torch modules, which are computed one after another."""
     networks, train, paths = cast(TorchStack, setup.networks), setup.train, len(setup.routes)
     if train.shard:
         raise ConfigError(
-            "train.shard spreads networks of loopmt's own transformer, and Hugging Face's module computes this "
+            "train.shard works only with loopmt's own transformer, but the Hugging Face module computes this "
             "checkpoint (`loopmt doctor --model FOLDER` says why). Set train.shard = false."
         )
     return ModuleLearner(networks, train, paths, setup.processes, setup.largest_group, setup.objectives)

@@ -1,8 +1,8 @@
-"""The ledger of token budgets: what each path trained on, and what its weight asked for.
+"""The ledger of token budgets: for each path, the tokens it trained on and the tokens its weight intended.
 
 `spent`, a part of the training state, has for each path its rows, its target tokens, the real rows read, and the target
 tokens according to its weight (`meant_tokens`). Older versions did not record the last. Rows that learn from a reward
-have an entry of their own: `en>fr>en rewards en>fr`.
+have a separate entry: `en>fr>en rewards en>fr`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The memory of a stage on CUDA, predicted from sizes: what it keeps, and the most that its work adds.
+"""Predicts the memory of a stage on CUDA from sizes: what is always allocated, and the peak of its work.
 
-Counted is what torch allocates; the graphs themselves and the CUDA context come on top of it.
+The prediction covers torch's allocations, but not the graphs themselves and the CUDA context.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from loopmt.translate.scoring import most_logits
 
 _CUDA = torch.device("cuda")
 _FLOAT = 4  # bytes of float32
-_SAMPLE = 20_000  # sentences whose lengths are looked at
-_WORKSPACES = 3 * 2**26  # of matrix libraries: for each of three streams
+_SAMPLE = 20_000  # sentences whose lengths are measured
+_WORKSPACES = 3 * 2**26  # of matrix libraries, for three streams
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class StageMemory:
     """Bytes on CUDA."""
 
     weights: float
-    """Weights, gradient and moments in float32, copies of the weights, and what the decoder reads."""
+    """Weights, gradient and moments in float32, copies of the weights, and the decoder's weights."""
     caches: float
     """Keys and values of the decoder, for the largest batches."""
     update: float
-    """What an update needs beside the weights: activations, and weights and gradients in its precision."""
+    """Additional memory of an update: activations, and weights and gradients in the precision of training."""
     scores: float
-    """Logits of a batch of scores."""
+    """Logits of a batch that is scored."""
 
     @property
     def peak(self) -> float:
@@ -63,10 +63,10 @@ class StageMemory:
 
 
 def saved_elements(model: Model, vocabulary: int) -> float:
-    """Elements that the kernels keep for the backward pass, per place of a batch.
+    """Elements that the kernels keep for the backward pass, per token position of a batch.
 
-    Of every projection and every residual sum its input and its output, where one is not the other's; logits once,
-    because their gradient overwrites them; of both embeddings the sum and, in bytes, the dropout mask.
+    They keep input and output of every projection and residual sum (shared tensors count once), the logits once,
+    because their gradient overwrites them, and for both embeddings the sum and the dropout mask (in bytes).
     """
     encoder = 8 * model.width + 2 * model.feed_forward
     decoder = 14 * model.width + 2 * model.feed_forward
@@ -75,7 +75,7 @@ def saved_elements(model: Model, vocabulary: int) -> float:
 
 
 def _caches(setup: StageSetup, networks: NetworkStack, store: Store) -> int:
-    """Elements of the caches of validation, or of the round's first hop."""
+    """Elements of the caches of validation or of a round's first hop, whichever are larger."""
     train, generating = setup.train, [route for route in setup.routes if route.synthetic]
     validation = [_lengths(store, hop.source, hop.target, train.validate_sentences) for hop in networks.hops]
     own = [networks.network(hop) for hop in networks.hops]
@@ -92,7 +92,7 @@ def _caches(setup: StageSetup, networks: NetworkStack, store: Store) -> int:
 def largest_caches(
     model: Model, lengths: Sequence[Ints], own: Sequence[int], limits: DecodeLimits, beam: int = 1
 ) -> int:
-    """Elements of the caches with which the largest batch begins; each group of sentences has its network in `own`."""
+    """Elements of the largest batch's initial caches; `own` has the network of each group of sentences."""
     places = np.concatenate([np.zeros(0, dtype=np.int64), *lengths])
     owners, found = np.repeat(own, [len(group) for group in lengths]), 0
     for rows in batches(places, limits, beam, owners):
@@ -103,7 +103,7 @@ def largest_caches(
 
 
 def _generated(setup: StageSetup, store: Store) -> Iterator[tuple[Route, int]]:
-    """The routes that generate, and from how many sentences in a round."""
+    """The generating routes, and the number of sentences from which each generates in a round."""
     reader = TextReader(setup, store)
     shares = token_shares(setup.routes, {route.number: route.entry.weight for route in setup.routes})
     for route in setup.routes:
@@ -113,7 +113,7 @@ def _generated(setup: StageSetup, store: Store) -> Iterator[tuple[Route, int]]:
 
 
 def _lengths(store: Store, start: str, end: str, count: int) -> Ints:
-    """Lengths of so many sentences at the start of a path, distributed as in its text; none where there is no text."""
+    """Lengths of `count` sentences at the start of a path, distributed as in its text; empty if there is no text."""
     if not (store.has_mono(start) if start == end else store.has_bitext(start, end)):
         return np.zeros(0, dtype=np.int64)
     side = store.ends(start, end)[0]

@@ -41,7 +41,7 @@ from loopmt.translate.protocol import Computation, Floats, TrainableModel
 
 @dataclass(frozen=True)
 class DrawnColumns:
-    """Of rows that learn what a generating hop drew. Their `scores` are the log-probabilities of drawing the target."""
+    """Columns of rewarded rows, whose `scores` are the log-probabilities with which the targets were drawn."""
 
     rewards: Floats
     sentences: Ints  # samples of one real sentence share a number
@@ -61,7 +61,7 @@ class PathRows:
     groups: Ints  # samples of one real sentence share a number if an objective groups them; else -1
     generated: Ragged | None  # the generated side without subword dropout; None if both sides are real
     scores: Floats  # log-probability of all text generated for the row; 0 if none was
-    drawn: DrawnColumns | None = None  # of rows that learn what a generating hop drew
+    drawn: DrawnColumns | None = None  # of rewarded rows
 
     def take(self, numbers: Ints) -> PathRows:
         generated = None if self.generated is None else self.generated.take(numbers)
@@ -79,21 +79,21 @@ class UpdateTerms:
     terms_NB: Tensor | None = (
         None  # added to the losses, with gradient, independently of the factors; ignored for padding rows
     )
-    measured: Sequence[Tensor] = ()  # (N, B) each: what `Objective.measures` names, NaN where it is not measured
+    measured: Sequence[Tensor] = ()  # (N, B) each, by the names of `Objective.measures`; NaN where not measured
 
 
 class Objective:
     """The base class; its methods change nothing. Subclasses override what they need."""
 
     measures: Sequence[str] = ()
-    """The names of what `update_terms` measures; the log has the means over rows, by path."""
+    """The names of the values that `update_terms` measures; the log has their means over rows, by path."""
 
     def groups(self, entry: MixEntry) -> bool:
         """Whether the samples of a real sentence must be in one batch."""
         return False
 
     def joins(self, entry: MixEntry) -> bool:
-        """Whether this holds across the routes of all such entries that share real sentences (`same_rows`)."""
+        """Whether the rows of all such entries that share real sentences (`same_rows`) must be in one batch."""
         return False
 
     def round_factors(self, rows: Sequence[PathRows]) -> Sequence[Factors] | None:
@@ -101,12 +101,12 @@ class Objective:
         return None
 
     def update_terms(self, forward: ForwardPass) -> UpdateTerms | None:
-        """Factors and terms for the rows of a batch. Only tensor operations: on CUDA it is captured in a graph."""
+        """Factors and terms for the rows of a batch. Use only tensor operations: on CUDA a graph captures them."""
         return None
 
 
 class BatchLoss(NamedTuple):
-    """The loss of a batch, and what is logged of its rows."""
+    """The loss of a batch, and the values of its rows for the log."""
 
     total: Tensor  # summed over rows
     losses_NB: Tensor  # without factors and terms
@@ -147,7 +147,7 @@ class StageSettings:
     train: Train
     entries: Sequence[MixEntry]  # of every path of the stage, by route number
     model: TrainableModel
-    drawn: Sequence[tuple[Hop, Generate] | None] = ()  # by route number: what draws its targets, if a reward teaches it
+    drawn: Sequence[tuple[Hop, Generate] | None] = ()  # by route number: what draws the targets of a rewarded hop
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Reading real text for a round: how many rows each path needs, where it reads on, and the rows.
+"""Reads real text for a round: computes how many rows each path needs and where it continues, and reads them.
 
-Rows that a round did not use wait in queues for the next one. A path has a queue of its own; the paths that
-`per_round` draws from share one for each direction.
+Rows that a round did not use wait in queues for the next one. Each path has its own queue; the paths from
+which `per_round` draws share one queue for each direction.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def by_queue(carried: Sequence[Rows], queues: Mapping[int, int]) -> dict[int, Ro
 
 @dataclass
 class _RowQueue:
-    """Rows of a queue: how many a round needs, and how many are available."""
+    """The number of rows that a round needs from a queue, and the number that are available."""
 
     taught: Hop
     synthetic: bool
     share: float = 0.0  # of the tokens of the direction
     wanted: float = 0.0  # rows
     available: int = 0
-    routes: int = 0  # that supply rows in this round
+    routes: int = 0  # routes that supply rows in this round
 
     @property
     def met(self) -> float:
@@ -77,7 +77,7 @@ class Demand:
     def count(self, route: Route, position: ReadPosition) -> int:
         """Real rows that a route must read, including those that filters are expected to drop.
 
-        A need below one row is postponed, unless the queue is empty, so that paths with a tiny share are used, too.
+        A need below one row is postponed, unless the queue is empty: so paths with a tiny share are used, too.
         """
         queue = self.of(route)
         lacking = (queue.wanted * _SURPLUS - queue.available) / queue.routes / route.entry.samples
@@ -109,7 +109,7 @@ class Demand:
 
 
 _SAMPLE = 100_000  # rows of a corpus whose lengths are measured
-_MEMORY = 32  # rows that the previous estimate of the kept share counts as
+_MEMORY = 32  # the weight, in rows, of the previous estimate of the kept share
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class ReadPosition:
 
 @dataclass(frozen=True)
 class RealText:
-    """The rows that a route read."""
+    """The real text that a route read."""
 
     starts: Ragged  # real text at the start of the path
     ends: Ragged  # real text at the end of the path
@@ -138,7 +138,7 @@ class RealText:
 
 
 class TextReader:
-    """Reads the text at the ends of paths; each route has its own order of rows, or shares one."""
+    """Reads the text at the ends of paths, in an order of rows that is a route's own or shared with others."""
 
     def __init__(self, setup: StageSetup, store: Store) -> None:
         self.setup = setup
@@ -156,7 +156,7 @@ class TextReader:
         starts, ends = self.store.ends(*route.path.ends)
         start = self.position(route, positions)
         rows = row_indices(len(starts), start, count, *self.setup.key, "rows", *self._stream(route))
-        if not self.setup.networks.own_tokens:  # else lengths are known only after tokenization
+        if not self.setup.networks.own_tokens:  # otherwise lengths are known only after tokenization
             most = min(self.setup.shapes[-1].length - 3, self.setup.train.max_length)
             rows = rows[np.maximum(starts.lengths_of(rows), ends.lengths_of(rows)) <= most]
         rows = np.repeat(rows, route.entry.samples)
@@ -183,7 +183,7 @@ class TextReader:
         return route.stream if route.entry.same_rows else self.keys[route.number]
 
     def _rows_per_update(self, path: LanguagePath) -> float:
-        """Rows of real text that fill one direction's part of an update."""
+        """The number of real rows that fill one direction's part of an update."""
         lengths = self.setup.networks.longer_sides(self.store, *path.ends, _SAMPLE) + 1
         shapes = self.setup.shapes
         fitting = lengths[lengths <= shapes[-1].length]

@@ -71,7 +71,7 @@ class TrainingState:
     update: int = 0
     round: int = 0
     best_update: int | None = None
-    best_bleu: float = -1.0  # that of the best update
+    best_bleu: float = -1.0  # score of the best update
     best_quality: float | None = None  # by the selection metric; older checkpoints used BLEU
     stale: int = 0  # validations since the best one
     validated: list[int] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Rewards (`reward`, `credit = "all"`): generating hops learn what they drew, weighted by what came of it.
+"""Rewards (`reward`, `credit = "all"`): generating hops learn from their own samples, weighted by the advantage.
 
-A rewarded row has the input of a hop as its source and what the hop drew as its target. Its factor is the advantage,
-its score the log-probability of drawing the target at that time. The objective replaces the loss of such rows by the
+A rewarded row has the input of a hop as its source and the sample as its target. Its factor is the advantage, its
+score the log-probability with which the target was drawn. The objective replaces the loss of such rows by the
 policy-gradient loss (`model.policy_gradient`); all other rows keep theirs. Log-probabilities are computed without
 dropout, as in generation, and truncation (top-k, nucleus) under the current weights.
 
@@ -33,14 +33,14 @@ def from_settings(settings: StageSettings) -> RewardObjective | None:
         return None
     if not isinstance(settings.model, RewardedModel):
         raise ConfigError(
-            f'credit = "all": {type(settings.model).__name__} does not give the distribution that it draws from '
+            f'credit = "all": {type(settings.model).__name__} does not expose its sampling distribution '
             '(`drawable` and `drawn_scores` of `RewardedModel`). Set credit = "last".'
         )
     return RewardObjective(settings, settings.model)
 
 
 class RewardObjective(Objective):
-    """The policy gradient of the routes whose targets were drawn."""
+    """The policy gradient of the routes of rewarded hops."""
 
     measures = ("ratio", "clipped")
 
@@ -72,7 +72,7 @@ class RewardObjective(Objective):
         return UpdateTerms((~mine_NB).float(), terms_NB=found.losses.masked_fill(~mine_NB, 0), measured=measured)
 
     def _log_probs(self, forward: ForwardPass, paths_NB: Tensor) -> Tensor:
-        """(N, B), of drawing each target now; 0 for other rows."""
+        """The log-probability (N, B) of drawing each target now; 0 for other rows."""
         logits_NBTV, labels_NBT = forward.logits(), forward.drawn_labels()
         mask_NBV = self.mask_HV[self.hop_J[paths_NB], : logits_NBTV.shape[-1]]
         log_probs_NB = torch.zeros_like(forward.losses_NB, dtype=torch.float32)
@@ -89,7 +89,7 @@ def _how(drawn: tuple[Hop, Generate] | None) -> Generate | None:
 
 
 def _factors(rows: PathRows) -> Factors:
-    """The advantages of rewarded rows; for other rows of their path, the factor of the last hop."""
+    """The advantages of rewarded rows; for other rows of their path, the weight of the last hop's loss."""
     if rows.drawn is not None:
         found = advantages(rows.drawn.rewards, rows.drawn.sentences, rows.entry.baseline)
         return found.astype(np.float32)

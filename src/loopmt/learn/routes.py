@@ -16,7 +16,7 @@ from loopmt.translate.protocol import TrainableModel
 
 Key = tuple[str | int, ...]
 REWARDED = " rewards "
-"""In the name of a route: between a path and the generating hop that learns from its reward."""
+"""Separates, in the name of a route, the path from the generating hop that learns from its reward."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Route:
 
     @property
     def stream(self) -> Key:
-        """What routes with `same_rows` share: real sentences of these ends, for this direction."""
+        """The key of real sentences that routes with `same_rows` share: their ends and the taught direction."""
         return *self.path.ends, str(self.taught)
 
     @property
     def drawn(self) -> tuple[Hop, Generate] | None:
-        """What draws the targets, if a reward teaches them."""
+        """The hop and the settings that draw the targets, if the route is that of a rewarded hop."""
         if self.rollouts_of is None:
             return None
         return self.taught, self.settings[self.rewarded].model_copy(update={"by": "live"})
 
     def rewards(self, numbers: Iterator[int]) -> list[Route]:
-        """The routes of the hops that learn from the reward of this one's rollouts."""
+        """The routes of the hops that learn from the rewards of this route's rollouts."""
         hops = self.entry.rewarded_hops(len(self.path.generating))
         return [replace(self, number=next(numbers), rollouts_of=self.number, rewarded=hop) for hop in hops]
 
@@ -92,13 +92,13 @@ class StageSetup:
         return joined_routes(self.routes, self.objectives)
 
     def first_joined(self, route: Route) -> Route:
-        """The first of the routes whose rows of a real sentence must be in one batch with those of this one."""
+        """The first of the routes that must have their rows of a real sentence in one batch with this route's."""
         group = self.joined.get(route.stream, [])
         return group[0] if route in group else route
 
 
 def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> int:
-    """The most rows of a real sentence that an objective needs in one batch."""
+    """The largest number of rows of one real sentence that an objective needs in one batch."""
     entries = [route.entry for route in one_by_entry(routes)]
     grouped = [entry.samples for entry in entries if any(objective.groups(entry) for objective in objectives)]
     joined = joined_routes(routes, objectives).values()
@@ -106,7 +106,7 @@ def largest_group(routes: Sequence[Route], objectives: Sequence[Objective]) -> i
 
 
 def joined_routes(routes: Sequence[Route], objectives: Sequence[Objective]) -> dict[Key, list[Route]]:
-    """The routes whose rows of a real sentence must be in one batch, by the text that they share."""
+    """The routes whose rows of a real sentence must be in one batch, grouped by shared text."""
     entries = [route for route in one_by_entry(routes) if route.entry.same_rows]
     joining = {one.entry_number for one in entries if any(objective.joins(one.entry) for objective in objectives)}
     found: dict[Key, list[Route]] = {}

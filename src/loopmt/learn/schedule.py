@@ -1,4 +1,4 @@
-"""The learning rate of every update."""
+"""The learning rate schedule."""
 
 from __future__ import annotations
 

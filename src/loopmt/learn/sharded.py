@@ -35,7 +35,7 @@ from loopmt.translate.scoring import drawn_labels, shifted
 
 
 class ShardedPart(nn.Module):
-    """Weights that are gathered together, and the function that uses them."""
+    """Weights that are gathered together, with the function that uses them."""
 
     def __init__(self, weights: Mapping[str, Tensor], compute: Callable[..., Any]) -> None:
         super().__init__()

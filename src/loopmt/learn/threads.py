@@ -1,4 +1,4 @@
-"""The number of CPU threads of a stage: measured when it begins, then kept.
+"""The number of CPU threads of a stage. It is measured when the stage begins, then kept.
 
 The threads of an operation wait for the slowest one, so one busy core can make n threads slower than one. The number of
 threads also affects the rounding of sums, so a resumed stage keeps its number. A number set by the user takes
@@ -50,7 +50,7 @@ def _resume_with(recorded: int, trainer: Trainer) -> None:
     if setting := set_by_user():
         trainer.notice(
             f"this stage began with {_threads(recorded)} and resumes with {_threads(torch.get_num_threads())} "
-            f"({setting}), which round differently: the weights will differ from those of an uninterrupted run."
+            f"({setting}), which changes rounding: the weights will differ from those of an uninterrupted run."
         )
     else:
         torch.set_num_threads(recorded)
@@ -120,14 +120,14 @@ def fastest(seconds: Mapping[int, float]) -> int:
 
 
 def time_updates(learner: StageLearner, batches: Sequence[Batch]) -> dict[int, float]:
-    """Seconds per update, by number of threads."""
+    """Seconds per update for each number of threads."""
     counts, rate = thread_counts(torch.get_num_threads()), learning_rate(learner.train, 1)
     steps = count()
     return mean_seconds(lambda: learner.update(batches[next(steps) // len(counts) % len(batches)], 1, rate), counts)
 
 
 def mean_seconds(step: Callable[[], object], counts: Sequence[int]) -> dict[int, float]:
-    """Mean seconds of `step`, by number of threads, measured in turns after a warm-up."""
+    """Mean seconds of `step` for each number of threads, measured in turns after a warm-up."""
     with threads_restored():
         for number in counts:
             _seconds(step, number)

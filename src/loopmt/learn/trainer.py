@@ -1,4 +1,4 @@
-"""The training loop: gather a round, learn from it; log, validate and save between rounds.
+"""The training loop: gather a round and learn from it, then log, validate and save.
 
 Stages differ only in their routes. The trainer owns the training state and writes it to the stage folder; validation
 and the choice of loops are hooks.
@@ -234,7 +234,7 @@ class Trainer:
         }
 
     def _measured(self) -> Json:
-        """Means over rows by measure and route: of rewards, and of what objectives measure."""
+        """Means over rows, by measure and route, of rewards and of the measures of objectives."""
         sums = {measure: dict(own) for measure, own in self._window.measured.items()}
         tally = self._tally_tensors() if self.measures else {}
         for number, measure in enumerate(self.measures):
@@ -283,7 +283,7 @@ class Trainer:
             self.hooks.show(record)
 
     def _handle(self, alarms: Sequence[Alarm]) -> None:
-        """Log alarms and act as `on_collapse` says."""
+        """Log alarms and act according to `on_collapse`."""
         records = [{"kind": "alarm", "update": self.progress.update, **alarm.as_json()} for alarm in alarms]
         if self.train.on_collapse == "rollback":
             self._roll_back([alarm.route for alarm in alarms])
@@ -310,7 +310,7 @@ class Trainer:
         self.guard.remove(routes)
 
     def _safe_update(self) -> int:
-        """The last validated update, to which a rollback returns; pauses also save, but do not count."""
+        """The last validated update, to which a rollback returns. Checkpoints saved at a pause do not count."""
         return self.progress.validated[-1] if self.progress.validated else 0
 
     # -- saving ----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The transformer on CUDA, with hand-written kernels (`model.kernels`) for its small operations.
 
-Each override computes the same values in fewer passes over memory. Cases that no kernel covers (attention dropout, long
-sequences) fall back to the eager network.
+Each override computes the same values in fewer passes over memory. Where no kernel applies (attention dropout, long
+sequences), the eager network computes them.
 """
 
 from __future__ import annotations

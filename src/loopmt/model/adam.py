@@ -55,7 +55,7 @@ def adam_step(step: AdamStep) -> None:
 
 
 def fused_adam_step(step: AdamStep) -> None:
-    """The same in one pass, by torch's fused CPU kernel; it reads `good`, so it synchronizes."""
+    """The same step in one pass, by torch's fused CPU kernel; it synchronizes, because it reads `good`."""
     adam = step.adam
     for row in step.good.nonzero()[:, 0].tolist():
         torch._fused_adamw_(

@@ -1,4 +1,4 @@
-"""Where published architectures differ beside their sizes: the first input of the decoder, positions, scale."""
+"""Differences between published architectures other than sizes: first decoder input, positions, scale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loopmt.text.ragged import PAD
 
 @dataclass(frozen=True)
 class Conventions:
-    """By default those of Marian and Pegasus, which networks of loopmt follow."""
+    """The conventions of an architecture; by default those of Marian and Pegasus, which loopmt's networks follow."""
 
     start: int = PAD  # the token that the decoder reads first
     first_position: int = 0

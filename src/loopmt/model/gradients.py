@@ -30,10 +30,11 @@ class AccumulatedGradient(Weights):
 
 
 class WrittenGradient(Weights):
-    """The gradient of each weight is written to its slice of the gradient tensor, replacing what was there.
+    """Writes the gradient of each weight to its slice of the gradient tensor, overwriting the old content.
 
-    Concatenation would allocate memory, and every embedding lookup a gradient of the whole table. On a CPU those passes
-    are a large part of a small update. Results are bit-identical. There is one backward pass for all forward passes.
+    Concatenation would allocate memory, and every embedding lookup would allocate a gradient of the whole table. On a
+    CPU, this takes a large part of a small update. Results are bit-identical. One backward pass serves all forward
+    passes.
     """
 
     def __init__(self, layout: Layout, flat_NP: Tensor, gradient_NP: Tensor) -> None:

@@ -33,7 +33,7 @@ def cross_entropy(logits_RV: Tensor, target_R: Tensor, smoothing: float) -> Tens
 
 
 def cross_entropy_in_place(logits_RV: Tensor, target_R: Tensor, smoothing: float) -> Tensor:
-    """The same on a CPU; overwrites the logits.
+    """The same loss, computed on a CPU; overwrites the logits.
 
     Autograd allocates about six tables of rows times vocabulary, which costs more than the arithmetic. Here a block of
     rows goes through all operations while it is in the cache.

@@ -25,7 +25,7 @@ class Sliceable(Protocol):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is out of memory. The CPU allocator raises a plain RuntimeError, recognized by its message."""
+    """Whether it means out of memory. The CPU allocator raises a plain RuntimeError, recognized by its message."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _CPU_MESSAGES)
@@ -44,7 +44,7 @@ def in_halves(work: Callable[[Rows], list[Result]], rows: Rows) -> list[Result]:
 
 @contextmanager
 def explain_out_of_memory() -> Iterator[None]:
-    """Turn an out-of-memory error into an `ExhaustedError`, where nothing can be halved."""
+    """Turn an out-of-memory error into an `ExhaustedError`, for work that cannot be halved."""
     try:
         yield
     except ERRORS as error:

@@ -1,4 +1,4 @@
-"""Policy gradients: a sentence's reward teaches the network that drew the sentence.
+"""Policy gradients: a network learns from the rewards of the sentences that it drew.
 
 Log-probabilities are those of the distribution that sampling draws from: divided by the temperature, restricted to
 top-k and the nucleus, and renormalized. The laboratory and the learners use the same functions.
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 _MOST = 30.0  # of a log-ratio: a token outside of the current top-k has probability 0
 
 
-# -- the distribution that is drawn from -------------------------------------------------------------------------
+# -- the sampling distribution -----------------------------------------------------------------------------------
 
 
 def restricted(logits_V: Tensor, how: Generate) -> Tensor:
@@ -34,17 +34,17 @@ def restricted(logits_V: Tensor, how: Generate) -> Tensor:
 
 
 def nucleus(logits_V: Tensor, mass: float) -> Tensor:
-    """-inf outside of the likeliest tokens that have this probability together."""
+    """The logits, with -inf outside of the nucleus: the likeliest tokens that together have this probability."""
     if mass >= 1:
         return logits_V
     ordered, order = logits_V.sort(dim=-1, descending=True)
     probabilities = ordered.softmax(-1)
-    outside = probabilities.cumsum(-1) - probabilities >= mass  # never the first
+    outside = probabilities.cumsum(-1) - probabilities >= mass  # the most likely token is always kept
     return logits_V.scatter(-1, order, ordered.masked_fill(outside, -math.inf))
 
 
 def drawn_log_probs(logits_TV: Tensor, labels_T: Tensor, how: Generate) -> Tensor:
-    """Log-probability of drawing the labels one after another; labels below 0 are not drawn."""
+    """Log-probability of drawing the sequence of labels; negative labels are skipped."""
     scaled = restricted(logits_TV, how)
     chosen = scaled.gather(-1, labels_T.clamp_min(0)[..., None])[..., 0]
     return (chosen - scaled.logsumexp(-1)).masked_fill(labels_T < 0, 0).sum(-1)
@@ -57,7 +57,7 @@ def advantages(rewards: Floats, sentences: npt.NDArray[np.int64], baseline: Base
     """Rewards relative to those of the other samples of the same sentence; 0 for a sample without others.
 
     `leave-one-out` subtracts the mean of the others, which leaves the gradient's expectation unchanged. `group`
-    subtracts the mean of all and divides by their standard deviation, which does not.
+    subtracts the mean of all and divides by their standard deviation, which changes it.
     """
     if baseline == "none":
         return rewards
@@ -80,12 +80,12 @@ class PolicyTerms(NamedTuple):
 def policy_terms(
     log_probs: Tensor, drawn_at: Tensor, advantage: Tensor, clip: Tensor | float, kl: Tensor | float
 ) -> PolicyTerms:
-    """Minus the advantage times the probability ratio of now and of when the sentence was drawn (`drawn_at`).
+    """Minus the advantage times the ratio of the sentence's probability now to that when it was drawn (`drawn_at`).
 
-    Its gradient is that of the expected reward, for sentences drawn with earlier weights. `clip` bounds the ratio to
-    1 - clip and 1 + clip where the advantage would move it further (Schulman et al. 2017); infinity does not. The
-    penalty for the divergence from the start is part of the advantage, as it was at `drawn_at`; it grows by `kl` times
-    the log-ratio.
+    Its gradient estimates that of the expected reward, for sentences drawn with earlier weights. `clip` bounds the
+    ratio to 1 - clip and 1 + clip where the advantage would move it further (Schulman et al. 2017); infinity turns this
+    off. The advantage includes the penalty for the divergence from the start at `drawn_at`; the penalty grows by `kl`
+    times the log-ratio.
     """
     log_ratio = (log_probs - drawn_at).clamp(-_MOST, _MOST)
     ratio = log_ratio.exp()

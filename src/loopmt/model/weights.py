@@ -92,7 +92,7 @@ class Layout:
 
     @cached_property
     def _cuts(self) -> list[int]:
-        """Sizes for one torch.split: each weight, then its padding. More splits would cost passes of autograd."""
+        """Sizes for one torch.split: each weight, then its padding. More splits would add passes of autograd."""
         numbers = [math.prod(shape) for shape in self.shapes.values()]
         return [cut for number, size in zip(numbers, self.sizes, strict=True) for cut in (number, size - number)]
 

@@ -34,7 +34,7 @@ _PROMPT = "Translate {source_language} to {target_language}: {text}"
 class CausalTokens(ModelTokens):
     """The tokenizer of a decoder-only model; a prompt selects the languages."""
 
-    chat: bool | None = None  # use its chat template; None: if it has one
+    chat: bool | None = None  # whether to use the chat template; None: if there is one
     stop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class CausalTokens(ModelTokens):
 
     @property
     def known_codes(self) -> list[str]:
-        """None: languages are words of the prompt."""
+        """Empty, because languages are words of the prompt."""
         return []
 
     def check(self, hop: Hop) -> None:
@@ -60,7 +60,7 @@ class CausalTokens(ModelTokens):
             )
 
     def read(self, texts: Sequence[str], hop: Hop, synthetic: bool = False) -> Ids:
-        """Ids of the prompts; a long sentence is cut, not what follows it in the prompt."""
+        """Ids of the prompts. A long sentence is truncated, but not the text after it in the prompt."""
         if not texts:
             return []
         prompts = [self._source(self._shortened(text), hop, synthetic) for text in texts]
@@ -71,7 +71,7 @@ class CausalTokens(ModelTokens):
         return [list(ids[:-1] if ids[-1:] == [end] and not self.chats else ids) for ids in found]
 
     def filled(self, text: str, hop: Hop) -> str:
-        """The prompt with a sentence."""
+        """The prompt filled with a sentence."""
         return self._source(text, hop, synthetic=False)
 
     def dialogue(self, prompt: str) -> str:
@@ -99,12 +99,12 @@ class CausalTokens(ModelTokens):
         return text[: min((text.find(one) for one in self.stop if one in text), default=len(text))]
 
     def prompt_length(self, hop: Hop) -> int:
-        """The subwords around a sentence, which say nothing about the length of its translation."""
+        """The number of subwords around a sentence, which do not affect the length of its translation."""
         (ids,) = self.read([""], hop)
         return len(ids)
 
     def source_rows(self, ids: Ids) -> Ragged:
-        """An EOS at the end of a prompt belongs to its template."""
+        """Rows that keep an EOS at the end of a prompt, because it belongs to the chat template."""
         end = self.tokenizer.eos_token_id
         return self.rows([[*row, end] for row in ids])
 
@@ -124,7 +124,7 @@ class CausalNetwork(PretrainedNetwork):
     tokens: CausalTokens
 
     def __post_init__(self) -> None:
-        """It ends at the EOS with which it is trained, too."""
+        """Make `generate` also stop at the EOS of training."""
         config = self.model.generation_config
         ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
         if self.tokens.tokenizer.eos_token_id not in ends:
@@ -178,7 +178,7 @@ class CausalNetwork(PretrainedNetwork):
         return self._logits(batch, self.labels(target_BT))
 
     def _logits(self, batch: Any, labels: Tensor) -> Tensor:
-        """The logits of the target's tokens (B, T, V); the last token is no input."""
+        """The logits of the target's tokens (B, T, V); the last token is not an input."""
         given = labels[:, :-1]
         targets = given.masked_fill(given == IGNORED, self.tokens.tokenizer.pad_token_id)
         real = torch.cat([batch["attention_mask"], (given != IGNORED).long()], 1)
@@ -191,5 +191,5 @@ class CausalNetwork(PretrainedNetwork):
 
     @cached_property
     def _arguments(self) -> frozenset[str]:
-        """What its forward pass accepts; architectures without positions have no argument for them."""
+        """The arguments that its forward pass accepts; some architectures have no argument for positions."""
         return frozenset(inspect.signature(self.model.forward).parameters)

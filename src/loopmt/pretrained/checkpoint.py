@@ -20,7 +20,7 @@ _DROPOUTS = ("attention_dropout", "hidden_dropout", "attn_pdrop", "resid_pdrop",
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """The direction of a checkpoint, and the prefix or codes that tell it the languages, if it needs any."""
+    """The direction of a checkpoint, and the prefix or codes that select its languages, if it needs any."""
 
     hop: Hop
     prefix: str = ""  # before every source, such as ">>fra<<"
@@ -85,7 +85,7 @@ def load_generation(folder: Path) -> Any:
 
 
 def is_decoder_only(folder: Path) -> bool:
-    """Whether it is a language model without encoder."""
+    """Whether it is a language model without an encoder."""
     config = load_config(folder)
     known = transformers().models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     return not getattr(config, "is_encoder_decoder", False) and config.model_type in known
@@ -103,7 +103,7 @@ def load_model(folder: Path) -> Any:
 
 
 def load_pretrained(folder: Path, dropout: float | None = None) -> Any:
-    """A trainable module in float32 with torch's attention, whatever its configuration says."""
+    """A trainable module in float32 with torch's attention, regardless of its configuration."""
     refuse_sizes(folder)
     config = load_config(folder)
     alone = is_decoder_only(folder)
@@ -136,7 +136,7 @@ def _load(kind: Any, folder: Path, what: str, **settings: Any) -> Any:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Prevent downloads, whatever the files refer to."""
+    """Prevent downloads, even if the files refer to others."""
     from huggingface_hub import constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True

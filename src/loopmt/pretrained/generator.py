@@ -51,7 +51,7 @@ class HuggingFaceGenerator:
         width = max(how.beam if how.how == "beam" else 1, n)
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):  # `generate` uses the global generator
-            model = self._model  # loading draws random numbers, too
+            model = self._model  # loading also draws random numbers
             torch.manual_seed(keyed_seed(*key, str(one.hop), how.draw_key()))
             for rows in batches(_lengths(sources), limits, width):
                 outputs, ends = self._generate(model, [sources[row] for row in rows], how, limits, n)
@@ -80,7 +80,7 @@ class HuggingFaceGenerator:
             **generation_settings(how),
             **self._target,
         )
-        # Some checkpoints force EOS into the last position; that output did not end by itself.
+        # Some checkpoints force EOS into the last position; such an output was cut off.
         ended = (ids[:, 1:longest] == model.config.eos_token_id).any(1).tolist()
         return ModelTokens(self._imported.folder, self._tokenizer).text(ids), ended
 
@@ -96,7 +96,7 @@ class HuggingFaceGenerator:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """Token counts are those of its own tokenizer."""
+        """Negative log-likelihoods; token counts are those of the checkpoint's own tokenizer."""
         never = self._model.generation_config.suppress_tokens if as_generated else None
         read, wanted = self._read(sources.texts), self._targets(targets.texts)
         losses = np.zeros(len(read))
@@ -137,7 +137,7 @@ class HuggingFaceGenerator:
 
     @cached_property
     def _model(self) -> Any:
-        """Imports that share their weights share the module."""
+        """The module, which imports with the same weights share."""
         key = (str(self.device), *_identity(self._imported.folder))
         model = _LOADED.get(key)
         if model is None:
@@ -156,7 +156,7 @@ class HuggingFaceGenerator:
             number = None
         if number in (None, self._tokenizer.unk_token_id):
             raise DataError(
-                f"{self._imported.folder}: its tokenizer has no language code {code}. Import it with another one."
+                f"{self._imported.folder}: its tokenizer has no language code {code}. Import it with another code."
             )
         return {"forced_bos_token_id": number}
 
@@ -166,7 +166,7 @@ def _lengths(rows: Sequence[Sequence[int]]) -> Ints:
 
 
 def _identity(folder: Path) -> Iterator[str]:
-    """Which files a module is loaded from, and its settings."""
+    """The files from which a module is loaded, and its settings."""
     for file in sorted(folder.glob("*.safetensors")):
         status = file.stat()
         yield f"{status.st_dev}:{status.st_ino}"

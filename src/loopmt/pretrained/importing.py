@@ -1,4 +1,4 @@
-"""Import of a Hugging Face checkpoint: copies files that cannot run code, describes the checkpoint and tests it once.
+"""Imports a Hugging Face checkpoint: copies files that cannot run code, describes the checkpoint and tests it once.
 
 Only tensors (safetensors), JSON and subword models are read; pickles are refused. A checkpoint with the architecture of
 Marian or Pegasus can initialize training; any seq2seq checkpoint can be a frozen generator.
@@ -38,7 +38,7 @@ _TAG = re.compile(r"<2\w+>")
 
 
 def import_hugging_face(source: Path, into: Path, options: ImportOptions) -> ImportedCheckpoint:
-    """Copy a checkpoint into a run; nothing remains if it does not load offline and translate."""
+    """Copy a checkpoint into a run; delete the copy if it does not load offline and translate."""
     check_safe(source)
     with appearing(into) as draft, _errors_about(source, draft):
         _copy(source, draft)
@@ -68,7 +68,7 @@ def _errors_about(source: Path, copy: Path) -> Iterator[None]:
 
 
 def check_safe(source: Path) -> None:
-    """Raise an error for a folder that is no checkpoint, or whose weights are a pickle."""
+    """Raise an error for a folder that is not a checkpoint, or whose weights are a pickle."""
     files = [file.name for file in source.iterdir()] if source.is_dir() else [source.name]
     if _is_ctranslate2(files):
         raise DataError(

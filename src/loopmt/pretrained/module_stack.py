@@ -1,6 +1,7 @@
 """Pretrained checkpoints as the networks of a stage: translation of text, and trainable tensors by name.
 
-One checkpoint serves all directions, or each direction has one. They exchange text, as each has its own tokenizer.
+One checkpoint serves all directions, or each direction has its own. Checkpoints exchange text, because each has its own
+tokenizer.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class ModuleStack(TokenizedRows, TorchStack):
         return CheckpointComputation(self.networks[network], label_smoothing)
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Load weights by name. The stage `pretrained` has none; only its checkpoint must be the same."""
+        """Load weights by name. The stage `pretrained` stores none, but its checkpoint must be the same."""
         if UNMODIFIED not in tensors:
             return super().load(tensors, strict)
         if bytes(tensors[UNMODIFIED].tolist()).hex() != self.digest:
@@ -149,7 +150,7 @@ class ModuleStack(TokenizedRows, TorchStack):
         return losses, lengths_of(wanted)
 
     def drawn_scores(self, hop: Hop, sources: Sentences, targets: Sentences, how: Generate) -> Floats:
-        """Of the tokens into which the tokenizer divides the texts, which may differ from those that were drawn."""
+        """Log-probabilities of the tokenizer's segmentation of the texts, which may differ from the drawn tokens."""
         network = self.of(hop)
         read, wanted = network.tokens.read(sources.texts, hop), network.tokens.targets(targets.texts, hop)
         scores = np.zeros(len(read))

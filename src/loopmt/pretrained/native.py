@@ -1,4 +1,4 @@
-"""Which checkpoints our own transformer computes: Marian, Pegasus and M2M100 (also NLLB), and in which form."""
+"""Decides whether our own transformer can compute a checkpoint (Marian, Pegasus, M2M100, NLLB), and in which form."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
 
 
 class UnfitError(Exception):
-    """The reason why a checkpoint is computed by its module."""
+    """The reason why our transformer cannot compute a checkpoint."""
 
 
 @dataclass(frozen=True)
 class NativeForm:
-    """A checkpoint as a network of ours."""
+    """A checkpoint in the form of our network."""
 
     model: Model
     conventions: Conventions
     size: int  # of the vocabulary
-    never: tuple[int, ...]  # our ids that it must not generate
-    opening: int | None  # our id that outputs begin with, whatever their language
-    forces_end: bool  # whether the last token of the longest outputs is EOS, as `generate` does it
+    never: tuple[int, ...]  # our ids of tokens that it must not generate
+    opening: int | None  # our id of the first output token, if it is the same for all languages
+    forces_end: bool  # whether outputs at the length limit end with EOS, as in `generate`
     tokens: ModelTokens
 
     @property
     def shape(self) -> tuple[Model, Conventions, int]:
-        """What networks of one stack have in common."""
+        """The properties that all networks of a stack must share."""
         return self.model, self.conventions, self.size
 
     @property
@@ -62,12 +62,12 @@ class NativeForm:
         return self.tokens.numbering
 
     def opening_of(self, code: int | None) -> int | None:
-        """Our id that outputs begin with, for the checkpoint's id of a language."""
+        """Our id of the first output token, given the checkpoint's id of a language code."""
         return self.opening if code is None else int(self.numbering.ours[code])
 
 
 def native_form(folder: Path, tokens: ModelTokens) -> NativeForm:
-    """The form of a checkpoint; an `UnfitError` if our transformer cannot compute it."""
+    """The form of a checkpoint. Raise an `UnfitError` if our transformer cannot compute it."""
     config, generation = load_config(folder), load_generation(folder)
     if config.model_type not in NORMS:
         raise UnfitError(f"its architecture is {config.model_type}; loopmt has kernels for {', '.join(NORMS)}")
@@ -88,7 +88,7 @@ def native_form(folder: Path, tokens: ModelTokens) -> NativeForm:
 
 
 def _unlike(config: Any, generation: Any, tokens: ModelTokens) -> Iterator[str]:
-    """What our transformer lacks, as the checkpoint's settings name it."""
+    """The checkpoint's settings that our transformer does not support."""
     fits = {
         "activation_function": config.activation_function in ACTIVATIONS,
         "tie_word_embeddings": config.tie_word_embeddings,
@@ -110,7 +110,7 @@ def _unlike(config: Any, generation: Any, tokens: ModelTokens) -> Iterator[str]:
 
 
 def _never(generation: Any) -> list[int]:
-    """The checkpoint's ids that `generate` does not choose."""
+    """The checkpoint's ids that `generate` never chooses."""
     words = [word for (word,) in generation.bad_words_ids or ()]
     return [*words, *(generation.suppress_tokens or ())]
 

@@ -1,7 +1,7 @@
 """Pretrained checkpoints as networks of our own: flat weights, kernels and captured decoding.
 
-Each keeps its tokenizer and vocabulary. Names in files are those of the checkpoint's tensors, so a stage can go on with
-the other backend.
+Each keeps its tokenizer and vocabulary. Names in files are those of the checkpoint's tensors, so a stage can continue
+with the other backend.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import NetworkStack
 from loopmt.translate.protocol import DecodeLimits, HopInput, Key, Sentences, Translations
 
-_BIAS = "output_bias"  # not trained: checkpoints have none, or one that does not learn
+_BIAS = "output_bias"  # not trained: checkpoints have none, or a fixed one
 
 
 @dataclass
 class NativeStack(TokenizedRows, NetworkStack):
-    """The checkpoints of an experiment, which have one shape."""
+    """The checkpoints of an experiment, which all have the same shape."""
 
     forms: Mapping[str, NativeForm] = field(kw_only=True)
     digest: str = field(kw_only=True)  # of the original checkpoints
@@ -64,7 +64,7 @@ class NativeStack(TokenizedRows, NetworkStack):
 
     @classmethod
     def alone(cls, form: NativeForm, folder: Path, hops: tuple[Hop, ...]) -> NativeStack:
-        """One checkpoint on the CPU, outside of a run: it reads no stored text, so it has no vocabulary of a run."""
+        """One checkpoint on the CPU, outside of a run and without its vocabulary, as it reads no stored text."""
         vocab, device = cast(Vocab, None), torch.device("cpu")
         return cls.of({"all": form}, {"all": folder}, hops, vocab, device, torch.float32, "no", "")
 
@@ -116,7 +116,7 @@ class NativeStack(TokenizedRows, NetworkStack):
         return found
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Load weights by name. The stage `pretrained` has none; only its checkpoint must be the same."""
+        """Load weights by name. The stage `pretrained` stores none, but its checkpoint must be the same."""
         if UNMODIFIED in tensors:
             if bytes(tensors[UNMODIFIED].tolist()).hex() != self.digest:
                 raise RunError("the checkpoint differs from the one of the stage `pretrained`. Restore its files.")
@@ -153,7 +153,7 @@ class NativeStack(TokenizedRows, NetworkStack):
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """Decode together the inputs whose outputs begin alike. EOS counts as part of a source."""
+        """Decode together the inputs whose outputs begin with the same token. EOS counts as part of a source."""
         forms = [self.form(one.hop) for one in inputs]
         forced = any(form.forces_end for form in forms)
         extra = limits.extra + math.ceil(limits.growth) - forced

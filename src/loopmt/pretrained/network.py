@@ -37,7 +37,7 @@ class PretrainedNetwork:
     model: Any
     tokens: ModelTokens
     device: torch.device
-    precision: torch.dtype = torch.float32  # of computing, on CUDA; weights are float32
+    precision: torch.dtype = torch.float32  # of computation on CUDA; weights are float32
 
     @cached_property
     def trainable(self) -> dict[str, torch.nn.Parameter]:
@@ -72,7 +72,7 @@ class PretrainedNetwork:
                 **generation_settings(how),
                 **self.tokens.forced(hop),
             )
-        # Some checkpoints force EOS into the last position; that output did not end by itself.
+        # Some checkpoints force EOS into the last position; such an output was cut off.
         ended = (ids[:, 1:longest] == self.tokens.tokenizer.eos_token_id).any(1).tolist()
         return list(zip(self.tokens.text(ids), ended, strict=True))
 
@@ -99,7 +99,7 @@ class PretrainedNetwork:
         return found
 
     def drawn(self, labels_BT: Tensor) -> Tensor:
-        """Labels without language codes, which are not drawn."""
+        """Labels without language codes, which are given and not drawn."""
         codes = torch.tensor(sorted(self.tokens.code_ids), device=self.device, dtype=torch.long)
         return labels_BT.masked_fill(torch.isin(labels_BT, codes), IGNORED)
 

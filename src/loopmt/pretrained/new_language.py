@@ -1,7 +1,7 @@
-"""Languages that a checkpoint's tokenizer lacks: each gets a code, with an embedding to begin with.
+"""Adds languages that a checkpoint's tokenizer lacks: each gets a code with an initial embedding.
 
-The copy of the checkpoint in a run is changed before anything else reads it. So all that follows, exports included,
-has a checkpoint that knows the language.
+The run's copy of the checkpoint is changed before anything else reads it. So all later steps, including exports, use a
+checkpoint that supports the language.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from loopmt.pretrained.tokens import NEW, ModelTokens
 
 
 def add_languages(folder: Path, codes: Mapping[str, str], named: str) -> None:
-    """Add the languages whose code is `new`, or `new:CODE` to begin as another language; `named` is for errors."""
+    """Add the languages with code `new`, or `new:CODE` to copy another language's embedding; `named` is for errors."""
     new = {language: code for language, code in codes.items() if NEW.fullmatch(code)}
     if not new:
         return
@@ -30,16 +30,16 @@ def add_languages(folder: Path, codes: Mapping[str, str], named: str) -> None:
 
 
 def _like(tokens: ModelTokens, code: str, known: list[str]) -> list[str]:
-    """The codes whose mean embedding a new one begins with."""
+    """The codes whose mean embedding initializes a new code."""
     fixed = any(hasattr(tokens.tokenizer, name) for name in ("lang_code_to_token", "lang_code_to_id"))
     if fixed or not tokens.coded:
         kinds = "has a fixed list of languages" if fixed else "has no language codes"
-        raise DataError(f'{tokens.folder}: model.codes: "{code}" adds a language, and its tokenizer {kinds}.')
+        raise DataError(f'{tokens.folder}: model.codes: "{code}" adds a language, but its tokenizer {kinds}.')
     like = code.partition(":")[2]
     if like and like not in known:
         near = tokens.nearest(like, like)
         raise DataError(
-            f'{tokens.folder}: model.codes: "{code}" begins as "{like}", which its tokenizer does not have. '
+            f'{tokens.folder}: model.codes: "{code}" copies the embedding of "{like}", which its tokenizer lacks. '
             f"Its codes include {listed(near, 5)}."
         )
     return [like] if like else known

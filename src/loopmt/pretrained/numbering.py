@@ -1,4 +1,4 @@
-"""The ids of a checkpoint in the order of our networks, which have padding, EOS and unknown first."""
+"""Renumbers a checkpoint's ids in the order of our networks, where padding, EOS and unknown come first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Numbering:
 
     @classmethod
     def of(cls, size: int, special: Sequence[int]) -> Numbering:
-        """`special` are the checkpoint's ids of our first ids; the other ids keep their order."""
+        """`special` has the checkpoint's ids that become our first ids; the other ids keep their order."""
         others = np.setdiff1d(np.arange(size), special)
         return cls(np.concatenate([np.asarray(special, dtype=np.int64), others]))
 
@@ -38,7 +38,7 @@ class Numbering:
         return [row.tolist() for row in Ragged(self.theirs[rows.flat], rows.offsets).rows()]
 
     def to_ours(self, table: Tensor) -> Tensor:
-        """A table with a row for each id, in our order."""
+        """Reorder a table with one row for each id to our order."""
         return table[torch.from_numpy(self.theirs).to(table.device)]
 
     def to_theirs(self, table: Tensor) -> Tensor:

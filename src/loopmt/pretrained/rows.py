@@ -42,7 +42,7 @@ class TokenizedRows(ABC):
         return tokens.rows(tokens.targets(targets.texts, hop))
 
     def longer_sides(self, store: Store, start: str, end: str, most: int) -> Ints:
-        """Measured on a small sample, as tokenization takes time."""
+        """Lengths of a small sample, because tokenization takes time."""
         most = min(most, _MEASURED)
         key = (str(store.folder), start, end, most)
         if key not in self._lengths:
@@ -53,7 +53,7 @@ class TokenizedRows(ABC):
         return self._lengths[key]
 
     def _counts(self, texts: Sequence[str], language: str) -> Ints:
-        """Token counts of texts, by a checkpoint whose target (else source) is the language; also within a prompt."""
+        """Token counts of texts by a checkpoint with the language as target (else source), and also in a prompt."""
         found: list[Ints] = []
         for hop in self.hops:
             tokens = self.tokens_of(hop)

@@ -23,7 +23,7 @@ from loopmt.text.ragged import EOS, PAD, UNK
 from loopmt.text.vocab import Subwords, Vocab
 from loopmt.translate.networks import NetworkStack
 
-Rows = list[list[int]]  # for each of our subwords, the checkpoint's ids whose mean it starts as; none: fresh
+Rows = list[list[int]]  # for each of our subwords, the checkpoint's ids that are averaged; none: fresh
 
 
 def check_fits(imported: ImportedCheckpoint, model: Model) -> None:
@@ -83,7 +83,7 @@ def _tables(
 
 
 def _fragmentation(row: list[int]) -> float:
-    """The length of a segmentation: of the two sides, the one with fewer subwords is used."""
+    """The length of a segmentation, used to choose the side with fewer subwords."""
     return len(row) or float("inf")
 
 
@@ -118,7 +118,7 @@ def their_ids(tokenizer: Any, side: str) -> dict[str, int]:
 def vocabulary_overlap(
     imported: ImportedCheckpoint, vocab: Vocab, hop: Hop, pair: Sequence[list[str]]
 ) -> tuple[float, float]:
-    """The share of our subwords that the checkpoint has: of the vocabulary, and of those in a text with two sides."""
+    """The share of our subwords that the checkpoint has: of the vocabulary, and of the occurrences in a text."""
     tokenizer = load_tokenizer(imported.folder)
     pieces, used = list[bool](), list[bool]()
     for side, language, texts in zip(("source", "target"), (hop.source, hop.target), pair, strict=True):

@@ -43,7 +43,7 @@ class ModelTokens:
     tokenizer: Any
     codes: Mapping[str, str] | None = None
     prompt: str | None = None
-    numbering: Numbering | None = None  # of ids in rows; without one they are shifted
+    numbering: Numbering | None = None  # the permutation of ids in rows; without one, ids are shifted
 
     # -- languages -------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class ModelTokens:
 
     @property
     def multilingual(self) -> bool:
-        """Whether it has several directions."""
+        """Whether it translates several directions."""
         return self.coded or self.tagged or self.prompt is not None
 
     def code(self, language: str) -> str:
@@ -84,7 +84,7 @@ class ModelTokens:
         return code
 
     def coded_name(self, language: str) -> str:
-        """The code that a language has, or gets if it is new."""
+        """The code of a language, including the code that a new language gets."""
         code = (self.codes or {}).get(language, language)
         return f"{language}_New" if NEW.fullmatch(code) else code
 
@@ -96,7 +96,7 @@ class ModelTokens:
         return list(dict.fromkeys([*same, *alike, *near, *self.known_codes]))
 
     def check(self, hop: Hop) -> None:
-        """Raise an error if it does not know the languages of a direction."""
+        """Raise an error if it lacks a language of the direction."""
         self.code(hop.target)
         if not self.tagged:
             self.code(hop.source)
@@ -125,7 +125,7 @@ class ModelTokens:
         return _lists(tokenizer([self._source(text, hop, synthetic) for text in texts], **self._cut).input_ids)
 
     def with_blanks(self, texts: Sequence[str]) -> list[str]:
-        """Texts in which the word that noise has blanked is one token of the tokenizer: its mask, or else unknown."""
+        """Texts with blanked words (noise) as one token of the tokenizer: its mask token, otherwise unknown."""
         blank = self.tokenizer.mask_token or self.tokenizer.unk_token or "_"
         return [_BLANK.sub(f" {blank} ", text).strip() if UNKNOWN_WORD in text else text for text in texts]
 
@@ -140,7 +140,7 @@ class ModelTokens:
         return self._texts(ids.tolist())
 
     def decoded(self, rows: Ragged) -> list[str]:
-        """The text of rows that have a numbering."""
+        """The text of rows, which must have a numbering."""
         assert self.numbering is not None, "shifted rows are not decoded"
         return self._texts(self.numbering.ids(rows))
 

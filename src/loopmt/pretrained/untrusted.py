@@ -1,7 +1,7 @@
 """Checks of untrusted checkpoints: keys that name code or files to load, and sizes that do not match the weights.
 
-`transformers` sets any attribute in config.json, even if the same argument was passed. So keys that name code must not
-be there.
+`transformers` applies every key of config.json, even if the same argument was passed. So keys that name code must be
+absent.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from loopmt.files.regular import has_file, read_bytes, reading
 
 CONFIGS = ("config.json", "generation_config.json", "tokenizer_config.json")
 _CODE = re.compile("auto_map|custom_(generate|pipelines)|(quantization|compression)_config|transformers_weights")
-"""Keys that name code without which the checkpoint cannot be read."""
+"""Keys that name code; the checkpoint cannot be read without that code."""
 _STEERING = re.compile(
     ".*(attn|experts)_implementation.*|.*kernel.*|.*_plan|distributed_config|adapter_.*|sp_model_kwargs|.*_spm|vocab"
     "|(?!special_tokens_map_).*_file"
 )
-"""Keys without which the checkpoint can be read, with the library's default attention."""
+"""Keys that can be removed; the library's default attention then reads the checkpoint."""
 _PLAIN = ("eager", "sdpa")  # kinds of attention that load nothing
 _SIZE = re.compile(".*(size|dim|heads|positions|embeddings|experts|buckets|d_model|d_ff|d_kv)")
-_ROTARY = ("rope_theta", "rope_parameters", "rope_scaling")  # positions that are computed, and need no memory
+_ROTARY = ("rope_theta", "rope_parameters", "rope_scaling")  # computed positions, which need no memory
 _HEADER = 2**27  # bytes, at most
 _SMALL = 4096  # smaller sizes need not occur in a tensor's shape
 
@@ -62,7 +62,7 @@ def without_steering(value: Any) -> Any:
 
 
 def refuse_steering(folder: Path) -> None:
-    """Raise an error for such keys in a run; an import removes them."""
+    """Raise an error if a run has such keys, which an import removes."""
     for file in _configs(folder):
         if found := [key for key, value in _items(read_config(file)) if _steers(key, value)]:
             raise DataError(
@@ -112,7 +112,7 @@ def tensor_shapes(weights: Path) -> list[list[int]]:
 
 
 def parameter_count(weights: Path) -> int:
-    """Counted in the header: unlike the tensors, it fits into memory."""
+    """The number of parameters by the header, which fits into memory even if the tensors do not."""
     with reading(weights) as stream:
         size = int.from_bytes(stream.read(8), "little")
         header = stream.read(min(size, _HEADER))
@@ -120,4 +120,4 @@ def parameter_count(weights: Path) -> int:
         shapes = [one["shape"] for name, one in parse_json(header).items() if name != "__metadata__"]
         return sum(math.prod(map(int, shape)) for shape in shapes)
     except (ValueError, TypeError, LookupError, AttributeError):
-        raise DataError(f"{weights} is no whole safetensors file. Copy or download it again.") from None
+        raise DataError(f"{weights} is not a complete safetensors file. Copy or download it again.") from None

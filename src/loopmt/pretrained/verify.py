@@ -30,7 +30,7 @@ def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
         theirs = _plainly(network, hop, text)
         if _same(found) != theirs and _same(network.generate([ids], hop, _GREEDY, _LIMITS, 1)[0][0]) != theirs:
             raise DataError(
-                f"{network.tokens.folder}: {text!r} becomes {found!r} through loopmt, and {theirs!r} through "
+                f"{network.tokens.folder}: {text!r} becomes {found!r} through loopmt, but {theirs!r} through "
                 "Hugging Face alone. loopmt does not know how its tokenizer selects languages: import it as a frozen "
                 "generator instead (docs/exchange.md)."
             )
@@ -38,7 +38,7 @@ def verify(network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> int:
 
 
 def disagreement(native: NativeStack, network: PretrainedNetwork, hop: Hop, texts: Sequence[str]) -> str | None:
-    """What our transformer computes otherwise than the module, in loss or greedy translation; None if nothing."""
+    """The first difference between our transformer and the module in losses or greedy translations, or None."""
     tokens, sentences = network.tokens, Sentences(None, hop.source, texts=texts)
     targets = Sentences(None, hop.target, texts=texts)  # any text has a loss
     ours, counts = native.score(hop, sentences, targets)
@@ -50,7 +50,7 @@ def disagreement(native: NativeStack, network: PretrainedNetwork, hop: Hop, text
     for text, our_text, ids in zip(texts, found, tokens.read(texts, hop), strict=True):
         their_text = network.generate([ids], hop, _GREEDY, _LIMITS, 1)[0][0]
         if our_text != their_text:
-            return f"{hop}: {text!r} becomes {our_text!r}, and {their_text!r} by the module"
+            return f"{hop}: {text!r} becomes {our_text!r}, but {their_text!r} by the module"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Answers of a paid or slow service, kept in a file, so that nothing is asked twice and a resumed run is the same.
+"""A cache of a service's answers in a file, so that no request is sent twice and a resumed run is identical.
 
-The file has a line of JSON for each answer. Lines are only appended, under a lock of the file, and the first answer to
-a question counts: several processes may use the file at the same time. Damaged lines are skipped.
+The file has a line of JSON for each answer. Lines are only appended, while the file is locked, and the first answer to
+a request counts, so several processes may use the file at the same time. Damaged lines are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loopmt.files.regular import appending, make_subfolder
 
 
 class Answer(NamedTuple):
-    """The text, and whether it is complete."""
+    """The answer's text, and whether it is complete."""
 
     text: str
     ended: bool
@@ -34,7 +34,7 @@ class _Line:
 
 @dataclass
 class AnswerFile:
-    """A dictionary in a file: `find` reads it, `add` appends to it."""
+    """A dictionary stored in a file: `find` reads it, `add` appends to it."""
 
     file: Path
     _known: dict[str, Answer] = field(default_factory=dict, repr=False)
@@ -51,7 +51,7 @@ class AnswerFile:
         return {key: self._known[key] for key in keys if key in self._known}
 
     def add(self, key: str, answer: Answer) -> None:
-        """Keep an answer, unless another process has kept one meanwhile."""
+        """Store an answer, unless another process has stored one meanwhile."""
         with self._lock, self._opened() as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)  # closing the file releases it
             torn = self._catch_up(stream)
@@ -64,7 +64,7 @@ class AnswerFile:
             self._read = stream.tell()
 
     def sync(self) -> None:
-        """Make sure that the answers survive a loss of power."""
+        """Sync the file to disk, so that the answers survive a power failure."""
         with self._lock, self._opened() as stream:
             os.fsync(stream.fileno())
 
@@ -73,7 +73,7 @@ class AnswerFile:
         return appending(self.file)
 
     def _catch_up(self, stream: BinaryIO) -> bool:
-        """Read the lines that are new; True if the last one is incomplete, as that of a killed process."""
+        """Read new lines. Return True if the last line is incomplete, such as one of a killed process."""
         stream.seek(self._read)
         rest = stream.read()
         whole = rest[: rest.rfind(b"\n") + 1]

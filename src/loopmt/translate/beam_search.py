@@ -281,8 +281,8 @@ class BeamStep(NamedTuple):
 
     longest_B: Tensor
     position: Tensor
-    penalty: Tensor  # the length penalty: divides the score of a hypothesis that ends here
-    logprobs_RC: Tensor  # of the most likely tokens after each hypothesis
+    penalty: Tensor  # the length penalty, which divides the score of a hypothesis that ends here
+    logprobs_RC: Tensor  # of the most likely next tokens of each hypothesis
     choices_RC: Tensor
 
 

@@ -3,10 +3,11 @@
 For a small network, launching kernels costs more than running them. So a step (network, choice of tokens, bookkeeping)
 is captured once per shape and replayed; shapes are rounded up so that there are few. Several networks decode together:
 each has its share of the rows of a shape. The graphs read weights from one buffer, into which the weights of the
-current networks are copied: all networks of an experiment share all graphs.
+current networks are copied. So all networks of an experiment share all graphs.
 
-A tensor that a graph reads must live as long as the graph, so `_Shape` keeps references. The large caches share one
-buffer, as only one shape is in use at a time: sentences that move to a smaller shape are copied out before.
+A tensor that a graph reads must stay allocated as long as the graph exists, so `_Shape` keeps references. The large
+caches share one buffer, as only one shape is in use at a time: sentences that move to a smaller shape are copied out
+first.
 
 Shapes: N networks, B sentences, S source length, P weights, V vocabulary.
 """
@@ -35,7 +36,7 @@ _CHECK_EVERY = 8
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 _ROWS = (8, 32, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096)
 _MOST_SHAPES = 48  # kept at once
-_MANY = 1024  # rows whose caches first hold half of the longest outputs, since few become so long
+_MANY = 1024  # from this many rows on, caches first hold half of the longest outputs, which few outputs reach
 
 
 class Replayable(Protocol):
@@ -78,7 +79,7 @@ class _Shape:
         return [self.memory.mask, *self.memory.keys, *self.memory.values, *past]
 
     def free(self) -> None:
-        """Let go of the caches of a shape that is not used again."""
+        """Release the caches of a shape that is not used again."""
         for tensors in (self.memory.keys, self.memory.values, self.cache.keys, self.cache.values):
             tensors.clear()
 
@@ -156,7 +157,7 @@ class CapturedDecoder:
             shape = self._move(shape, keep, most, longest if full else shape.length, position, how)
 
     def _load(self, flat_NP: Tensor, logit_mask_NV: Tensor, used: Ints) -> None:
-        """Copy the weights of these networks to where the graphs read them."""
+        """Copy the weights of these networks to the buffer that the graphs read."""
         if len(used) > len(self.flat):
             self._allocate(len(used), self.caches.numel())
         masks = logit_mask_NV.expand(len(flat_NP), -1)
@@ -211,7 +212,7 @@ class CapturedDecoder:
         device = self.flat.device
         source = torch.full((rows, source_length), EOS, device=device)
         source_NBS, weights = source.view(networks, -1, source_length), self.weights[networks - 1]
-        start, opening = self.transformer.conventions.start, EOS if opens else None  # `_fill` has the true one
+        start, opening = self.transformer.conventions.start, EOS if opens else None  # `_fill` sets the actual one
         hypotheses = beam_search.start_search([length] * rows, how, device, self.transformer.fuse, start, opening)
         first = {name: tensor.clone() for name, tensor in beam_search.search_state(hypotheses).items()}
         first["longest"].fill_(1)
@@ -259,7 +260,7 @@ class CapturedDecoder:
             self.flat = self.flat.new_zeros(networks, self.flat.shape[1])
         if size > self.caches.numel():
             for shape in discarded.values():
-                shape.free()  # also the one whose sentences move to a larger shape
+                shape.free()  # including the shape whose sentences move to a larger one
             self.caches = self.flat.new_zeros(0)  # frees the old caches first
             self.caches = self.flat.new_zeros(size)  # must always hold finite values
         self.weights = [self.layout.unpack(self.flat[: number + 1]) for number in range(len(self.flat))]
@@ -291,17 +292,17 @@ def record(work: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
 
 @lru_cache
 def _warm_up_stream(device: int) -> torch.cuda.Stream:
-    """One stream for all warm-ups: matrix libraries keep a workspace of 32 MiB for each stream that they have used."""
+    """One stream for all warm-ups, because matrix libraries keep a workspace of 32 MiB for each stream they used."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def cache_elements(model: Model, sources: int, source_length: int, outputs: int, length: int) -> int:
-    """Elements of keys and values of all layers: of the sources, and of the outputs."""
+    """Elements of keys and values of all layers, for sources and for outputs."""
     return 2 * model.num_decoder_layers * model.width * (sources * source_length + outputs * length)
 
 
 def first_caches(model: Model, limits: DecodeLimits, networks: int, most: int, places: int, beam: int = 1) -> int:
-    """Elements of the caches with which a batch begins: `most` sentences of a network at most, of so many places."""
+    """Elements of a batch's initial caches, for at most `most` sentences of a network and this source length."""
     rows, width = networks * _rows_each(networks, most), _up(places, _LENGTHS)
     length = _up(_first_length(limits.length(width - 1), rows), _LENGTHS)
     return cache_elements(model, rows, width, rows * beam, length)
@@ -318,7 +319,7 @@ def _seed_from(generator: torch.Generator) -> int:
 
 
 def _places(networks_B: Ints, rows_each: int) -> Ints:
-    """Where the row of each sentence is: those of a network follow one another."""
+    """The row of each sentence; the rows of a network are adjacent."""
     order = np.argsort(networks_B, kind="stable")
     counts = np.bincount(networks_B)
     ranks = np.empty_like(order)
@@ -327,7 +328,7 @@ def _places(networks_B: Ints, rows_each: int) -> Ints:
 
 
 def _rows_each(networks: int, most: int) -> int:
-    """The rows of each network in a shape for at most `most` sentences of a network; `_ROWS` are those of all."""
+    """The rows of each network in a shape for at most `most` sentences per network; `_ROWS` is the total."""
     return _up(most, tuple(max(1, rows // networks) for rows in _ROWS))
 
 

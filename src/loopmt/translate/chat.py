@@ -1,7 +1,7 @@
 """A client of OpenAI-compatible endpoints: POST URL/chat/completions, with time limits, retries and backoff.
 
-It needs the standard library only. It follows no redirects, which would carry the key to another server. The key comes
-from an environment variable; it is in no file and in no message.
+It needs only the standard library. It follows no redirects, which could send the key to another server. The key comes
+from an environment variable and is written to no file and no message.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 
 
 class _AgainError(Exception):
-    """A failure that may pass."""
+    """A temporary failure, after which the request is repeated."""
 
     def __init__(self, what: str, wait: float | None = None) -> None:
         super().__init__(what)
-        self.wait = wait  # seconds that the server asks for
+        self.wait = wait  # seconds to wait, as requested by the server
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -49,14 +49,14 @@ class _NoRedirects(HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class ChatClient:
-    """Asks one model of an endpoint."""
+    """Sends requests to one model of an endpoint."""
 
     url: str
     timeout: float = 120.0  # seconds for a whole answer
     retries: int = 6
-    first_wait: float = 1.0  # seconds before the first retry; doubled for each other one
+    first_wait: float = 1.0  # seconds before the first retry; doubled for each further one
     stopping: Event = field(default_factory=Event, repr=False)
-    """Set it to end all waiting: another request has failed for good."""
+    """Set when a request has failed permanently; it ends the waiting of the others."""
 
     def ask(self, body: Mapping[str, Any]) -> Answer:
         """The model's answer."""
@@ -69,12 +69,12 @@ class ChatClient:
                 break
         raise ExternalError(
             f"{self.url}: no answer after {attempt + 1} attempts. The last one: {failure}. Is the server running? The "
-            "answers so far are kept: the same command goes on from there. Failed attempts are repeated "
+            "answers so far are kept, and the same command continues from there. Failed attempts are repeated "
             "`retries` times, and each may take `timeout` seconds."
         )
 
     def _wait(self, failure: _AgainError, attempt: int, body: Mapping[str, Any]) -> float:
-        """Longer each time, and different for each request, so that they do not all come at once."""
+        """A wait that grows with each attempt, with random jitter so that requests do not arrive together."""
         share = keyed_seed("wait", attempt, json.dumps(body, sort_keys=True)) / 2**63
         wait = self.first_wait * 2**attempt * (0.5 + 0.5 * share)
         return float(min(max(wait, failure.wait or 0.0), _LONGEST_WAIT))
@@ -97,7 +97,7 @@ class ChatClient:
             raise _AgainError(f"it cannot be reached ({_without(key, str(why))})") from None
 
     def _refused(self, error: HTTPError, key: str | None) -> Exception:
-        """What a status other than success means."""
+        """The exception for an HTTP status other than success."""
         said = _without(key, _shown(error))
         status = f"HTTP {error.code}{f', {said}' if said else ''}"
         if error.code in _AGAIN:
@@ -122,7 +122,7 @@ def api_key(url: str) -> str | None:
             "the server needs no key."
         )
     if key and not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"the environment variable {KEY} holds characters that no key has. Set it again.")
+        raise ConfigError(f"the environment variable {KEY} contains characters that no key may have. Set it again.")
     return key
 
 
@@ -133,7 +133,7 @@ def _opener(url: str) -> OpenerDirector:
 
 
 def _read(response: HTTPResponse, deadline: float) -> bytes:
-    """The whole body; a server that sends it in small parts does not get more time."""
+    """The whole body; the time limit also holds for a server that sends it in small parts."""
     parts = bytearray()
     while part := response.read1(_PART):
         parts += part
@@ -151,9 +151,9 @@ def _answer(body: bytes) -> Answer:
         text, finish = choice["message"].get("content"), choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError):
         raise _AgainError(f"its answer is no chat completion: {_one_line(body)!r}") from None
-    if not isinstance(text, str):  # a refusal, or only thoughts
+    if not isinstance(text, str):  # a refusal, or reasoning without an answer
         return Answer("", False)
-    text = text.encode(errors="replace").decode()  # JSON can spell halves of characters
+    text = text.encode(errors="replace").decode()  # JSON can contain lone surrogates
     return Answer(" ".join(text.split()), finish in ("stop", None))
 
 
@@ -169,12 +169,12 @@ def _one_line(body: bytes) -> str:
 
 
 def _without(key: str | None, text: str) -> str:
-    """Servers repeat a wrong key in their answers."""
+    """The text without the key, because servers repeat a wrong key in their answers."""
     return text.replace(key, "***") if key else text
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds, given as such or as a date."""
+    """The seconds to wait, from a number or a date."""
     try:
         return float(value or "")
     except ValueError:

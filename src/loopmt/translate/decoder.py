@@ -1,7 +1,7 @@
 """Decoding of source ids to target ids, in large batches of sentences sorted by length.
 
 On a CPU, finished rows are removed from the batch; on CUDA every step replays a captured graph, and several networks
-decode together. This module knows no languages, only ids and weights.
+decode together. This module deals with ids and weights only, not with languages.
 
 Shapes: N networks, B sentences, S source length, P weights, V vocabulary.
 """
@@ -47,7 +47,7 @@ class Decoder:
     precision: torch.dtype
     captured: CapturedDecoder | None = None
     opening: int | None = None  # the token that every output begins with, such as the code of a language
-    others: tuple[Decoder, ...] = ()  # of the same ids, which choose every token together with this one
+    others: tuple[Decoder, ...] = ()  # networks with the same ids, which choose every token together with this one
     combine: Literal["mean", "max"] = "mean"  # of their probabilities
 
     @property
@@ -164,7 +164,7 @@ def _searches(
 
 
 def batches(lengths: Ints, limits: DecodeLimits, width: int = 1, networks: Ints | None = None) -> Iterator[Ints]:
-    """Row numbers in batches within the limits, longest rows first; as many rows of every network that has so many."""
+    """Row numbers in batches within the limits, longest first, with equally many rows of each network if possible."""
     order = np.argsort(-lengths, kind="stable")
     queues = [order] if networks is None else [order[networks[order] == one] for one in np.unique(networks)]
     while queues := [queue for queue in queues if len(queue)]:
@@ -210,7 +210,7 @@ class _Network:
 
 @dataclass(frozen=True)
 class EagerDecoder:
-    """Step by step; sentences that are done leave the batch. Several networks choose every token together."""
+    """Decodes step by step and removes finished sentences. Several networks choose every token together."""
 
     networks: Sequence[_Network]
     opening: int | None = None
@@ -250,7 +250,7 @@ class EagerDecoder:
                     self._select((keep[:, None] * hypotheses.width + width).flatten())
 
     def _combined(self, logits: Sequence[Tensor]) -> Tensor:
-        """Of one network its logits; of several the logarithm of the mean or of the maximum of their probabilities."""
+        """The logits of one network, or the logarithm of the mean or maximum of several networks' probabilities."""
         if len(logits) == 1:
             return logits[0]
         logprobs = torch.stack([one.float().log_softmax(-1) for one in logits])

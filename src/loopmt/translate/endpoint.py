@@ -24,14 +24,14 @@ from loopmt.translate.chat import ChatClient
 from loopmt.translate.protocol import Codec, DecodeLimits, Floats, HopInput, Key, Sentences, Translations
 
 _FEWEST_TOKENS = 64
-_SEEDS = 2**31  # what all servers accept
+_SEEDS = 2**31  # accepted by all servers
 
 Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class EndpointTranslator:
-    """Sends each sentence as a chat of one message; several requests are under way at the same time."""
+    """Sends each sentence as a chat of one message, with several requests at the same time."""
 
     settings: Imported
     answers: AnswerFile
@@ -53,7 +53,7 @@ class EndpointTranslator:
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """Greedy decoding is temperature 0, and gives one hypothesis. The server's tokens are not ours: no scores."""
+        """Greedy decoding is temperature 0, with one hypothesis. Scores are NaN: the server's tokens are not ours."""
         return [self._translate(one, how, key, n if how.how == "sample" else 1) for one in inputs]
 
     def score(
@@ -71,7 +71,7 @@ class EndpointTranslator:
         return Translations(sentences, np.full(len(found), np.nan), ended, np.full(len(one.sources), n, dtype=np.int64))
 
     def _body(self, text: str, how: Generate, key: Key) -> Body:
-        """The request; greedy requests of equal sentences are equal, draws are not."""
+        """The request. Greedy requests for equal sentences are equal; sampling requests differ."""
         options = self.settings.options
         lasting = {} if "max_completion_tokens" in options else {"max_tokens": _FEWEST_TOKENS + len(text.encode())}
         warmth: dict[str, Any] = {"temperature": 0}
@@ -98,7 +98,7 @@ class EndpointTranslator:
         return [known[key] for key in keys]
 
     def _ask(self, asked: Mapping[str, Body]) -> None:
-        """Every answer is kept as soon as it arrives; the first failure ends the others."""
+        """Send the requests. Each answer is stored as soon as it arrives; the first failure cancels the rest."""
         self.client.stopping.clear()
         with ThreadPoolExecutor(self.settings.parallel) as pool:
             waiting = {pool.submit(self.client.ask, body): key for key, body in asked.items()}

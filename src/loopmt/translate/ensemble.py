@@ -1,4 +1,4 @@
-"""Several generators for one hop: each takes its share of the rows, or all choose every token together.
+"""Several generators for one hop: each translates a share of the rows, or all choose every token together.
 
 Shapes: M members, B rows, V vocabulary.
 """
@@ -29,7 +29,7 @@ Combine = Literal["mean", "max"]
 def by_turns(
     members: Sequence[tuple[TranslationModel, Generate]], one: HopInput, limits: DecodeLimits, key: Key, n: int
 ) -> Translations:
-    """Rows go to the members in turn, so that the samples of a sentence come from different ones."""
+    """Assign rows to the members in turn, so that the samples of a sentence come from different members."""
     rows = [np.arange(first, len(one.sources), len(members)) for first in range(len(members))]
     parts = [
         model.generate([HopInput(one.hop, one.sources.take(own))], how, limits, (*key, number), n)[0]
@@ -39,7 +39,7 @@ def by_turns(
 
 
 def merged(parts: Sequence[Translations], rows: Ints) -> Translations:
-    """The translations of several parts as one: source i of all parts, one after another, is row `rows[i]`."""
+    """Merge the translations of several parts: source i of the concatenated parts becomes row `rows[i]`."""
     counts = np.concatenate([part.counts for part in parts])
     order = np.argsort(rows, kind="stable")
     firsts = np.cumsum(counts) - counts
@@ -49,7 +49,7 @@ def merged(parts: Sequence[Translations], rows: Ints) -> Translations:
 
 
 def _joined(parts: Sequence[Sentences]) -> Sentences:
-    """With ids where all have the vocabulary of the first, else as text."""
+    """All sentences: as ids if all parts have the vocabulary of the first, else as text."""
     codec, language = parts[0].codec, parts[0].language
     if codec is not None and all(part.codec is codec for part in parts):
         return Sentences(codec, language, ids=Ragged.join([part.ids for part in parts]))
@@ -61,7 +61,7 @@ def _joined(parts: Sequence[Sentences]) -> Sentences:
 
 @runtime_checkable
 class TokenModel(TranslationModel, Protocol):
-    """A model whose decoder gives the distribution of every token."""
+    """A model whose decoder exposes the distribution of every token."""
 
     vocab: Vocab
 
@@ -73,8 +73,8 @@ class TokenModel(TranslationModel, Protocol):
 
 
 def token_model(model: TranslationModel) -> TokenModel:
-    """Cast a model that is known to choose by tokens."""
-    assert isinstance(model, TokenModel), f"{type(model).__name__} does not give the distribution of tokens"
+    """Cast a model that is known to expose token distributions."""
+    assert isinstance(model, TokenModel), f"{type(model).__name__} does not expose the distribution of tokens"
     return model
 
 
@@ -115,6 +115,6 @@ class EnsembleModel:
     def score(
         self, hop: Hop, sources: Sentences, targets: Sentences, as_generated: bool = False
     ) -> tuple[Floats, Ints]:
-        """The mean over the members of what each finds."""
+        """The mean of the members' scores."""
         found = [stack.score(hop, sources, targets, as_generated) for stack, _ in self.members]
         return np.asarray(np.mean([losses for losses, _ in found], axis=0)), found[0][1]

@@ -1,4 +1,4 @@
-"""Filters of generated text: outputs that are empty, copied, too long or of another language are not learned from.
+"""Filters of generated text: they drop outputs that are empty, copied, too long or in the wrong language.
 
 Each filter is a function with a name; an experiment chooses among them, and may add its own. The language of a
 generated sentence is classified by the unigram frequencies of its subwords in each language.
@@ -23,8 +23,8 @@ from loopmt.text.ragged import Ints, Ragged
 from loopmt.translate.protocol import Sentences
 
 ORDER = 4  # subwords of an n-gram
-_FEWEST = 8  # n-grams, at least, for a sentence to be checked
-_QUANTILE = 0.99  # of the repeated shares of real sentences; the limit is this quantile plus a margin
+_FEWEST = 8  # fewest n-grams of a sentence that is checked
+_QUANTILE = 0.99  # of the repeated shares in real sentences; the limit is this quantile plus a margin
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], dtype=np.uint64)
 _BITS = np.uint64(40)  # of a hash
 
@@ -35,7 +35,7 @@ Mask = npt.NDArray[np.bool_]
 def repeated_share(rows: Ragged) -> Floats:
     """The share of each row's n-grams that occur earlier in the row; 0 for short rows."""
     total = np.maximum(rows.lengths - ORDER + 1, 0)
-    keys = np.sort(_keys(rows, total))  # of equal keys, only the first is not a repetition
+    keys = np.sort(_keys(rows, total))  # the first of equal keys is not a repetition
     new = np.flatnonzero(np.diff(keys, prepend=keys[:1] ^ np.uint64(1)))
     distinct = np.bincount((keys[new] >> _BITS).astype(np.int64), minlength=len(rows))
     return np.where(total >= _FEWEST, 1 - distinct / np.maximum(total, 1), 0.0)
@@ -103,7 +103,7 @@ class LanguageFrequencies:
 
 @dataclass(frozen=True)
 class FilterContext:
-    """What filters know beside the sentences.
+    """Information for filters beside the sentences.
 
     `spelling` maps ids to bytes for each language; it is needed if languages have separate vocabularies.
     """
@@ -191,7 +191,7 @@ def _language(sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop, con
 
 @text_filter("repetition")
 def _repetition(sources: Sentences, outputs: Sentences, ended: Mask, hop: Hop, context: FilterContext) -> Mask:
-    """Outputs that repeat themselves more than real text of their language does."""
+    """Outputs with more repetitions than real text of their language."""
     if context.repetition is None:
         return np.zeros(len(outputs), dtype=np.bool_)
     return context.repetition.repetitive(outputs.ids, hop.target)

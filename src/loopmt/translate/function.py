@@ -28,7 +28,7 @@ def find_translator(reference: str) -> Callable[[list[str], Hop], Sequence[str]]
 
 @dataclass(frozen=True)
 class FunctionTranslator:
-    """`function(texts, hop)` returns a translation of each text. How likely they are is not known."""
+    """`function(texts, hop)` returns a translation of each text. Scores are NaN."""
 
     name: str
     function: Callable[[list[str], Hop], Sequence[str]]
@@ -46,7 +46,7 @@ class FunctionTranslator:
     def generate(
         self, inputs: Sequence[HopInput], how: Generate, limits: DecodeLimits, key: Key, n: int = 1
     ) -> list[Translations]:
-        """One hypothesis of each source, however it is asked to decode."""
+        """One hypothesis of each source, whatever the decoding settings."""
         return [self._translate(one) for one in inputs]
 
     def score(

@@ -121,7 +121,7 @@ def _candidates(found: Translations) -> Iterator[Candidates]:
 
 
 def _distinct(candidates: Candidates) -> Candidates:
-    """Each text once, with its best score: a search may find several segmentations of it."""
+    """Distinct texts with their best score, because a search may find several segmentations of a text."""
     found: dict[str, tuple[str, float, bool]] = {}
     for one in candidates:
         found.setdefault(one[0], one)
@@ -139,7 +139,7 @@ def _joined(parts: Sequence[Candidates]) -> Candidates:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a line. It is not split after initials and abbreviations, and before lower-case letters."""
+    """The sentences of a line, which is not split after initials and abbreviations or before lower-case letters."""
     parts, start = [], 0
     for end in _ENDS.finditer(text):
         space = "none" if end["space"] is None else "space"
@@ -156,7 +156,7 @@ def _abbreviated(text: str, stop: int) -> bool:
 
 
 def split_in_two(text: str) -> list[str]:
-    """Split at the end of a sentence, else of a clause, else at a space, else in the middle."""
+    """Split at the end of a sentence, otherwise of a clause, otherwise at a space, otherwise in the middle."""
     middle = len(text) // 2
     for cut in _CUTS:
         places = [match.span() for match in cut.finditer(text) if match.start() > 0 and match.end() < len(text)]

@@ -1,4 +1,4 @@
-"""The networks of an experiment: which one serves a direction, and their live, frozen and averaged weights."""
+"""The networks of an experiment: their directions, and their live, frozen and averaged weights."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class NetworkStack:
         return {f"{name}/{key}": view[row] for row, name in enumerate(self.names()) for key, view in views.items()}
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Load weights by name. Return the networks that found none, which keep theirs.
+        """Load weights by name. Return the networks without weights there; they keep their own.
 
         Smaller tables, written by older versions that counted only the languages with directions, fill the first rows.
         """
@@ -140,7 +140,7 @@ class NetworkStack:
         return self.live.numel(), self.live.numel()
 
     def activation_bytes(self) -> float:
-        """The states of each block, and the logits, of all networks."""
+        """Memory per token position: the states of each block and the logits of all networks."""
         model = self.model
         encoder = model.layers * (12 * model.width + 2 * model.feed_forward)
         decoder = model.num_decoder_layers * (20 * model.width + 2 * model.feed_forward)
@@ -179,7 +179,7 @@ class NetworkStack:
         ]
 
     def _together(self, inputs: Sequence[HopInput], by: By, draws: int) -> tuple[Decoder, Ints | None]:
-        """The decoder for these inputs; if they have several networks, also the number of each row's network."""
+        """The decoder for these inputs; with several networks, also the number of each row's network."""
         rows, one = [self.network(one.hop) for one in inputs], self.decoder(inputs[0].hop, by)
         if len(set(rows)) == 1:
             return one, None

@@ -53,7 +53,7 @@ class DecodeLimits:
 
 
 class Codec(Protocol):
-    """Converts text to ids and back: a `Vocab`, or the tokenizer of a pretrained model."""
+    """Converts text to ids and back: a `Vocab` or the tokenizer of a pretrained model."""
 
     def encode(self, texts: Sequence[str], language: str) -> list[list[int]]:
         """The ids of each text, without EOS."""
@@ -65,7 +65,7 @@ class Codec(Protocol):
 class Sentences:
     """Sentences of one language. Ids are computed from text, or text from ids, at first use.
 
-    So models with one vocabulary exchange ids, and text is decoded only if it is needed.
+    So models that share a vocabulary exchange ids, and text is decoded only if needed.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ Mask = npt.NDArray[np.bool_]
 
 def own_weights(how: Generate) -> By:
     """Which of a model's own weights generate."""
-    assert how.by in ("live", "frozen", "ema"), f"{how.by} is not of one model"
+    assert how.by in ("live", "frozen", "ema"), f"{how.by} does not name the weights of one model"
     return cast(By, how.by)
 
 
@@ -178,7 +178,7 @@ class TranslationModel(Protocol):
 
 
 class Computation(Protocol):
-    """The networks of an update with their weights, dropout and label smoothing.
+    """The forward computation of an update: networks with their weights, dropout and label smoothing.
 
     Shapes: N networks, B rows, L length, T target length, D width, V vocabulary.
     """
@@ -202,7 +202,7 @@ class TrainableModel(TranslationModel, Protocol):
 
     @property
     def learner(self) -> str:
-        """What trains it: a name of `learn.learners`, or `module:function`."""
+        """The learner that trains it: a name of `learn.learners`, or `module:function`."""
 
     @property
     def shared(self) -> bool:
@@ -237,7 +237,7 @@ class TrainableModel(TranslationModel, Protocol):
         """Every weight under the name `network/weight`, for files."""
 
     def load(self, tensors: Mapping[str, Tensor], strict: bool = True) -> list[str]:
-        """Load weights by name. Return the names of the networks that found none."""
+        """Load weights by name. Return the names of the networks without weights there."""
 
     def copy(self, by: By) -> None:
         """Copy the live weights, as the frozen copy or as the start of the average."""
@@ -249,23 +249,23 @@ class TrainableModel(TranslationModel, Protocol):
         """Approximate memory of activations per token position of a batch."""
 
 
-# -- what learns from rewards ------------------------------------------------------------------------------------
+# -- learning from rewards ---------------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class RewardedComputation(Computation, Protocol):
-    """A computation whose networks may learn from rewards of what they drew."""
+    """A computation whose networks may learn from rewards of their own samples."""
 
     def without_dropout(self) -> Computation:
         """The same computation without dropout, as in generation."""
 
     def drawn_labels(self, target_NBL: Tensor) -> Tensor:
-        """The places of the targets in the logits; below 0 at padding and at tokens that generation does not draw."""
+        """The index of each target in the logits; negative at padding and at tokens that generation does not draw."""
 
 
 @runtime_checkable
 class RewardedModel(TrainableModel, Protocol):
-    """A trainable model that knows the distribution from which it draws."""
+    """A trainable model that exposes its sampling distribution."""
 
     def drawable(self, hop: Hop) -> Tensor:
         """(V,), -inf at tokens that a hop never generates, 0 elsewhere."""

@@ -42,7 +42,7 @@ _MOST_LOGITS = {"cpu": 2**25, "cuda": 2**28}  # per batch; smaller batches are b
 
 
 def most_logits(device: torch.device) -> int:
-    """The most logits of a batch of scores."""
+    """The largest number of logits in a batch that is scored."""
     return _MOST_LOGITS["cuda" if device.type == "cuda" else "cpu"]
 
 
@@ -50,7 +50,7 @@ def most_logits(device: torch.device) -> int:
 def negative_log_likelihood(
     decoder: Decoder, sources: Ragged, targets: Ragged, as_generated: bool = False
 ) -> tuple[Floats, Ints]:
-    """The value for each target given its tagged source, and its number of tokens including EOS.
+    """The negative log-likelihood of each target given its tagged source, and its number of tokens including EOS.
 
     The distribution covers all ids; with `as_generated` only those that the decoder may generate.
     """
@@ -59,7 +59,7 @@ def negative_log_likelihood(
     for numbers, states, target in _teacher_forced(decoder, weights, sources, targets):
         if as_generated:  # masked logits are infinite; the kernels would average over them
             losses = token_losses(decoder.transformer.logits(weights, states), target, 0.0)
-            if decoder.transformer.conventions.opens:  # it is not chosen
+            if decoder.transformer.conventions.opens:  # the first token is given, not chosen
                 losses[..., 0] = 0.0
         else:
             losses = decoder.transformer.losses(weights, states, target, 0.0)
@@ -84,7 +84,7 @@ def drawn_scores(decoder: Decoder, sources: Ragged, targets: Ragged, how: Genera
 
 
 def drawn_labels(target_NBL: Tensor, conventions: Conventions) -> Tensor:
-    """Targets as places in the logits, below 0 at padding and at a first token that is given."""
+    """The index of each target in the logits; negative at padding and at a first token that is given."""
     labels = target_NBL.masked_fill(target_NBL == PAD, -1)
     if conventions.opens:
         labels[..., 0] = -1

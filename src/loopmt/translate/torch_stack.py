@@ -26,7 +26,7 @@ from loopmt.translate.protocol import By, Computation, DecodeLimits, Floats, Hop
 
 @dataclass
 class TorchStack(ABC):
-    """One network for all directions, called "all", or one for each direction, called like it."""
+    """One network for all directions, named "all", or one for each direction, named after it."""
 
     vocab: Vocab
     hops: tuple[Hop, ...]
@@ -34,7 +34,7 @@ class TorchStack(ABC):
     copies: dict[By, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
     learner: ClassVar[str] = "modules"
 
-    # -- what a subclass says --------------------------------------------------------------------------------
+    # -- implemented by subclasses ---------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class TorchStack(ABC):
 
     @contextmanager
     def using(self, by: By) -> Iterator[None]:
-        """Compute with a copy of the weights, or with the live ones."""
+        """A context that computes with a copy of the weights, or with the live ones."""
         places = self.places()
         live = {name: place.data for name, place in places.items()}
         try:

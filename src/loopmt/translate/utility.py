@@ -1,4 +1,4 @@
-"""Utilities of generated sentences: numbers by which candidates are chosen, rows are kept, or generators are rewarded.
+"""Utilities: scores of generated sentences for choosing candidates, keeping rows and rewarding generators.
 
 A utility is a registered name, `"module:function"` or `"command:PROGRAM ARGS..."`; the larger, the better.
 """
@@ -33,7 +33,7 @@ class Candidates:
     model: TranslationModel
     hop: Hop  # from the generated language to the real one
     generated: Sentences
-    real: Sentences  # for every candidate, the sentence that it must lead to
+    real: Sentences  # for every candidate, the sentence that must result from it
     counts: Ints  # candidates of each real sentence
     limits: DecodeLimits
     timeout: float = 600.0  # seconds that a program may take
@@ -45,7 +45,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Utility:
-    """A function that gives every candidate a number."""
+    """A function that returns a number for each candidate."""
 
     name: str
     function: Callable[[Candidates], Floats]
@@ -76,7 +76,7 @@ utility = UTILITIES.register
 
 
 def best_of(values: Floats, counts: Ints, allowed: Mask) -> Ints:
-    """The number of the best candidate of each sentence; one that is not allowed only if none is."""
+    """The index of the best allowed candidate of each sentence; if none is allowed, of the best candidate."""
     owners = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((-np.where(allowed, values, -np.inf), owners))
     return np.asarray(order[np.cumsum(counts) - counts])
@@ -93,7 +93,7 @@ def likelihood(candidates: Candidates) -> Floats:
 
 @utility("dual")
 def dual(candidates: Candidates) -> Floats:
-    """How likely the pair is in both directions, by dual cross-entropy (Junczys-Dowmunt 2018)."""
+    """Dual cross-entropy of the pair (Junczys-Dowmunt 2018), negated: high if both directions find it likely."""
     return -dual_cross_entropy(candidates.model, candidates.hop, candidates.generated, candidates.real)
 
 
@@ -119,7 +119,7 @@ def consensus(candidates: Candidates) -> Floats:
 
 
 def chrf_table(texts: Sequence[str]) -> Floats:
-    """chrF2 of each text as the hypothesis (row) against each as the reference (column), as sacrebleu counts it."""
+    """chrF2, as in sacreBLEU, of each text as hypothesis (row) against each as reference (column)."""
     counts, orders = _ngram_counts(texts)
     totals = np.add.reduceat(counts, orders, axis=1)  # texts x orders
     matches = np.add.reduceat(np.minimum(counts[:, None], counts[None]), orders, axis=2)
@@ -132,9 +132,9 @@ def chrf_table(texts: Sequence[str]) -> Floats:
 
 
 def _ngram_counts(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], Ints]:
-    """How often each text has each n-gram (spaces left out), and where the n-grams of each order begin.
+    """The count of each n-gram in each text (without spaces), and the first column of each order.
 
-    Every order has a first column for no n-gram, which is 0.
+    The first column of every order stands for no n-gram and is 0.
     """
     hashes = [_ngrams(text) for text in texts]
     owners = np.repeat(np.arange(len(texts)), [len(row) for row in hashes])
@@ -146,7 +146,7 @@ def _ngram_counts(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], Ints]:
 
 
 def _ngrams(text: str) -> npt.NDArray[np.uint64]:
-    """A hash for each n-gram of each order; the lower bits of none are 0."""
+    """A hash for each n-gram of each order, whose lower bits are never 0."""
     letters = np.frombuffer("".join(text.split()).encode("utf-32-le"), dtype="<u4").astype(np.uint64) + np.uint64(1)
     found, rolling = [], np.zeros(len(letters), dtype=np.uint64)
     for order in range(1, min(_ORDERS, len(letters)) + 1):

@@ -122,7 +122,7 @@ class Walker:
                 yield rollout, rollout.hops[number]
 
     def _request(self, rollouts: Sequence[Rollout]) -> HopRequest:
-        """One request for rollouts that share the hop, with the hypotheses that the rollout ending here needs."""
+        """One request for rollouts that share the hop, with as many hypotheses as the rollout ending here needs."""
         first, last = rollouts[0], self._hop + 1
         n = max(rollout.n if last == len(rollout.hops) else 1 for rollout in rollouts)
         return HopRequest(HopInput(first.hops[self._hop], first.text), first.settings[self._hop], n)
@@ -133,11 +133,11 @@ class Translators:
     """The models of each direction: that of the stage, and others for hops that name them."""
 
     own: TranslationModel
-    imported: Mapping[Hop, TranslationModel] = field(default_factory=dict)  # generate as frozen
-    others: Mapping[str, TranslationModel] = field(default_factory=dict)  # by the name that `by` gives them
+    imported: Mapping[Hop, TranslationModel] = field(default_factory=dict)  # generate with frozen weights
+    others: Mapping[str, TranslationModel] = field(default_factory=dict)  # by the name in `by`
 
     def members(self, hop: Hop, how: Generate) -> list[tuple[TranslationModel, Generate]]:
-        """The models that generate on a hop, and how each does."""
+        """The models that generate on a hop, each with its settings."""
         return [self._member(hop, how, name) for name in how.generators]
 
     def _member(self, hop: Hop, how: Generate, name: str) -> tuple[TranslationModel, Generate]:

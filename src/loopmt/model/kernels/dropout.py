@@ -15,7 +15,7 @@ def new_seed(device: torch.device, generator: torch.Generator | None = None) -> 
 
 @triton.jit
 def _mixed(h):
-    """A permutation of 32-bit numbers in which every bit depends on every bit."""
+    """A permutation of 32-bit numbers in which every output bit depends on every input bit."""
     h = h ^ (h >> 16)
     h = h * 0x7FEB352D
     h = h ^ (h >> 15)
@@ -32,7 +32,7 @@ def _bits(seed, place):
 
 @triton.jit
 def kept(seed, place, rate):
-    """1 / (1 - rate) where a place is kept, 0 where it is dropped."""
+    """1 / (1 - rate) where an element is kept, 0 where it is dropped."""
     uniform = (_bits(seed, place) >> 8).to(tl.float32) * (1.0 / 16777216.0)
     return tl.where(uniform < rate, 0.0, 1.0 / (1.0 - rate))
 
