@@ -162,13 +162,18 @@ def test_chosen_loops_keep_their_best_rows(ask_for: ASK) -> None:
 
 
 def test_chosen_loops_are_filtered_if_there_is_a_reverse_translator() -> None:
-    """No French text and no pairs with Spanish: es>fr is never learnt, and has no opinion of what fr>es is taught."""
+    """Only a teacher trains es>fr: without one, there is no score for what fr>es is taught."""
     data = 'languages = ["en", "fr", "es"]\n[data]\nbitext = { "en-fr" = "b", "en-es" = "b" }\nmono = { es = "m" }\n'
     vanilla = '[[stage]]\nname = "vanilla"\nmix = ["X>Y"]\nupdates = 1\n'
-    experiment = loads(data + 'valid = "v"\n' + vanilla + stage('"auto"'))
+    text = data + 'valid = "v"\n' + vanilla + stage('"auto"')
+    assert kept_shares(text + "auto = { teachers = [] }\n") == {"es>en>es": 0.7, "es>en>fr>es": 1.0}
+    assert kept_shares(text) == {"es>en>es": 0.7, "es>en>fr>es": 0.7, "es>en>fr<es": 0.7}
+
+
+def kept_shares(text: str) -> dict[str, float]:
+    experiment = loads(text)
     routes = routes_of(experiment, experiment.stage("loops"))
-    kept = {str(route.path): route.entry.keep for route in routes if route.synthetic}
-    assert kept == {"es>en>es": 0.7, "es>en>fr>es": 1.0}
+    return {str(route.path): route.entry.keep for route in routes if route.synthetic}
 
 
 # -- subwords ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopmt.text.ragged import Ragged
 from loopmt.translate.filters import RepetitionLimits
-from loopmt.translate.protocol import Codec
+from loopmt.translate.protocol import Codec, Mask
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,25 @@ class OutputStatistics:
 def output_statistics(
     outputs: Sequence[str], references: Sequence[str], language: str, codec: Codec, limits: RepetitionLimits
 ) -> OutputStatistics:
-    ids = Ragged.of(codec.encode(outputs, language))
+    """Repetitions are counted in subwords."""
+    return _statistics(outputs, references, limits.repetitive(Ragged.of(codec.encode(outputs, language)), language))
+
+
+def text_statistics(outputs: Sequence[str], references: Sequence[str], margin: float) -> OutputStatistics:
+    """The same without a vocabulary: repetitions of words, or of characters where a text has no spaces.
+
+    The limit is what the references repeat, plus the margin.
+    """
+    numbers: dict[str, int] = {}
+
+    def rows(texts: Sequence[str]) -> Ragged:
+        pieces = [text.split() if " " in text.strip() else list(text) for text in texts]
+        return Ragged.of([[numbers.setdefault(piece, len(numbers)) for piece in row] for row in pieces])
+
+    limits = RepetitionLimits(lambda _: rows(references), margin)
+    return _statistics(outputs, references, limits.repetitive(rows(outputs), ""))
+
+
+def _statistics(outputs: Sequence[str], references: Sequence[str], repetitive: Mask) -> OutputStatistics:
     ratio = sum(map(len, outputs)) / max(sum(map(len, references)), 1)
-    repetitive = float(limits.repetitive(ids, language).mean()) if len(ids) else 0.0
-    return OutputStatistics(ratio, repetitive, len(ids))
+    return OutputStatistics(ratio, float(repetitive.mean()) if len(outputs) else 0.0, len(outputs))

@@ -2,7 +2,7 @@
 
 A row is compared with the next row of its sentence: the symmetric divergence between the distributions at every target
 position, times the weight of its entry, is added to its loss. No second pass is needed, as both rows are in the batch.
-R-Drop (`learn.rdrop`) compares two passes over the same row instead, and is the control.
+R-Drop compares two passes over the same row instead, and is the control.
 
 Shapes: N networks, B rows, T target length, V vocabulary, J paths.
 """
@@ -14,9 +14,9 @@ from torch import Tensor
 
 from loopmt.config import MixEntry
 from loopmt.errors import ConfigError
+from loopmt.learn.divergence import symmetric_divergence
 from loopmt.learn.forward import ForwardPass
 from loopmt.learn.objectives import Objective, StageSettings, UpdateTerms
-from loopmt.learn.rdrop import symmetric_divergence
 
 
 def from_settings(settings: StageSettings) -> RouteConsistency | None:

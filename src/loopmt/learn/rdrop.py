@@ -6,8 +6,7 @@ over its tokens. It takes a second pass and the distributions of both: about twi
 
 from __future__ import annotations
 
-from torch import Tensor
-
+from loopmt.learn.divergence import symmetric_divergence
 from loopmt.learn.forward import ForwardPass
 from loopmt.learn.objectives import Objective, StageSettings, UpdateTerms
 
@@ -27,8 +26,3 @@ class RDrop(Objective):
         divergence_NBT = symmetric_divergence(forward.log_probs(), other.log_probs())
         term_NB = self.alpha * divergence_NBT.masked_fill(~forward.real_NBT, 0).sum(-1)
         return UpdateTerms(losses_NB=(other.losses_NB - forward.losses_NB) / 2, terms_NB=term_NB)
-
-
-def symmetric_divergence(one_NBTV: Tensor, other_NBTV: Tensor) -> Tensor:
-    """The mean of KL(one || other) and KL(other || one) at every position: both share the same difference."""
-    return ((one_NBTV.exp() - other_NBTV.exp()) * (one_NBTV - other_NBTV)).sum(-1) / 2

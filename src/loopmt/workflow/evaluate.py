@@ -16,13 +16,12 @@ from pathlib import Path
 from loopmt.config import Experiment, available_hops
 from loopmt.errors import DataError, PathError, RunError
 from loopmt.evaluation.metric import MetricInput
-from loopmt.evaluation.outputs import OutputStatistics, output_statistics
+from loopmt.evaluation.outputs import OutputStatistics, text_statistics
 from loopmt.path import Hop, LanguagePath
 from loopmt.progress import Progress
 from loopmt.run import Json, Run, write_json
 from loopmt.text.manifest import Manifest
 from loopmt.text.store import Store
-from loopmt.text.vocab import Vocab
 from loopmt.translate.networks import all_hops
 from loopmt.workflow.kept_translations import KeptTranslations, TestPairs
 from loopmt.workflow.measures import RunMeasures, StageMeasures, TestPath
@@ -31,7 +30,6 @@ from loopmt.workflow.routes import pivots_without_bitext
 from loopmt.workflow.scorecard import over_seeds, scorecard
 from loopmt.workflow.scorer import Scorer
 from loopmt.workflow.stage_choice import choose_stage
-from loopmt.workflow.stages import repetition_limits
 
 _BETWEEN_STAGES = ("comparisons", "waiting")
 
@@ -188,10 +186,9 @@ class RunEvaluation:
         self, pairs: Sequence[TestPairs], outputs: Sequence[Sequence[str]]
     ) -> dict[TestPath, OutputStatistics]:
         """Lengths and repetitions, which show a collapse that scores may hide."""
-        vocab, store = Vocab.load(self.run.folder / "vocab"), Store.open(self.run.folder / "store")
-        limits = repetition_limits(store, self.experiment.guards)
+        margin = self.experiment.guards.repetition
         return {
-            one.test: output_statistics(found, one.references, one.test.ends.target, vocab, limits)
+            one.test: text_statistics(found, one.references, margin)
             for one, found in zip(pairs, outputs, strict=True)
             if one.test.direct
         }
