@@ -132,6 +132,11 @@ class Store:
             raise DataError(f"{self.folder} has no monolingual {language}; it has: {self._names()}.")
         return self._side(language)
 
+    def rows(self, source: str, target: str) -> int:
+        """Rows of bitext of a pair, or of monolingual text if both are the same, without opening the text."""
+        names = (source,) if source == target else (f"{source}-{target}.{source}", f"{target}-{source}.{source}")
+        return next((int(self._sides[name]["rows"]) for name in names if name in self._sides), 0)
+
     def any_side(self, language: str) -> Side | None:
         """Text of a language: monolingual, or else the side of a pair; None if there is neither."""
         names = [language, *(name for name in self._sides if name.endswith(f".{language}"))]

@@ -22,8 +22,8 @@ def known_amounts(
     pairs = [pair for pair in combinations(languages, 2) if store.has_bitext(*pair)]
     first = {trip.loop.hops[0]: trip for trip in round_trips}
     return KnownAmounts(
-        {frozenset(pair): len(store.bitext(*pair)[0]) for pair in pairs},
-        {language: len(store.mono(language)) for language in languages if store.has_mono(language)},
+        {frozenset(pair): store.rows(*pair) for pair in pairs},
+        {language: store.rows(language, language) for language in languages if store.has_mono(language)},
         {hop: _bleu(trip) for hop, trip in first.items()},
         _rows_read(run, experiment, stage.name),
         updates * experiment.training(stage).tokens,
