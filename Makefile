@@ -22,7 +22,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[$(EXTRAS)]"
 	touch $@
 
-demo: install ## train, compare and translate between built-in languages; about 5 minutes on two CPU cores
+demo: install ## train, compare and translate between built-in languages; about 6 minutes on two CPU cores
 	$(BIN)/loopmt demo
 
 test: lint types unit ## everything that must pass before a change is merged: lint, types, unit

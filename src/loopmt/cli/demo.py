@@ -25,7 +25,7 @@ _INTRODUCTION = (
     "English, French and Spanish: 900 sentence pairs of English with each of the others, and none between French and "
     "Spanish. Three stages train one small network: `vanilla` on the bitext alone; from there `longer`, the control, "
     "on the bitext alone again, and `loops`, in which French and Spanish learn from each other through English. It "
-    "takes about 5 minutes on two idle CPU cores. Watch a French sentence become Spanish."
+    "takes about 6 minutes on two idle CPU cores. Watch a French sentence become Spanish."
 )
 _METRIC = "accuracy"
 

@@ -24,7 +24,7 @@ from loopmt.files.regular import TEXT_LIMIT, file_size, has_file, reading
 from loopmt.path import Hop
 from loopmt.pretrained.checkpoint import NOTES, ImportedCheckpoint, ImportOptions, load_config, load_tokenizer
 from loopmt.pretrained.generator import HuggingFaceGenerator
-from loopmt.pretrained.native import ACTIVATIONS
+from loopmt.pretrained.native import ACTIVATIONS, sizes_of
 from loopmt.pretrained.tokens import ModelTokens
 from loopmt.pretrained.untrusted import CONFIGS, read_config, refuse_code, tensor_shapes, without_steering
 from loopmt.run import write_json
@@ -232,10 +232,5 @@ def fitting_model(folder: Path) -> tuple[dict[str, Any], str]:
         return {}, f"networks of loopmt have no {', '.join(unlike)}"
     return {
         "norm": "post" if config.model_type == "marian" else "pre",
-        "activation": ACTIVATIONS[config.activation_function],
-        "layers": config.encoder_layers,
-        "decoder_layers": config.decoder_layers,
-        "width": config.d_model,
-        "feed_forward": config.encoder_ffn_dim,
-        "heads": config.encoder_attention_heads,
+        **sizes_of(config),
     }, ""

@@ -115,17 +115,24 @@ def _never(generation: Any) -> list[int]:
     return [*words, *(generation.suppress_tokens or ())]
 
 
+def sizes_of(config: Any) -> dict[str, Any]:
+    """Activation and sizes of a network, by the keys of `[model]`."""
+    return {
+        "activation": ACTIVATIONS[config.activation_function],
+        "layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "width": config.d_model,
+        "feed_forward": config.encoder_ffn_dim,
+        "heads": config.encoder_attention_heads,
+    }
+
+
 def _model(config: Any) -> Model:
     try:
         return Model.model_validate(
             {
                 "norm": NORMS[config.model_type],
-                "activation": ACTIVATIONS[config.activation_function],
-                "layers": config.encoder_layers,
-                "decoder_layers": config.decoder_layers,
-                "width": config.d_model,
-                "feed_forward": config.encoder_ffn_dim,
-                "heads": config.encoder_attention_heads,
+                **sizes_of(config),
                 "dropout": config.dropout,
                 "attention_dropout": config.attention_dropout,
                 "activation_dropout": config.activation_dropout,
